@@ -1,0 +1,44 @@
+# Every target sets up .venv by itself: uv if it is present, else venv + pip.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PROMPT ?=
+JOBS ?= auto
+export UV_COMPILE_BYTECODE := 1
+export PROMPT
+export PYTHONUTF8 := 1
+
+.PHONY: run test check bench soak demo clean
+
+run: $(READY)
+	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
+	elif [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/cowork; \
+	else exec $(BIN)/cowork run --non-interactive "What is in this repo?"; fi
+
+test: check
+	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+soak: $(READY)
+	COWORK_SOAK=1 $(BIN)/pytest -n $(JOBS) -m soak --timeout 3600
+
+demo: $(READY)
+	@$(BIN)/cowork demo
+
+$(READY): pyproject.toml
+	@command -v uv >/dev/null 2>&1 \
+	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -e '.[dev]'; } \
+	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; }
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,1 @@
+"""TOML layers, environment and flags, made into one frozen Config that knows where each value came from."""

@@ -1,0 +1,179 @@
+"""The conversation as content blocks, and what a request cost. One model, converted at the edge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Json = dict[str, Any]
+Role = Literal["user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    """Reasoning of a model. `wire` is the provider's own block, signature included, kept verbatim."""
+
+    text: str
+    wire: Json = field(default_factory=dict)
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    media_type: str
+    data: str  # base64
+
+
+@dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A call the model asks for. `malformed` says why its arguments could not be read, else empty."""
+
+    id: str
+    name: str
+    input: Json = field(default_factory=dict)
+    malformed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    tool_use_id: str
+    content: str | tuple[Text | Image, ...]
+    is_error: bool = False
+
+
+Block = Text | Thinking | Image | ToolUse | ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: tuple[Block, ...]
+
+    @property
+    def text(self) -> str:
+        """The text blocks, joined."""
+        return "".join(b.text for b in self.content if isinstance(b, Text))
+
+    @property
+    def calls(self) -> tuple[ToolUse, ...]:
+        return tuple(b for b in self.content if isinstance(b, ToolUse))
+
+    @property
+    def results(self) -> tuple[ToolResult, ...]:
+        return tuple(b for b in self.content if isinstance(b, ToolResult))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one or more requests. `input_tokens` excludes cached ones on every provider."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+        )
+
+    @property
+    def prompt_tokens(self) -> int:
+        """All input, cached or not."""
+        return self.input_tokens + self.cache_read_tokens + self.cache_write_tokens
+
+    @property
+    def total(self) -> int:
+        return self.prompt_tokens + self.output_tokens
+
+    def to_dict(self) -> Json:
+        return {
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "cache_read_tokens": self.cache_read_tokens,
+            "cache_write_tokens": self.cache_write_tokens,
+        }
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Usage:
+        return cls(*(int(raw.get(name) or 0) for name in cls.__slots__))
+
+
+def add_cost(a: float | None, b: float | None) -> float | None:
+    """Sum of two costs in USD, where an unknown part makes the whole unknown."""
+    return None if a is None or b is None else a + b
+
+
+def block_to_dict(block: Block) -> Json:
+    """The block as SPEC's JSON, which is also how the session log keeps it."""
+    match block:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case ToolUse(id, name, input, malformed):
+            out: Json = {"type": "tool_use", "id": id, "name": name, "input": input}
+            if malformed:
+                out["malformed"] = malformed
+            return out
+        case ToolResult(tool_use_id, content, is_error):
+            body = content if isinstance(content, str) else [block_to_dict(b) for b in content]
+            out = {"type": "tool_result", "tool_use_id": tool_use_id, "content": body}
+            if is_error:
+                out["is_error"] = True
+            return out
+        case Image(media_type, data):
+            return {"type": "image", "media_type": media_type, "data": data}
+        case Thinking(text, wire, model):
+            return {"type": "thinking", "thinking": text, "wire": wire, "model": model}
+
+
+def block_from_dict(raw: Mapping[str, Any]) -> Block | None:
+    """The block a dict stands for; None for a kind of a newer version, which readers skip."""
+    match raw.get("type"):
+        case "text":
+            return Text(str(raw.get("text", "")))
+        case "tool_use":
+            given = raw.get("input")
+            return ToolUse(
+                str(raw.get("id", "")),
+                str(raw.get("name", "")),
+                given if isinstance(given, dict) else {},
+                str(raw.get("malformed", "")),
+            )
+        case "tool_result":
+            content = raw.get("content", "")
+            if not isinstance(content, str):
+                inner = blocks_from_list(content)
+                content = tuple(b for b in inner if isinstance(b, Text | Image))
+            return ToolResult(str(raw.get("tool_use_id", "")), content, raw.get("is_error") is True)
+        case "image":
+            return Image(str(raw.get("media_type", "")), str(raw.get("data", "")))
+        case "thinking":
+            wire = raw.get("wire")
+            return Thinking(
+                str(raw.get("thinking", "")),
+                wire if isinstance(wire, dict) else {},
+                str(raw.get("model", "")),
+            )
+        case _:
+            return None
+
+
+def blocks_to_list(blocks: Sequence[Block]) -> list[Json]:
+    return [block_to_dict(b) for b in blocks]
+
+
+def blocks_from_list(raw: object) -> tuple[Block, ...]:
+    """The readable blocks of a JSON list; what is not a block is left out."""
+    if not isinstance(raw, list):
+        return ()
+    found = (block_from_dict(item) for item in raw if isinstance(item, dict))
+    return tuple(block for block in found if block is not None)

@@ -1,0 +1,211 @@
+"""The seams: what the loop expects of a model, a tool and the two ways it talks to the outside."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from cowork.core.blocks import Block, Image, Json, Message, Text, ToolUse, Usage
+from cowork.core.errors import ToolErrorCode
+from cowork.core.events import Event
+
+# ---------------------------------------------------------------- models
+
+Thinking = Literal["off", "low", "medium", "high"] | int
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpec:
+    """Which model, where, and what it takes; the key is never shown."""
+
+    provider: str  # anthropic | openai | openai-chat | offline | scripted
+    model: str
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    context_window: int = 0  # 0: what is known of the model, else 128,000
+    max_output_tokens: int = 0  # 0: what is known of the model, else 8,192
+    thinking: Thinking = "off"
+    transport: Literal["direct", "sdk"] = "direct"
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Json = field(default_factory=dict)  # of the provider, such as a script's path
+    prices: Mapping[str, float] | None = None  # USD per million tokens: input, output, cache_read, cache_write
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told about a tool."""
+
+    name: str
+    description: str
+    schema: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One question to a model. Its prefix (system, tools, messages) only ever grows between turns."""
+
+    system: str
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    tool_choice: Literal["auto", "none"] = "auto"  # "none" keeps the tools, and the cached prefix, but forbids calls
+    max_output_tokens: int = 0  # 0: what the model's configuration says
+    thinking: Thinking | None = None  # None: what the model's configuration says
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of a reply as it streams. `tool` pieces only show that a call is being written."""
+
+    kind: Literal["text", "thinking", "tool"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A try failed and the stream starts over after `delay_s`; what it had yielded is void."""
+
+    attempt: int
+    max_attempts: int
+    delay_s: float
+    kind: str
+    message: str
+    usage: Usage = field(default_factory=Usage)
+
+
+StopReason = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context_overflow"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """The whole answer; the last thing a stream yields, exactly once."""
+
+    content: tuple[Block, ...]
+    stop_reason: StopReason
+    usage: Usage
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(b.text for b in self.content if isinstance(b, Text))
+
+    @property
+    def calls(self) -> tuple[ToolUse, ...]:
+        return tuple(b for b in self.content if isinstance(b, ToolUse))
+
+
+class Provider(Protocol):
+    """A model behind a wire format. Failures raise ProviderError; anything else is a bug."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def model(self) -> str: ...
+    @property
+    def context_window(self) -> int: ...
+    @property
+    def max_output_tokens(self) -> int: ...
+
+    def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]: ...
+    def price(self, usage: Usage) -> float | None: ...
+    async def aclose(self) -> None: ...
+
+
+# ---------------------------------------------------------------- tools
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a call would touch, for permissions to judge: a resolved path, a command line, an agent's name."""
+
+    kind: Literal["read", "write", "exec", "delegate", "none"]
+    target: str = ""
+
+
+Status = Literal["success", "partial", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRecord:
+    """What a call came to, for three readers: `text` the model, `display` the person, `data` programs."""
+
+    status: Status
+    text: str
+    data: Json = field(default_factory=dict)
+    error: Json | None = None
+    stats: Json = field(default_factory=dict)
+    context: Json = field(default_factory=dict)
+    display: Json = field(default_factory=dict)
+    images: tuple[Image, ...] = ()
+
+    def to_dict(self) -> Json:
+        """SPEC's record: six keys, `error` only when there is one."""
+        out: Json = {"status": self.status, "data": self.data, "text": self.text}
+        if self.error is not None:
+            out["error"] = self.error
+        out["stats"] = self.stats
+        out["context"] = self.context
+        return out
+
+
+def ok(text: str, *, display: Json | None = None, images: Sequence[Image] = (), **data: Any) -> ToolRecord:
+    return ToolRecord("success", text, data, display=display or {}, images=tuple(images))
+
+
+def partial(text: str, *, display: Json | None = None, images: Sequence[Image] = (), **data: Any) -> ToolRecord:
+    return ToolRecord("partial", text, data, display=display or {}, images=tuple(images))
+
+
+def failed(code: ToolErrorCode, text: str, *, display: Json | None = None, **data: Any) -> ToolRecord:
+    return ToolRecord("error", text, data, error={"code": code, "message": text}, display=display or {})
+
+
+# ---------------------------------------------------------------- the two ports
+
+Emit = Callable[[Event], None]
+"""Synchronous, ordered, never fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something only the person can decide. `display` is drawn as given: a diff, a parsed command, text."""
+
+    kind: Literal["permission", "trust", "choice"]
+    title: str
+    agent: str = "main"
+    tool: str = ""
+    input: Json = field(default_factory=dict)
+    reason: str = ""
+    rule: str = ""  # what "always" would add, exactly
+    session_rule: str = ""  # what "this session" would grant, exactly
+    display: Json = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    choice: Literal["once", "session", "always", "no"]
+    note: str = ""  # why not, for the model
+
+
+Ask = Callable[[Question], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What permissions say of one call, why, and the exact rule that "always" would add."""
+
+    verdict: Literal["allow", "ask", "deny"]
+    reason: str = ""
+    rule: str = ""
+    session_rule: str = ""
+    display: Json = field(default_factory=dict)
+    read_only: bool = False  # the call is known to change nothing, so it may run beside others
+
+
+class Permit(Protocol):
+    """Judges calls and remembers what the person granted."""
+
+    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision: ...
+    def grant(self, agent: str, rule: str, *, forever: bool) -> None: ...

@@ -1,0 +1,232 @@
+"""Events in, messages out. The pairing rule lives here and nowhere else.
+
+Whatever the history looks like (an interrupt, a crash, a lost or doubled line), what `messages()` gives can be
+sent: every tool_use has its tool_result in the very next user message, results first and in call order; no block
+is empty; roles alternate; the first message is the user's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
+from cowork.core.events import (
+    ContextCompacted,
+    Event,
+    PromptAdded,
+    ReplyAdded,
+    SessionRewound,
+    ToolEnded,
+    ToolStarted,
+)
+
+INTERRUPTED = "Interrupted before it finished; whether it took effect is unknown. Check before you run it again."
+NEVER_RAN = "Interrupted before it ran; nothing was done."
+CLEARED = "[Old result cleared to save room. Run the tool again if you need it.]"
+LOST_START = "[The beginning of this conversation is not available.]"
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A prompt (`calls` is None) or a reply with its calls and what came of them."""
+
+    id: int
+    blocks: tuple[Block, ...]
+    calls: tuple[ToolUse, ...] | None = None
+    started: set[str] = field(default_factory=set)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+
+
+class Transcript:
+    """The conversation of one agent, built live and on resume by the same `apply`."""
+
+    def __init__(self, agent: str = "main") -> None:
+        self.agent = agent
+        self._reset()
+
+    def _reset(self) -> None:
+        self._history: list[Event] = []  # what shaped the entries; rewinding folds it again
+        self._entries: list[_Entry] = []
+        self._owner: dict[str, _Entry] = {}  # open or answered call id -> the reply it belongs to
+        self._cleared: set[str] = set()
+
+    def apply(self, event: Event) -> None:
+        """Take one event in; those of other agents and other kinds change nothing."""
+        if event.agent != self.agent:
+            return
+        match event:
+            case PromptAdded():
+                self._entries.append(_Entry(event.id, _prompt_blocks(event)))
+            case ReplyAdded():
+                self._add_reply(event)
+            case ToolStarted():
+                if entry := self._owner.get(event.tool_use_id):
+                    entry.started.add(event.tool_use_id)
+            case ToolEnded():
+                self._add_result(event)
+            case ContextCompacted():
+                self._compact(event)
+            case SessionRewound():
+                if event.conversation:
+                    self._rewind(event.to)
+                return
+            case _:
+                return
+        self._history.append(event)
+
+    def messages(self, model: str | None = None) -> tuple[Message, ...]:
+        """The conversation as it may be sent; with `model`, without the reasoning of any other model."""
+        out: list[Message] = []
+        waiting: list[Block] = []  # the user message being built
+        seen: set[str] = set()
+        for entry in self._entries:
+            if entry.calls is None:
+                waiting.extend(entry.blocks)
+                continue
+            blocks = [b for b in entry.blocks if not _foreign(b, model)]
+            if not any(isinstance(b, Text | ToolUse) for b in blocks):
+                continue  # an answer of nothing but reasoning cannot be sent back
+            renamed = _unique_ids(entry.calls, seen)
+            blocks = [_rename(b, renamed) for b in blocks]
+            if out and out[-1].role == "assistant" and not waiting:
+                out[-1] = Message("assistant", (*out[-1].content, *blocks))
+            else:
+                if not out and not waiting:
+                    waiting.append(Text(LOST_START))
+                if waiting:
+                    out.append(Message("user", tuple(waiting)))
+                    waiting = []
+                out.append(Message("assistant", tuple(blocks)))
+            waiting.extend(self._results_of(entry, renamed))
+        if waiting:
+            out.append(Message("user", tuple(waiting)))
+        return tuple(out)
+
+    def open_calls(self) -> tuple[ToolUse, ...]:
+        """Calls of the last reply that have no result yet."""
+        for entry in reversed(self._entries):
+            if entry.calls is not None:
+                return tuple(c for c in entry.calls if c.id not in entry.results)
+        return ()
+
+    def ids(self) -> frozenset[str]:
+        """Every call id in use, so that a new reply can avoid them."""
+        return frozenset(self._owner)
+
+    def last_text(self) -> str:
+        """The newest text the model said."""
+        for entry in reversed(self._entries):
+            if entry.calls is not None:
+                text = "".join(b.text for b in entry.blocks if isinstance(b, Text))
+                if text:
+                    return text
+        return ""
+
+    def prompts(self) -> tuple[PromptAdded, ...]:
+        """The prompts one can still rewind to, oldest first."""
+        return tuple(e for e in self._history if isinstance(e, PromptAdded))
+
+    def history(self) -> tuple[Event, ...]:
+        """The events that made this conversation, rewound ones left out."""
+        return tuple(self._history)
+
+    def entry_ids(self) -> tuple[tuple[int, bool], ...]:
+        """(event id, is a prompt) of everything the model still sees, oldest first."""
+        return tuple((e.id, e.calls is None) for e in self._entries)
+
+    def _add_reply(self, event: ReplyAdded) -> None:
+        blocks = _sendable(event.content)
+        calls = tuple(b for b in blocks if isinstance(b, ToolUse))
+        entry = _Entry(event.id, blocks, calls)
+        self._entries.append(entry)
+        self._owner.update((call.id, entry) for call in calls)
+
+    def _add_result(self, event: ToolEnded) -> None:
+        entry = self._owner.get(event.tool_use_id)
+        if entry is None or event.tool_use_id in entry.results:
+            return
+        text = str(event.record.get("text") or "(no output)")
+        content: str | tuple[Text | Image, ...] = (Text(text), *event.images) if event.images else text
+        is_error = event.record.get("status") == "error"
+        entry.results[event.tool_use_id] = ToolResult(event.tool_use_id, content, is_error)
+
+    def _results_of(self, entry: _Entry, renamed: dict[str, str]) -> Iterable[ToolResult]:
+        for call in entry.calls or ():
+            result = entry.results.get(call.id)
+            if result is None:
+                text = INTERRUPTED if call.id in entry.started else NEVER_RAN
+                result = ToolResult(call.id, text, is_error=True)
+            elif call.id in self._cleared:
+                result = ToolResult(call.id, CLEARED, result.is_error)
+            if call.id in renamed:
+                result = ToolResult(renamed[call.id], result.content, result.is_error)
+            yield result
+
+    def _compact(self, event: ContextCompacted) -> None:
+        self._cleared.update(event.cleared)
+        if not event.summary:
+            return
+        kept = [e for e in self._entries if e.id >= event.keep_from] if event.keep_from else []
+        self._entries = [_Entry(event.id, (Text(event.summary),)), *kept]
+        self._owner = {call.id: entry for entry in kept for call in entry.calls or ()}
+
+    def _rewind(self, to: int) -> None:
+        history = [e for e in self._history if e.id < to]
+        self._reset()  # a rewind is a fold of what is left
+        for event in history:
+            self.apply(event)
+
+
+def fold(events: Iterable[Event], agent: str = "main") -> Transcript:
+    """The transcript a history stands for."""
+    transcript = Transcript(agent)
+    for event in events:
+        transcript.apply(event)
+    return transcript
+
+
+def _prompt_blocks(event: PromptAdded) -> tuple[Block, ...]:
+    texts = (Text(t) for t in (event.context, event.text) if t.strip())
+    return (*texts, *event.images)
+
+
+def _sendable(content: tuple[Block, ...]) -> tuple[Block, ...]:
+    """Without empty text, results (they are the user's), nameless calls and a call id used twice."""
+    kept: list[Block] = []
+    ids: set[str] = set()
+    for block in content:
+        match block:
+            case Text(text) if not text.strip():
+                continue
+            case ToolResult():
+                continue
+            case ToolUse(id, name):
+                if not id or not name or id in ids:
+                    continue
+                ids.add(id)
+        kept.append(block)
+    return tuple(kept)
+
+
+def _foreign(block: Block, model: str | None) -> bool:
+    return isinstance(block, Thinking) and model is not None and block.model != model
+
+
+def _unique_ids(calls: tuple[ToolUse, ...], seen: set[str]) -> dict[str, str]:
+    """New names for ids an earlier reply already used, and the used ones noted in `seen`."""
+    renamed: dict[str, str] = {}
+    for call in calls:
+        name, n = call.id, 2
+        while name in seen:
+            name, n = f"{call.id}_{n}", n + 1
+        seen.add(name)
+        if name != call.id:
+            renamed[call.id] = name
+    return renamed
+
+
+def _rename(block: Block, renamed: dict[str, str]) -> Block:
+    if isinstance(block, ToolUse) and block.id in renamed:
+        return ToolUse(renamed[block.id], block.name, block.input, block.malformed)
+    return block

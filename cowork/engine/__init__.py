@@ -1,0 +1,1 @@
+"""The agent: the loop, one call at a time, children, budgets and compaction."""

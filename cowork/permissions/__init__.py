@@ -1,0 +1,1 @@
+"""What may run: rules, shell commands, paths, trust and the sandbox."""

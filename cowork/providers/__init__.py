@@ -1,0 +1,1 @@
+"""Models behind wire formats: a codec each, over a transport that moves bytes."""

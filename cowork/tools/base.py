@@ -1,0 +1,153 @@
+"""What a tool is: a typed function whose signature is its schema, and the context it runs in."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
+
+from cowork.core.blocks import Json
+from cowork.core.ports import Effect, Emit, ToolRecord
+from cowork.core.workspace import Workspace
+
+Run = Callable[..., Awaitable[ToolRecord]]
+Effects = Callable[["ToolContext", Mapping[str, Any]], Sequence[Effect]]
+Spawn = Callable[["ToolContext", Json], Awaitable[ToolRecord]]
+
+
+class Job(Protocol):
+    """A command that runs in the background."""
+
+    id: str
+    command: str
+
+    @property
+    def running(self) -> bool: ...
+    async def kill(self) -> None: ...
+
+
+@dataclass(slots=True)
+class AgentState:
+    """What one agent knows between its calls."""
+
+    cwd: Path
+    seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of the content last read or written
+    todos: list[Json] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class TreeState:
+    """What all agents of a run share."""
+
+    scratch: Path  # full outputs go here; the model may Read them
+    environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
+    wrap: Callable[[Sequence[str], Path], Sequence[str]] = lambda argv, cwd: argv  # the sandbox around a command
+    writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
+    jobs: dict[str, Job] = field(default_factory=dict)
+    before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
+
+
+@dataclass(slots=True)
+class ToolContext:
+    """What a call may use. Tools get everything from here and nothing from the engine."""
+
+    agent: str
+    tool_use_id: str
+    workspace: Workspace
+    state: AgentState
+    tree: TreeState
+    emit: Emit
+    output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
+    spawn: Spawn | None = None
+
+    def resolve(self, path: str) -> Path:
+        return self.workspace.resolve(path, self.state.cwd)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """For `Annotated`: a description, and the name on the wire where Python cannot spell it (`-i`)."""
+
+    description: str
+    name: str = ""
+    minimum: int | None = None
+    maximum: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool as the runner sees it. `parallel`: it only reads, so it may run beside others."""
+
+    name: str
+    schema: Json
+    run: Run
+    effects: Effects
+    parallel: bool
+    python_names: Mapping[str, str]  # wire name -> parameter
+
+    async def __call__(self, ctx: ToolContext, args: Mapping[str, Any]) -> ToolRecord:
+        return await self.run(ctx, **{self.python_names[name]: value for name, value in args.items()})
+
+
+def tool(name: str, *, effects: Effects = lambda ctx, args: (), parallel: bool = False) -> Callable[[Run], Tool]:
+    """Make a tool of an async function: its signature is the schema."""
+
+    def make(run: Run) -> Tool:
+        schema, python_names = _schema_of(run)
+        return Tool(name, schema, run, effects, parallel, python_names)
+
+    return make
+
+
+def _schema_of(run: Run) -> tuple[Json, dict[str, str]]:
+    hints = get_type_hints(run, include_extras=True)
+    properties: Json = {}
+    required: list[str] = []
+    python_names: dict[str, str] = {}
+    for parameter in list(inspect.signature(run).parameters.values())[1:]:
+        param, schema = _parameter(hints[parameter.name])
+        wire = param.name or parameter.name
+        properties[wire] = schema
+        python_names[wire] = parameter.name
+        if parameter.default is inspect.Parameter.empty:
+            required.append(wire)
+    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return schema, python_names
+
+
+def _parameter(hint: Any) -> tuple[Param, Json]:
+    base, *extras = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    given = extras[0] if extras else Param("")
+    param = given if isinstance(given, Param) else Param(str(given))
+    schema = json_type(base)
+    if param.description:
+        schema["description"] = param.description
+    if param.minimum is not None:
+        schema["minimum"] = param.minimum
+    if param.maximum is not None:
+        schema["maximum"] = param.maximum
+    return param, schema
+
+
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+
+
+def json_type(hint: Any) -> Json:
+    """The draft-07 schema of a Python type."""
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):  # optional: absent rather than null on the wire
+        return json_type(next(a for a in args if a is not type(None)))
+    if origin is Literal:
+        return {"type": "string", "enum": list(args)}
+    if origin is list:
+        return {"type": "array", "items": json_type(args[0])}
+    if origin is dict:
+        return {"type": "object"}
+    if hasattr(hint, "__required_keys__"):  # a TypedDict
+        inner = {name: _parameter(h)[1] for name, h in get_type_hints(hint, include_extras=True).items()}
+        needed = [name for name in inner if name in hint.__required_keys__]
+        return {"type": "object", "properties": inner, "required": needed, "additionalProperties": False}
+    return {"type": _PLAIN[hint]}
