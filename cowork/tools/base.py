@@ -15,6 +15,7 @@ from cowork.core.workspace import Workspace
 
 Run = Callable[..., Awaitable[ToolRecord]]
 Effects = Callable[["ToolContext", Mapping[str, Any]], Sequence[Effect]]
+Precheck = Callable[[Mapping[str, Any]], None]
 Spawn = Callable[["ToolContext", Json], Awaitable[ToolRecord]]
 
 
@@ -87,17 +88,24 @@ class Tool:
     effects: Effects
     parallel: bool
     python_names: Mapping[str, str]  # wire name -> parameter
+    precheck: Precheck | None = None  # words of its own for bad arguments, before the schema speaks
 
     async def __call__(self, ctx: ToolContext, args: Mapping[str, Any]) -> ToolRecord:
         return await self.run(ctx, **{self.python_names[name]: value for name, value in args.items()})
 
 
-def tool(name: str, *, effects: Effects = lambda ctx, args: (), parallel: bool = False) -> Callable[[Run], Tool]:
+def tool(
+    name: str,
+    *,
+    effects: Effects = lambda ctx, args: (),
+    parallel: bool = False,
+    precheck: Precheck | None = None,
+) -> Callable[[Run], Tool]:
     """Make a tool of an async function: its signature is the schema."""
 
     def make(run: Run) -> Tool:
         schema, python_names = _schema_of(run)
-        return Tool(name, schema, run, effects, parallel, python_names)
+        return Tool(name, schema, run, effects, parallel, python_names, precheck)
 
     return make
 

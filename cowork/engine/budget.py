@@ -1,0 +1,134 @@
+"""The ledger of a tree of agents: what was spent, what is reserved, and what may still be spent.
+
+Every request is reserved for before it is sent. Far from a limit, agents spend in parallel; near one, a request
+waits until those in flight are settled, so all of them together overshoot by one request at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from cowork.core.blocks import Usage, add_cost
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a ledger may spend; None is no limit."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+    executions: int | None = None
+
+
+class BudgetExceeded(Exception):
+    """A limit was hit. `kind` is tokens, cost, time or executions."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+@dataclass(slots=True)
+class Reservation:
+    """Room for one request, in this ledger and all above it."""
+
+    ledger: Ledger
+    tokens: int
+    cost_usd: float
+    open: bool = True
+
+    def settle(self, usage: Usage, cost_usd: float | None) -> None:
+        """Book what the request really used and let those who wait look again."""
+        if not self.open:
+            return
+        self.open = False
+        for ledger in self.ledger.chain():
+            ledger.book(usage, cost_usd)
+            ledger.release(self)
+
+
+class Ledger:
+    """Spending of one agent and everything below it."""
+
+    def __init__(self, limits: Limits | None = None, parent: Ledger | None = None) -> None:
+        self.limits = limits or Limits()
+        self.parent = parent
+        self.usage = Usage()
+        self.cost_usd: float | None = 0.0
+        self.seconds = 0.0  # finished work, for limits on the sum of children's time
+        self.executions = 0
+        self._reserved: list[Reservation] = []
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def chain(self) -> list[Ledger]:
+        """This ledger and all above it."""
+        return [self, *(self.parent.chain() if self.parent else [])]
+
+    async def reserve(self, tokens: int, cost_usd: float | None) -> Reservation:
+        """Room for a request that may use this much; waits near a limit, raises BudgetExceeded at it."""
+        wanted = Reservation(self, tokens, cost_usd or 0.0)
+        while blocker := next((ledger for ledger in self.chain() if not ledger._has_room(wanted)), None):
+            await blocker._settled()
+        for ledger in self.chain():
+            ledger._reserved.append(wanted)
+        return wanted
+
+    def start_execution(self) -> None:
+        """Count one more child, here and above."""
+        for ledger in self.chain():
+            limit = ledger.limits.executions
+            if limit is not None and ledger.executions >= limit:
+                raise BudgetExceeded("executions", f"Execution limit reached: {ledger.executions}/{limit}")
+        for ledger in self.chain():
+            ledger.executions += 1
+
+    def book(self, usage: Usage, cost_usd: float | None) -> None:
+        """Add spending to this ledger alone; `Reservation.settle` walks the chain."""
+        self.usage = self.usage + usage
+        self.cost_usd = add_cost(self.cost_usd, cost_usd)
+
+    def spend_time(self, seconds: float) -> None:
+        for ledger in self.chain():
+            ledger.seconds += seconds
+
+    def release(self, reservation: Reservation) -> None:
+        if reservation in self._reserved:
+            self._reserved.remove(reservation)
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def check(self) -> None:
+        """Raise when a limit of this ledger or one above it is already reached."""
+        for ledger in self.chain():
+            ledger._check_own()
+
+    def _check_own(self) -> None:
+        limits, used = self.limits, self.usage.total
+        if limits.tokens is not None and used >= limits.tokens:
+            raise BudgetExceeded("tokens", f"Token limit reached: {used}/{limits.tokens}")
+        cost = self.cost_usd or 0.0
+        if limits.cost_usd is not None and cost >= limits.cost_usd:
+            raise BudgetExceeded("cost", f"Cost limit reached: ${cost:.4f}/${limits.cost_usd:.4f}")
+        if limits.seconds is not None and self.seconds >= limits.seconds:
+            raise BudgetExceeded("time", f"Time limit reached: {self.seconds:.0f}s/{limits.seconds:.0f}s")
+
+    def _has_room(self, wanted: Reservation) -> bool:
+        """Room for it now? With nothing in flight the last request may go over the limit."""
+        self._check_own()
+        if not self._reserved:
+            return True
+        tokens = self.usage.total + sum(r.tokens for r in self._reserved) + wanted.tokens
+        cost = (self.cost_usd or 0.0) + sum(r.cost_usd for r in self._reserved) + wanted.cost_usd
+        fits_tokens = self.limits.tokens is None or tokens <= self.limits.tokens
+        fits_cost = self.limits.cost_usd is None or cost <= self.limits.cost_usd
+        return fits_tokens and fits_cost
+
+    async def _settled(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future

@@ -1,0 +1,55 @@
+"""Central clipping: what a model reads of a result is bounded, and the whole of it is in a file."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+MAX_LINES = 2_000
+MAX_BYTES = 50_000
+
+
+def clip(text: str, *, keep_in: Path, max_lines: int = MAX_LINES, max_bytes: int = MAX_BYTES) -> tuple[str, bool]:
+    """The text within bounds, head and tail kept; the whole goes to `keep_in`. Says whether it was cut."""
+    lines = text.count("\n") + 1
+    size = len(text.encode("utf-8", "replace"))
+    if lines <= max_lines and size <= max_bytes:
+        return text, False
+    head, tail = _ends(text, max_lines, max_bytes)
+    where = save(text, keep_in)
+    said = f"the whole ({lines} lines, {size} bytes) is in {where}, which you may Read" if where else "the rest is lost"
+    return f"{head}\n\n[… {lines} lines in all, middle left out: {said} …]\n\n{tail}", True
+
+
+def save(text: str, path: Path) -> Path | None:
+    """Write a private file; None when the disk will not have it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+            file.write(text.encode("utf-8", "replace").decode())
+    except OSError:
+        return None
+    return path
+
+
+def file_name(tool_use_id: str) -> str:
+    """A call id as a safe file name."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", tool_use_id)[:80] + ".txt"
+
+
+def cut(text: str, max_bytes: int) -> str:
+    """At most `max_bytes` of UTF-8, cut on a character boundary."""
+    return text.encode("utf-8", "replace")[:max_bytes].decode("utf-8", "ignore")
+
+
+def _ends(text: str, max_lines: int, max_bytes: int) -> tuple[str, str]:
+    """The first two thirds and the last third of the room, by lines and then by bytes."""
+    head_lines, tail_lines = max_lines * 2 // 3, max_lines // 3
+    lines = text.split("\n")
+    if len(lines) > head_lines + tail_lines:
+        head, tail = "\n".join(lines[:head_lines]), "\n".join(lines[-tail_lines:])
+    else:
+        head, tail = text, text
+    head = cut(head, max_bytes * 2 // 3)
+    return head, tail.encode("utf-8", "replace")[-(max_bytes // 3) :].decode("utf-8", "ignore")

@@ -1,0 +1,243 @@
+"""One call at a time: validate, permit, run, clip, record. Whatever happens, the call gets its result."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from cowork.core.blocks import Json, ToolUse
+from cowork.core.errors import ToolError
+from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
+from cowork.core.ports import Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
+from cowork.core.workspace import Workspace
+from cowork.engine.clip import clip, file_name
+from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
+from cowork.tools.schema import check
+
+log = logging.getLogger("cowork.engine")
+
+ALIASES = {"Agent": "Task"}
+SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    tool: str
+    input: Json
+    reason: str
+
+    def to_dict(self) -> Json:
+        return {"tool": self.tool, "input": self.input, "reason": self.reason}
+
+
+class Runner:
+    """Runs the calls of one agent with exactly the tools it was given."""
+
+    def __init__(
+        self,
+        *,
+        agent: str,
+        tools: Mapping[str, Tool],
+        emit: Emit,
+        ask: Ask,
+        permit: Permit,
+        workspace: Workspace,
+        state: AgentState,
+        tree: TreeState,
+        spawn: Spawn | None = None,
+        known_tools: Sequence[str] = (),
+        on_action: Callable[[str, Json], None] = lambda name, args: None,
+    ) -> None:
+        self.agent = agent
+        self.tools = tools
+        self.state = state
+        self.tree = tree
+        self.denials: list[Denial] = []
+        self.counts: dict[str, int] = {}
+        self.exit_codes: list[int] = []
+        self.files_changed: dict[str, None] = {}  # in order, each once
+        self._emit = emit
+        self._ask = ask
+        self._permit = permit
+        self._workspace = workspace
+        self._spawn = spawn
+        self._known_tools = known_tools
+        self._on_action = on_action
+        self._failures: dict[str, int] = {}
+
+    async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
+        """Every call's record, in call order. Readers run side by side, writers one after another."""
+        records: list[ToolRecord] = []
+        for group in self._groups(calls):
+            async with asyncio.TaskGroup() as tasks:
+                running = [tasks.create_task(self._one(call)) for call in group]
+            records += [task.result() for task in running]
+        return records
+
+    def _groups(self, calls: Sequence[ToolUse]) -> list[list[ToolUse]]:
+        groups: list[list[ToolUse]] = []
+        beside = False
+        for call in calls:
+            parallel = self._is_parallel(call)
+            if parallel and beside:
+                groups[-1].append(call)
+            else:
+                groups.append([call])
+            beside = parallel
+        return groups
+
+    def _is_parallel(self, call: ToolUse) -> bool:
+        tool = self.tools.get(ALIASES.get(call.name, call.name))
+        if tool is None or call.malformed or tool.parallel:
+            return True
+        try:
+            args = check(tool.schema, call.input)
+            return self._judge(tool, args, self._effects(tool, call, args)).read_only
+        except ToolError:
+            return True  # it will be refused, which changes nothing
+
+    async def _one(self, call: ToolUse) -> ToolRecord:
+        """Start, run and end one call; cancelling it ends it too."""
+        started = time.monotonic()
+        self._emit(ToolStarted(call.id, call.name, call.input))
+        self._on_action(call.name, call.input)
+        self.counts[call.name] = self.counts.get(call.name, 0) + 1
+        record = failed("ABORTED", "Interrupted by the user before it finished. Its effects may be partly done.")
+        try:
+            record = await self._guarded(call)
+        finally:
+            record = self._finish(call, record, time.monotonic() - started)
+            self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
+        return record
+
+    async def _guarded(self, call: ToolUse) -> ToolRecord:
+        key = f"{call.name}\0{call.input!r}"
+        if self._failures.get(key, 0) >= SAME_FAILURES:
+            self._failures[key] = 0
+            return failed(
+                "CIRCUIT_OPEN",
+                f"This exact {call.name} call failed {SAME_FAILURES} times in a row and was not run again. "
+                "Change the arguments or take another way.",
+            )
+        try:
+            record = await self._checked(call)
+        except ToolError as error:
+            record = failed(error.code, error.text, **error.data)
+        except Exception as error:
+            log.exception("tool %s failed", call.name)
+            record = failed("INTERNAL_ERROR", f"{call.name} failed inside: {type(error).__name__}: {error}")
+        self._failures[key] = self._failures.get(key, 0) + 1 if record.status == "error" else 0
+        return record
+
+    async def _checked(self, call: ToolUse) -> ToolRecord:
+        tool = self._find(call)
+        if call.malformed:
+            raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")
+        if tool.precheck:
+            tool.precheck(call.input)
+        args = check(tool.schema, call.input)
+        ctx = self._context(call)
+        effects = list(tool.effects(ctx, args))
+        await self._permitted(call, tool, args, effects)
+        record = await tool(ctx, args)
+        if record.status != "error":
+            changed = (self._workspace.show(Path(e.target)) for e in effects if e.kind == "write")
+            self.files_changed.update(dict.fromkeys(changed))
+        return record
+
+    def _find(self, call: ToolUse) -> Tool:
+        name = ALIASES.get(call.name, call.name)
+        if tool := self.tools.get(name):
+            return tool
+        offered = ", ".join(self.tools)
+        if name in self._known_tools:
+            raise ToolError("PERMISSION_DENIED", f"{call.name} is not among your tools. You have: {offered}.")
+        near = difflib.get_close_matches(name, self.tools, n=3, cutoff=0.5)
+        hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
+        raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}")
+
+    async def _permitted(self, call: ToolUse, tool: Tool, args: Json, effects: list[Effect]) -> None:
+        """Returns when the call may run; else raises what the model is told."""
+        decision = self._judge(tool, args, effects)
+        if decision.verdict == "allow":
+            return
+        reason = decision.reason
+        if decision.verdict == "ask":
+            question = Question(
+                "permission",
+                f"Allow {tool.name}?",
+                agent=self.agent,
+                tool=tool.name,
+                input=args,
+                reason=decision.reason,
+                rule=decision.rule,
+                session_rule=decision.session_rule,
+                display=decision.display,
+            )
+            question_id = uuid4().hex[:12]
+            self._emit(QuestionAsked(question_id, _question_dict(question)))
+            answer = await self._ask(question)
+            self._emit(QuestionAnswered(question_id, answer.choice, decision.rule, answer.note))
+            if answer.choice != "no":
+                if answer.choice in ("session", "always"):
+                    rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
+                    self._permit.grant(self.agent, rule, forever=answer.choice == "always")
+                return
+            reason = answer.note or "the user said no"
+        self.denials.append(Denial(call.name, call.input, reason))
+        raise ToolError("PERMISSION_DENIED", f"{call.name} was denied: {reason}. Do not try to get around this.")
+
+    def _judge(self, tool: Tool, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        return self._permit.judge(self.agent, tool.name, args, effects)
+
+    def _effects(self, tool: Tool, call: ToolUse, args: Json) -> list[Effect]:
+        return list(tool.effects(self._context(call), args))
+
+    def _context(self, call: ToolUse) -> ToolContext:
+        return ToolContext(
+            agent=self.agent,
+            tool_use_id=call.id,
+            workspace=self._workspace,
+            state=self.state,
+            tree=self.tree,
+            emit=self._emit,
+            output=lambda text: self._emit(ToolOutput(call.id, text)),
+            spawn=self._spawn,
+        )
+
+    def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:
+        """The record with its stats and context, its text within bounds and its traces noted."""
+        text, was_cut = clip(record.text or "(no output)", keep_in=self.tree.scratch / file_name(call.id))
+        self.files_changed.update(dict.fromkeys(record.data.get("files_changed", ())))  # a child's
+        if isinstance(exit_code := record.data.get("exit_code"), int):
+            self.exit_codes.append(exit_code)
+        status = "partial" if was_cut and record.status == "success" else record.status
+        cwd = self._workspace.show(self.state.cwd)
+        return replace(
+            record,
+            status=status,
+            text=text,
+            stats={"time_ms": round(seconds * 1000)} | record.stats,
+            context={"cwd": cwd, "params_input": call.input} | record.context,
+        )
+
+
+def _question_dict(question: Question) -> Json:
+    return {
+        "kind": question.kind,
+        "title": question.title,
+        "agent": question.agent,
+        "tool": question.tool,
+        "input": question.input,
+        "reason": question.reason,
+        "rule": question.rule,
+        "session_rule": question.session_rule,
+        "display": question.display,
+    }
