@@ -1,0 +1,305 @@
+"""Arguments are checked exactly, forgiven where they can mean only one thing, and refused with every problem named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cowork.core.errors import ToolError
+from cowork.tools.record import problems
+from cowork.tools.schema import check, nearest, schema_problems, validate
+
+EDITS = {
+    "type": "object",
+    "properties": {
+        "file_path": {"type": "string", "minLength": 1},
+        "offset": {"type": "integer", "minimum": 1, "maximum": 9},
+        "ratio": {"type": "number"},
+        "replace_all": {"type": "boolean"},
+        "mode": {"type": "string", "enum": ["count", "content"]},
+        "edits": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"old": {"type": "string"}, "all": {"type": "boolean"}},
+                "required": ["old"],
+                "additionalProperties": False,
+            },
+        },
+        "extra": {"type": "object"},
+    },
+    "required": ["file_path"],
+    "additionalProperties": False,
+}
+
+
+def refusal(args: object) -> str:
+    with pytest.raises(ToolError) as caught:
+        check(EDITS, args)
+    assert caught.value.code == "INVALID_PARAM"
+    return caught.value.text
+
+
+@pytest.mark.parametrize(
+    ("given_args", "taken"),
+    [
+        ({"offset": "5"}, {"offset": 5}),
+        ({"offset": " 5 "}, {"offset": 5}),
+        ({"offset": 5.0}, {"offset": 5}),
+        ({"offset": "5.0"}, {"offset": 5}),
+        ({"ratio": "-1.5"}, {"ratio": -1.5}),
+        ({"replace_all": "true"}, {"replace_all": True}),
+        ({"replace_all": "False"}, {"replace_all": False}),
+        ({"offset": None, "edits": None}, {}),
+        ({"edits": '[{"old": "a", "all": "true"}]'}, {"edits": [{"old": "a", "all": True}]}),
+        ({"edits": [{"old": "a", "all": None}]}, {"edits": [{"old": "a"}]}),
+        ({"edits": ['{"old": "a"}']}, {"edits": [{"old": "a"}]}),
+        ({"extra": '{"a": 1}'}, {"extra": {"a": 1}}),
+    ],
+)
+def test_a_slip_that_can_mean_only_one_thing_is_taken(given_args: dict[str, Any], taken: dict[str, Any]) -> None:
+    result = check(EDITS, {"file_path": "a"} | given_args)
+    assert result == {"file_path": "a"} | taken
+    assert [type(v) for v in result.values()] == [type(v) for v in ({"file_path": "a"} | taken).values()]
+
+
+def test_whole_arguments_as_a_json_string_are_taken() -> None:
+    assert check(EDITS, '{"file_path": "a", "offset": "3"}') == {"file_path": "a", "offset": 3}
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ({"offset": "five"}, '`offset` expected an integer, got the string "five"'),
+        ({"offset": True}, "`offset` expected an integer, got the boolean true"),
+        ({"offset": 2.5}, "`offset` expected an integer, got the number 2.5"),
+        ({"offset": "1_0"}, '`offset` expected an integer, got the string "1_0"'),
+        ({"offset": "9" * 5000}, "`offset` expected an integer"),
+        ({"offset": 0}, "`offset` must be between 1 and 9, got 0"),
+        ({"replace_all": 1}, "`replace_all` expected true or false, got the number 1"),
+        ({"replace_all": "yes"}, '`replace_all` expected true or false, got the string "yes"'),
+        ({"ratio": float("nan")}, "`ratio` expected a number"),
+        ({"mode": "Count"}, '`mode` must be one of "count", "content"; got the string "Count"'),
+        ({"edits": {"old": "a"}}, '`edits` expected an array, got the object {"old": "a"}'),
+        ({"edits": "[oops"}, '`edits` expected an array, got the string "[oops"'),
+        ({"edits": [{}]}, "missing field `edits[0].old`"),
+        ({"edits": [{"old": 1}]}, "`edits[0].old` expected a string, got the number 1"),
+        ({"file_path": None}, "`file_path` expected a string, got null"),
+        ({"file_path": ""}, "`file_path` must not be empty"),
+        ({"filePath": "a"}, "unknown parameter `filePath` (did you mean `file_path`? allowed: file_path, offset"),
+        ({"zzz": 1}, "unknown parameter `zzz` (allowed: file_path"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_came_and_what_is_allowed(bad: dict[str, Any], said: str) -> None:
+    assert said in refusal({"file_path": "a"} | bad)
+
+
+def test_one_missing_field_reads_exactly() -> None:
+    assert refusal({}) == "Invalid input: missing field `file_path`"
+    assert refusal(None) == "Invalid input: missing field `file_path`"
+
+
+def test_all_problems_come_in_one_message() -> None:
+    said = refusal({"offset": "x", "path": 1, "edits": [{"old": "a"}, {"old": None}]})
+    assert said.count(";") == 3
+    for part in ("missing field `file_path`", "`offset` expected", "unknown parameter `path`", "`edits[1].old`"):
+        assert part in said
+
+
+def test_arguments_that_are_no_object_are_refused() -> None:
+    assert "expected an object, got an array of 0" in refusal([])
+    assert "expected an object, got the string" in refusal("ls -l")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def schema_of(value: Any) -> Any:
+    """A schema that fits this value exactly as it is."""
+    match value:
+        case dict():
+            return {
+                "type": "object",
+                "properties": {k: schema_of(v) for k, v in value.items()},
+                "required": list(value),
+                "additionalProperties": False,
+            }
+        case list():
+            return {"type": "array", "items": [schema_of(v) for v in value], "additionalItems": False}
+    return {"const": value}
+
+
+@given(JSON)
+def test_a_value_fits_its_own_schema_and_that_schema_is_sound(value: Any) -> None:
+    schema = schema_of(value)
+    assert schema_problems(schema) == []
+    assert validate(schema, value) == []
+    assert validate({"enum": [value]}, json.loads(json.dumps(value))) == []
+    assert validate({"not": schema}, value) != []
+    assert validate({"oneOf": [schema, schema]}, value) != []
+    assert validate({"anyOf": [False, schema]}, value) == []
+
+
+@given(JSON, JSON)
+def test_const_is_json_equality(a: Any, b: Any) -> None:
+    alike = json.dumps(_plain(a), sort_keys=True) == json.dumps(_plain(b), sort_keys=True)
+    assert (validate({"const": a}, b) == []) == alike
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case bool():
+            return value
+        case float() if value.is_integer():
+            return int(value)
+        case list():
+            return [_plain(v) for v in value]
+        case dict():
+            return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+@given(st.dictionaries(st.sampled_from([*EDITS["properties"], "nope"]), JSON, max_size=6))  # type: ignore[misc]
+def test_what_check_takes_is_valid_to_the_letter_and_stays_so(args: dict[str, Any]) -> None:
+    try:
+        taken = check(EDITS, args)
+    except ToolError:
+        assert refusal(args).startswith("Invalid input: ")
+        return
+    assert validate(EDITS, taken) == []
+    assert check(EDITS, taken) == taken
+
+
+@given(JSON, JSON)
+def test_no_schema_whatever_breaks_the_checker_of_schemas(schema: Any, value: Any) -> None:
+    if schema_problems(schema) == []:
+        validate(schema, value)
+
+
+TREE = {
+    "definitions": {
+        "node": {
+            "type": "object",
+            "properties": {"name": {"type": "string", "pattern": "^[a-z]+$"}, "next": {"$ref": "#/definitions/node"}},
+            "required": ["name"],
+        }
+    },
+    "$ref": "#/definitions/node",
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        (
+            TREE,
+            {"name": "a", "next": {"name": "B"}},
+            ['$.next.name: must match the pattern "^[a-z]+$", got the string "B"'],
+        ),
+        (TREE, {"name": "a", "next": {}}, ["$.next.name: missing"]),
+        ({"type": ["string", "null"]}, 1, ["$: expected a string or null, got the number 1"]),
+        ({"minItems": 1}, [], ["$: must have at least 1 items, has 0"]),
+        ({"maxItems": 1}, [1, 2], ["$: must have at most 1 items, has 2"]),
+        ({"maxLength": 1}, "ab", ["$: must have at most 1 characters, has 2"]),
+        ({"uniqueItems": True}, [1, 1.0], ["$: items must differ from each other"]),
+        ({"uniqueItems": True}, [1, True], []),
+        ({"contains": {"const": 2}}, [1], ["$: no item is of the kind it must contain"]),
+        ({"exclusiveMinimum": 0}, 0, ["$: must be more than 0, got 0"]),
+        ({"multipleOf": 0.1}, 0.3, []),
+        (
+            {"allOf": [{"minimum": 2}, {"maximum": 0}]},
+            1,
+            ["$: must be at least 2, got 1", "$: must be at most 0, got 1"],
+        ),
+        (
+            {"if": {"type": "string"}, "then": {"minLength": 1}, "else": {"const": 0}},
+            1,
+            ["$: must be 0, got the number 1"],
+        ),
+        ({"patternProperties": {"^x": {"type": "integer"}}, "additionalProperties": False}, {"xa": 1}, []),
+        ({"propertyNames": {"maxLength": 1}}, {"ab": 1}, ["$.ab: must have at most 1 characters, has 2"]),
+        ({"type": "integer"}, 5.0, []),
+        ({"type": "integer"}, "5", ['$: expected an integer, got the string "5"']),
+        ({"type": "string", "format": "date"}, "not a date", []),
+        ({"$ref": "#/nowhere"}, 1, ["$: the schema refers to #/nowhere, which does not exist"]),
+        ({"anyOf": [{"type": "string"}, {"minimum": 2}]}, 1, None),
+    ],
+)
+def test_draft_07_keywords_hold(schema: dict[str, Any], value: Any, said: list[str] | None) -> None:
+    found = validate(schema, value)
+    if said is None:
+        assert len(found) == 1
+        assert "fits none of the 2 allowed forms: expected a string" in found[0]
+        return
+    assert found == said
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    assert validate({"$ref": "#"}, 1) == ["$: nested too deeply to check"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "strnig"}, "$.type"),
+        ({"properties": []}, "$.properties"),
+        ({"required": "a"}, "$.required"),
+        ({"properties": {"a": {"pattern": "("}}}, "$.properties.a.pattern: not a regular expression"),
+        ({"items": {"$ref": "#/definitions/x"}}, "$.items.$ref: #/definitions/x is not a definition"),
+        ({"$ref": "https://example.org/x.json"}, "$.$ref"),
+        ([], "$: expected an object or true or false"),
+    ],
+)
+def test_a_broken_schema_is_told_where(schema: Any, said: str) -> None:
+    assert any(problem.startswith(said) for problem in schema_problems(schema))
+
+
+def test_nearest_ignores_case_and_dashes() -> None:
+    assert nearest("general_purpose", ["explore", "General-Purpose"]) == ["General-Purpose"]
+    assert nearest("xyz", ["explore", "plan"]) == []
+
+
+GOOD = {
+    "status": "success",
+    "data": {},
+    "text": "done",
+    "stats": {"time_ms": 3},
+    "context": {"cwd": ".", "params_input": {}},
+}
+
+
+def test_a_sound_record_has_no_problems() -> None:
+    assert problems(GOOD) == []
+    assert problems(GOOD | {"status": "error", "error": {"code": "NOT_FOUND", "message": "gone"}}) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": "fine"},
+        {"status": "error"},
+        {"error": {"code": "NOT_FOUND", "message": "gone"}},
+        {"status": "error", "error": {"code": "OOPS", "message": "gone"}},
+        {"status": "error", "error": {"code": "NOT_FOUND", "message": ""}},
+        {"status": "error", "error": "gone"},
+        {"text": " \n"},
+        {"data": []},
+        {"data": {"x": {1, 2}}},
+        {"data": {"x": float("nan")}},
+        {"stats": {}},
+        {"stats": {"time_ms": True}},
+        {"context": {"cwd": "."}},
+        {"context": {"params_input": {}}},
+        {"more": 1},
+    ],
+)
+def test_a_record_that_breaks_a_rule_is_caught(change: dict[str, Any]) -> None:
+    assert len(problems(GOOD | change)) == 1
