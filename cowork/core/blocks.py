@@ -109,8 +109,11 @@ class Usage:
 
 
 def add_cost(a: float | None, b: float | None) -> float | None:
-    """Sum of two costs in USD, where an unknown part makes the whole unknown."""
-    return None if a is None or b is None else a + b
+    """Sum of two costs in USD, where an unknown part makes the whole unknown.
+
+    Rounded to a billionth, so that sums are the same in whatever order the parts are added.
+    """
+    return None if a is None or b is None else round(a + b, 9)
 
 
 def block_to_dict(block: Block) -> Json:

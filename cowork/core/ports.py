@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, ToolUse, Usage
@@ -159,6 +160,29 @@ def partial(text: str, *, display: Json | None = None, images: Sequence[Image] =
 
 def failed(code: ToolErrorCode, text: str, *, display: Json | None = None, **data: Any) -> ToolRecord:
     return ToolRecord("error", text, data, error={"code": code, "message": text}, display=display or {})
+
+
+# ---------------------------------------------------------------- agents
+
+AgentOrigin = Literal["shipped", "user", "project"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentDef:
+    """Who a child is: its role prompt, its tools and its model."""
+
+    name: str
+    description: str
+    role: str
+    tools: tuple[str, ...] | None = None  # None: the parent's
+    disallowed_tools: tuple[str, ...] = ()
+    model: str = "inherit"  # inherit | main | light | a model's ID
+    max_turns: int | None = None
+    timeout: float | None = None
+    permission_mode: str = ""
+    color: str = ""
+    origin: AgentOrigin = "shipped"
+    path: Path = field(default_factory=Path)
 
 
 # ---------------------------------------------------------------- the two ports

@@ -1,0 +1,297 @@
+"""Agent files: `agents/*.md` with front matter become AgentDefs. A bad file is named, the others load."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cowork.core.ports import AgentDef, AgentOrigin
+
+MAX_FILE = 256 * 1024
+MAX_FILES = 500
+MAX_DEPTH = 20
+MODES = ("ask", "accept-edits", "plan", "bypass")
+COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong with an agent file, and where."""
+
+    path: Path
+    line: int
+    message: str
+    fatal: bool = True  # the file was not loaded
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.message}"
+
+
+class Agents(Mapping[str, AgentDef]):
+    """The loaded agents by name; `find` forgives case and dashes, `similar` reads descriptions."""
+
+    def __init__(self, agents: Iterable[AgentDef] = (), problems: Sequence[Problem] = ()) -> None:
+        self._by_name = {agent.name: agent for agent in agents}
+        self._by_key = {_key(name): agent for name, agent in self._by_name.items()}
+        self._words = {name: _words(f"{name} {a.description}") for name, a in self._by_name.items()}
+        self.problems = tuple(problems)
+
+    def __getitem__(self, name: str) -> AgentDef:
+        return self._by_name[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def find(self, name: str) -> AgentDef | None:
+        """The agent of that name, ignoring case, `-` and `_`."""
+        return self._by_key.get(_key(name))
+
+    def similar(self, text: str) -> AgentDef | None:
+        """The agent whose name and description share most words with the text; None without a hit."""
+        wanted = _words(text)
+        best = max(self._words, key=lambda name: len(wanted & self._words[name]), default=None)
+        if best is None or not wanted & self._words[best]:
+            return None
+        return self._by_name[best]
+
+
+def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Sequence[str] = ()) -> Agents:
+    """Agents of all folders; a later folder's agent takes the place of an earlier one of the same name."""
+    found: dict[str, AgentDef] = {}
+    problems: list[Problem] = []
+    for origin, folder in folders:
+        here: dict[str, Path] = {}
+        for path in _files(folder):
+            agent, wrong = read_agent(path, origin, known_tools)
+            problems += wrong
+            if agent is None:
+                continue
+            key = _key(agent.name)
+            if key in here:
+                message = f"name: {agent.name!r} is already defined by {here[key].name} in the same folder"
+                problems.append(Problem(path, 1, message))
+                continue
+            here[key] = path
+            found.pop(key, None)
+            found[key] = agent
+    return Agents(found.values(), problems)
+
+
+def read_agent(path: Path, origin: AgentOrigin, known_tools: Sequence[str]) -> tuple[AgentDef | None, list[Problem]]:
+    """One file: the agent, or None, and what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_FILE + 1)
+        if len(raw) > MAX_FILE:
+            raise _Bad(1, f"the file is larger than {MAX_FILE // 1024} KB")
+        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
+        matter, lines, body = _split(text)
+        return _agent(path, origin, matter, lines, body, known_tools)
+    except UnicodeDecodeError:
+        return None, [Problem(path, 1, "the file is not UTF-8")]
+    except OSError as error:
+        return None, [Problem(path, 1, f"cannot be read: {error.strerror}")]
+    except _Bad as bad:
+        return None, [Problem(path, bad.line, bad.message)]
+
+
+class _Bad(Exception):
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+        self.message = message
+
+
+def _files(folder: Path) -> list[Path]:
+    """The .md files below a folder, in a stable order, bounded."""
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.rglob("*.md") if p.is_file())[:MAX_FILES]
+
+
+_KEYS = {
+    "name": "name",
+    "description": "description",
+    "tools": "tools",
+    "disallowed_tools": "disallowed_tools",
+    "disallowedTools": "disallowed_tools",
+    "model": "model",
+    "max_turns": "max_turns",
+    "maxTurns": "max_turns",
+    "timeout": "timeout",
+    "permission_mode": "permission_mode",
+    "permissionMode": "permission_mode",
+    "color": "color",
+}
+_PEER_KEYS = frozenset(
+    {"skills", "mcpServers", "hooks", "memory", "background", "effort", "isolation", "initialPrompt"}
+    | {"mode", "temperature", "kind", "steps", "hidden", "prompt", "permission", "timeout_mins"}
+)
+_PEER_MODELS = {"haiku": "light", "sonnet": "main", "opus": "main"}
+_PEER_MODES = {"default": "ask", "acceptEdits": "accept-edits", "bypassPermissions": "bypass"}
+
+
+def _agent(
+    path: Path,
+    origin: AgentOrigin,
+    matter: dict[str, Any],
+    lines: dict[str, int],
+    body: str,
+    known_tools: Sequence[str],
+) -> tuple[AgentDef, list[Problem]]:
+    notes: list[Problem] = []
+    given: dict[str, Any] = {}
+    for spelled, value in matter.items():
+        name = _KEYS.get(str(spelled))
+        if name:
+            given[name] = value
+            lines.setdefault(name, lines.get(str(spelled), 1))
+        else:
+            why = "is a key of another agent program and is ignored" if spelled in _PEER_KEYS else "is not a known key"
+            notes.append(Problem(path, lines.get(str(spelled), 1), f"{spelled}: {why}", fatal=False))
+
+    def at(key: str) -> int:
+        return lines.get(key, 1)
+
+    for key in ("name", "description"):
+        if not isinstance(given.get(key), str) or not given[key].strip():
+            raise _Bad(at(key), f"{key}: is required and must be text")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", given["name"]):
+        raise _Bad(at("name"), "name: use letters, digits, dashes; at most 64 characters")
+    if not body.strip():
+        raise _Bad(1, "the role prompt below the front matter is empty")
+    tools = _names(given, "tools", at("tools"))
+    for key, names in (("tools", tools), ("disallowed_tools", _names(given, "disallowed_tools", 1))):
+        for unknown in (n for n in names or () if known_tools and n not in known_tools):
+            notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", fatal=False))
+    mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
+    if mode and mode not in MODES:
+        raise _Bad(at("permission_mode"), f"permission_mode: {mode!r} is not one of {', '.join(MODES)}")
+    color = str(given.get("color", ""))
+    if color and color not in COLORS:
+        notes.append(Problem(path, at("color"), f"color: {color!r} is not one of {', '.join(COLORS)}", fatal=False))
+    model = str(given.get("model", "inherit") or "inherit")
+    agent = AgentDef(
+        name=given["name"],
+        description=" ".join(given["description"].split()),
+        role=body.strip(),
+        tools=tools,
+        disallowed_tools=_names(given, "disallowed_tools", at("disallowed_tools")) or (),
+        model=_PEER_MODELS.get(model, model),
+        max_turns=_number(given, "max_turns", at("max_turns"), 1, 100),
+        timeout=_number(given, "timeout", at("timeout"), 1, 86_400),
+        permission_mode=mode,
+        color=color if color in COLORS else "",
+        origin=origin,
+        path=path,
+    )
+    return agent, notes
+
+
+def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | None:
+    value = given.get(key)
+    if value is None or value == "*":
+        return None
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise _Bad(line, f"{key}: must be a list of tool names")
+    # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
+    return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
+
+
+def _number(given: Mapping[str, Any], key: str, line: int, least: int, most: int) -> int | None:
+    value = given.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise _Bad(line, f"{key}: must be a whole number from {least} to {most}")
+    return value
+
+
+def _split(text: str) -> tuple[dict[str, Any], dict[str, int], str]:
+    """(front matter, line of each key, body)."""
+    if not text.startswith("---\n"):
+        raise _Bad(1, "does not start with front matter (a line of ---)")
+    end = re.search(r"^---[ \t]*$", text[4:], re.MULTILINE)
+    if end is None:
+        raise _Bad(1, "the front matter has no closing line of ---")
+    head, body = text[4 : 4 + end.start()], text[4 + end.end() :]
+    lines = {
+        m.group(1): head.count("\n", 0, m.start()) + 2 for m in re.finditer(r"^([A-Za-z_]\w*)\s*:", head, re.MULTILINE)
+    }
+    return _plain(head) or _yaml(head), lines, body
+
+
+_PLAIN_LINE = re.compile(r"([A-Za-z_]+): ([A-Za-z][A-Za-z0-9 ,.;()/_-]*[A-Za-z0-9.)])")
+_YAML_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
+
+
+def _plain(head: str) -> dict[str, Any] | None:
+    """The front matter when each line is `key: plain words`, which needs no YAML; else None."""
+    found: dict[str, Any] = {}
+    for line in head.splitlines():
+        match = _PLAIN_LINE.fullmatch(line)
+        if match is None or match[1] in found or match[2].lower() in _YAML_WORDS or match[1].lower() in _YAML_WORDS:
+            return None
+        found[match[1]] = match[2]
+    return found
+
+
+def _yaml(head: str) -> dict[str, Any]:
+    import yaml  # only front matter that is more than plain lines pays for it
+
+    class Loader(yaml.SafeLoader):
+        """Safe, without aliases (they make bombs), duplicate keys and deep nesting."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise _Bad(self.line + 2, "aliases are not allowed")
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise _Bad(self.line + 2, "nested too deeply")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if str(key.value) in seen:
+                    raise _Bad(key.start_mark.line + 2, f"{key.value}: is given twice")
+                seen.add(str(key.value))
+            return super().construct_mapping(node, deep)
+
+    try:
+        found = yaml.load(head, Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 2 if mark else 1
+        raise _Bad(line, f"is not valid YAML: {getattr(error, 'problem', None) or error}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _Bad(1, f"is not valid YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise _Bad(1, "the front matter must be `key: value` lines")
+    return found
+
+
+def _key(name: str) -> str:
+    return name.casefold().replace("-", "").replace("_", "").strip()
+
+
+_STOP = frozenset(
+    {"and", "for", "from", "how", "into", "that", "the", "this", "use", "what", "when", "with", "agent", "task"}
+)
+
+
+def _words(text: str) -> frozenset[str]:
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", text).casefold()
+    return frozenset(w for w in re.split(r"[^a-z0-9]+", spaced) if len(w) > 2 and w not in _STOP)

@@ -1,0 +1,328 @@
+"""The agent: ask the model, run what it calls, repeat until it has nothing left to call."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from uuid import uuid4
+
+from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost
+from cowork.core.errors import ProviderError
+from cowork.core.events import (
+    Notice,
+    PromptAdded,
+    ReplyAdded,
+    RetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+    TurnEnded,
+)
+from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec
+from cowork.core.transcript import Transcript
+from cowork.engine.budget import BudgetExceeded, Ledger
+from cowork.engine.runner import Runner
+
+Compact = Callable[["Agent", str], Awaitable[bool]]
+
+EMPTY_NUDGE = "Your last reply was empty. Answer the request, or say what stops you."
+REPORT_NOW = "Stop here: you may not call tools any more. Report what you found and what is left undone."
+CUT_OFF = "it was cut off at the output limit; write less in one call"
+MAX_PAUSES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How the answer to one prompt ended; `reason` is SPEC's terminal_reason."""
+
+    reason: str
+    text: str
+    turns: int
+    usage: Usage
+    cost_usd: float | None
+    error: Json = field(default_factory=dict)
+    denied_last: bool = False  # the final answer came straight after a denied call
+    reported: bool = False  # the turn limit was reached and a last tool-less turn was given
+
+
+@dataclass(slots=True)
+class Prompt:
+    """What somebody says to an agent."""
+
+    text: str
+    context: str = ""
+    images: tuple[Image, ...] = ()
+    source: str = "user"
+    label: str = ""
+
+    def event(self) -> PromptAdded:
+        return PromptAdded(self.text, self.context, self.images, self.source, self.label)
+
+
+class Agent:
+    """A conversation with one model and one set of tools. It knows its ports and nobody else."""
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        provider: Provider,
+        system: str,
+        specs: Sequence[ToolSpec],
+        runner: Runner,
+        transcript: Transcript,
+        emit: Emit,
+        ledger: Ledger,
+        max_turns: int = 0,
+        report_at_limit: bool = False,
+        compact: Compact | None = None,
+        session_id: str = "",
+        on_progress: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.path = path
+        self.provider = provider
+        self.system = system
+        self.specs = tuple(specs)
+        self.runner = runner
+        self.transcript = transcript
+        self.emit = emit
+        self.ledger = ledger
+        self.max_turns = max_turns
+        self.report_at_limit = report_at_limit
+        self.session_id = session_id
+        self.turns = 0
+        self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
+        self.cost_usd: float | None = 0.0
+        self.context_tokens = 0  # what the last request filled of the window
+        self._compact = compact
+        self._on_progress = on_progress
+        self._inbox: list[Prompt] = []
+        self._finishing = False
+
+    def tell(self, prompt: Prompt) -> None:
+        """Say something before the next request."""
+        self._inbox.append(prompt)
+
+    def finish(self) -> None:
+        """Ask for a report in one last tool-less turn."""
+        self._finishing = True
+
+    async def run(self, prompt: Prompt) -> Outcome:
+        """Answer one prompt. Limits and failures of the service are outcomes; only cancelling raises."""
+        started, turns_before = time.monotonic(), self.turns
+        before = (self.ledger.usage, self.ledger.cost_usd)
+        self._finishing = False
+        reason, error, text = "interrupted", {}, ""
+        reported = denied = False
+        self.emit(prompt.event())
+        try:
+            text, reported, denied = await self._answer(turns_before)
+            reason = "max_turns" if reported else "completed"
+        except _Stopped as stop:
+            reason, error, denied = stop.reason, stop.error, stop.denied
+        except BudgetExceeded as limit:
+            reason, error = "budget", {"code": "budget", "message": limit.message}
+        except ProviderError as failure:
+            reason = _reason_of(failure)
+            error = {"code": failure.kind, "message": failure.message}
+            if failure.status:
+                error["status"] = failure.status
+        finally:
+            usage = _minus(self.ledger.usage, before[0])
+            cost = _cost_since(self.ledger.cost_usd, before[1])
+            outcome = Outcome(
+                reason=reason,
+                text=text or (self.transcript.last_text() if reason != "completed" else ""),
+                turns=self.turns - turns_before,
+                usage=usage,
+                cost_usd=cost,
+                error=error,
+                denied_last=denied,
+                reported=reported,
+            )
+            seconds = time.monotonic() - started
+            self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, round(seconds * 1000), error))
+        return outcome
+
+    async def _answer(self, turns_before: int) -> tuple[str, bool, bool]:
+        """(final text, turn limit reached and reported, straight after a denial)."""
+        nudged, pauses, denied = False, 0, False
+        while True:
+            self._drain()
+            limited = self.max_turns > 0 and self.turns - turns_before >= self.max_turns
+            if limited and not self.report_at_limit:
+                raise _Stopped(
+                    "max_turns", {"code": "max_turns", "message": f"Turn limit reached: {self.max_turns}"}, denied
+                )
+            last = limited or self._finishing
+            if last:
+                self.emit(PromptAdded(REPORT_NOW, source="system"))
+            reply = await self._turn(tool_choice="none" if last else "auto")
+            if reply.stop_reason == "pause_turn" and pauses < MAX_PAUSES:
+                pauses += 1
+                continue
+            if last:
+                return reply.text or self.transcript.last_text(), limited, denied
+            if reply.calls:
+                denials = len(self.runner.denials)
+                await self.runner.run(reply.calls)
+                denied = len(self.runner.denials) > denials
+                continue
+            if self._inbox:
+                continue
+            if reply.stop_reason == "refusal" and not reply.text.strip():
+                raise _Stopped("api_error", {"code": "refusal", "message": "The model refused to answer."})
+            if reply.stop_reason == "max_tokens":
+                self.emit(Notice("The answer was cut off at the output limit.", "warning", "max_tokens"))
+            if reply.text.strip():
+                return reply.text, False, denied
+            if nudged:
+                raise _Stopped("api_error", {"code": "empty", "message": "The model gave no answer, twice."})
+            nudged = True
+            self.emit(PromptAdded(EMPTY_NUDGE, source="system"))
+
+    def _drain(self) -> None:
+        inbox, self._inbox = self._inbox, []
+        for prompt in inbox:
+            self.emit(prompt.event())
+
+    async def _turn(self, tool_choice: str) -> Reply:
+        """One request, after making room for it; an overflow of the window is compacted away once."""
+        if self._compact:
+            await self._compact(self, "auto")
+        try:
+            return await self._request(tool_choice)
+        except ProviderError as failure:
+            if failure.kind != "context_overflow" or not self._compact or not await self._compact(self, "overflow"):
+                raise
+        return await self._request(tool_choice)
+
+    async def _request(self, tool_choice: str) -> Reply:
+        messages = self.transcript.messages(self.provider.model)
+        request = Request(
+            self.system,
+            messages,
+            self.specs,
+            "none" if tool_choice == "none" else "auto",
+            session_id=self.session_id,
+        )
+        expected = self.context_tokens + 2_000
+        room = Usage(expected, self.provider.max_output_tokens)
+        reservation = await self.ledger.reserve(room.total, self.provider.price(room))
+        spent = _Spent(self.provider)
+        try:
+            started = time.monotonic()
+            reply = await self._stream(request, spent)
+            reply = replace(reply, content=self._with_good_ids(reply))
+            self.turns += 1
+            self.context_tokens = reply.usage.total
+            self.emit(
+                ReplyAdded(
+                    reply.content,
+                    reply.stop_reason,
+                    reply.usage,
+                    self.provider.price(reply.usage),
+                    self.provider.model,
+                    round((time.monotonic() - started) * 1000),
+                )
+            )
+            return reply
+        finally:
+            self.usage = self.usage + spent.usage
+            self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
+            reservation.settle(spent.usage, spent.cost_usd)
+            self._on_progress()
+
+    async def _stream(self, request: Request, spent: _Spent) -> Reply:
+        reply: Reply | None = None
+        try:
+            async for item in self.provider.stream(request):
+                match item:
+                    case Delta("text", text):
+                        self.emit(TextDelta(text))
+                    case Delta("thinking", text):
+                        self.emit(ThinkingDelta(text))
+                    case Retry():
+                        cost = spent.add(item.usage)
+                        self.emit(
+                            RetryScheduled(
+                                item.attempt,
+                                item.max_attempts,
+                                item.delay_s,
+                                item.kind,
+                                item.message,
+                                item.usage,
+                                cost,
+                                self.provider.model,
+                            )
+                        )
+                    case Reply():
+                        reply = item
+                        spent.add(item.usage)
+                self._on_progress()
+        except ProviderError as failure:
+            spent.add(failure.usage)
+            raise
+        if reply is None:
+            raise ProviderError("broken_stream", "The model's answer ended before it was complete.")
+        return reply
+
+    def _with_good_ids(self, reply: Reply) -> tuple[Block, ...]:
+        """Calls get ids of their own where a server sent none or one already used; a call cut off is marked."""
+        seen = set(self.transcript.ids())
+        blocks: list[Block] = []
+        for index, block in enumerate(reply.content):
+            if isinstance(block, ToolUse):
+                if not block.id or block.id in seen:
+                    block = replace(block, id=f"call_{uuid4().hex[:20]}")
+                seen.add(block.id)
+                if reply.stop_reason == "max_tokens" and index == len(reply.content) - 1:
+                    block = replace(block, malformed=block.malformed or CUT_OFF)
+            blocks.append(block)
+        return tuple(blocks)
+
+
+@dataclass(slots=True)
+class _Spent:
+    """Usage of one request and all its tries."""
+
+    provider: Provider
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+
+    def add(self, usage: Usage) -> float | None:
+        if usage == Usage():
+            return 0.0
+        cost = self.provider.price(usage)
+        self.usage = self.usage + usage
+        self.cost_usd = add_cost(self.cost_usd, cost)
+        return cost
+
+
+class _Stopped(Exception):
+    """The loop ended without an answer, for a reason that is not an exception of anybody else."""
+
+    def __init__(self, reason: str, error: Json, denied: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.error = error
+        self.denied = denied
+
+
+def _reason_of(failure: ProviderError) -> str:
+    if failure.kind == "auth":
+        return "auth"
+    return "unavailable" if failure.retryable else "api_error"
+
+
+def _minus(a: Usage, b: Usage) -> Usage:
+    return Usage(
+        a.input_tokens - b.input_tokens,
+        a.output_tokens - b.output_tokens,
+        a.cache_read_tokens - b.cache_read_tokens,
+        a.cache_write_tokens - b.cache_write_tokens,
+    )
+
+
+def _cost_since(now: float | None, before: float | None) -> float | None:
+    return None if now is None or before is None else add_cost(now, -before)

@@ -1,0 +1,130 @@
+"""What the model is told: prompts/*.md, the environment, and the project's AGENTS.md files."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import os
+import platform
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cowork.core.blocks import Json
+from cowork.core.ports import AgentDef, ToolSpec
+
+KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
+KNOWLEDGE_BYTES = 32_000
+IMPORT_DEPTH = 5
+
+
+@functools.cache
+def data_root() -> Path:
+    """Where prompts/ and agents/ are: inside the installed package, or the checkout's top."""
+    package = Path(__file__).parent
+    return package / "_data" if (package / "_data").is_dir() else package.parent
+
+
+@functools.cache
+def text_of(name: str) -> str:
+    """The text of prompts/<name>.md."""
+    return (data_root() / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
+
+
+def system_prompt(*, agents: Mapping[str, AgentDef], can_delegate: bool, append: str = "") -> str:
+    """The main agent's system prompt; it speaks of subagents only where they can be had."""
+    parts = [text_of("system")]
+    if can_delegate and agents:
+        rows = "\n".join(
+            f"| {a.name} | {_clip(a.description)} | {'light' if a.model == 'light' else 'main'} |"
+            for a in agents.values()
+        )
+        parts.append(text_of("task_guidance").replace("{table}", rows))
+    if append:
+        parts.append(append)
+    return "\n\n".join(parts)
+
+
+def child_prompt(agent: AgentDef, description: str) -> str:
+    """A child's whole system prompt, to the byte."""
+    return f"{agent.role}\n\n# Task\n{description}"
+
+
+def tool_specs(schemas: Mapping[str, Json], agents: Mapping[str, AgentDef]) -> tuple[ToolSpec, ...]:
+    """What a model reads about its tools, given the schema of each."""
+    return tuple(ToolSpec(name, _description(name, agents), schema) for name, schema in schemas.items())
+
+
+def environment(cwd: Path, branch: str = "") -> str:
+    """Facts that hold for the whole session; said once, with the first prompt, so the cached prefix stays."""
+    lines = [f"cwd: {cwd}", f"platform: {platform.system()} {platform.machine()}"]
+    lines.append(f"date: {datetime.date.today().isoformat()}")
+    lines.append(f"git branch: {branch}" if branch else "git: not a repository")
+    return "<environment>\n" + "\n".join(lines) + "\n</environment>"
+
+
+def knowledge_files(root: Path, cwd: Path, user_folder: Path | None, *, trusted: bool) -> list[Path]:
+    """AGENTS.md (else CLAUDE.md) of the user, then of each folder from the project root down to cwd."""
+    folders = [user_folder] if user_folder else []
+    if trusted:
+        folders.append(root)
+        if cwd.is_relative_to(root):
+            parts = cwd.relative_to(root).parts
+            folders += [root.joinpath(*parts[: i + 1]) for i in range(len(parts))]
+    found = (next((f / n for n in KNOWLEDGE_NAMES if (f / n).is_file()), None) for f in dict.fromkeys(folders))
+    return [path for path in found if path]
+
+
+def knowledge(files: Sequence[Path], max_bytes: int = KNOWLEDGE_BYTES) -> str:
+    """The text of those files with their `@import` lines followed, within bounds."""
+    room = max_bytes
+    parts: list[str] = []
+    for path in files:
+        body = _with_imports(path, path.parent, 0, {path})
+        data = body.encode("utf-8", "replace")
+        if len(data) > room:
+            body = data[:room].decode("utf-8", "ignore") + "\n[cut: larger than the room for project knowledge]"
+        room -= min(room, len(data))
+        if body.strip():
+            parts.append(f'<instructions from="{path}">\n{body.strip()}\n</instructions>')
+    return "\n\n".join(parts)
+
+
+def _with_imports(path: Path, base: Path, depth: int, seen: set[Path]) -> str:
+    """A file's text where a line `@path` stands for that file, inside the same folder tree only."""
+    try:
+        if path.stat().st_size > 1_000_000:
+            return f"[{path.name} is too large and was left out]"
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+    def include(match: re.Match[str]) -> str:
+        target = Path(os.path.realpath(path.parent / match[1]))
+        if depth >= IMPORT_DEPTH or target in seen or not target.is_relative_to(os.path.realpath(base)):
+            return match[0]
+        if not target.is_file():
+            return match[0]
+        seen.add(target)
+        return _with_imports(target, base, depth + 1, seen)
+
+    return re.sub(r"^@([^\s@]+)[ \t]*$", include, text, flags=re.MULTILINE)
+
+
+def _description(name: str, agents: Mapping[str, AgentDef]) -> str:
+    text = text_of(f"tools/{name}")
+    if name != "Task":
+        return text
+    return "\n".join([text, *(f"- {a.name}: {_clip(a.description)} ({_tools(a)})" for a in agents.values())])
+
+
+def _model(agent: AgentDef) -> str:
+    return "light" if agent.model == "light" else "main"
+
+
+def _tools(agent: AgentDef) -> str:
+    return ", ".join(agent.tools) if agent.tools is not None else "all but Task"
+
+
+def _clip(text: str, width: int = 200) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,105 @@
+"""Task and its optional twin `subagent` hand a piece of work to a child; the engine does the rest through ctx.spawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord
+from cowork.tools.base import Param, ToolContext, tool
+
+DEFAULT_SUMMARY = "Summarize your findings concisely"
+GENERAL_PURPOSE = "general-purpose"
+MAX_TURNS = 50
+
+
+def _check_task(args: Mapping[str, Any]) -> None:
+    for name in ("description", "prompt", "subagent_type"):
+        value = args.get(name)
+        if value is None:
+            raise ToolError("INVALID_PARAM", f"Invalid input: missing field `{name}`")
+        if isinstance(value, str) and not value.strip():
+            raise ToolError("INVALID_PARAM", f"{name} cannot be empty")
+    _check_turns(args)
+
+
+def _check_subagent(args: Mapping[str, Any]) -> None:
+    label, prompt = args.get("label"), args.get("task_prompt")
+    if label is None or (isinstance(label, str) and not label.strip()):
+        raise ToolError("INVALID_PARAM", "Invalid input: missing field `label`")
+    if prompt is None or (isinstance(prompt, str) and not prompt.strip()):
+        raise ToolError("INVALID_PARAM", "task_prompt cannot be empty")
+    _check_turns(args)
+
+
+def _check_turns(args: Mapping[str, Any]) -> None:
+    turns = args.get("max_turns")
+    if isinstance(turns, int) and not isinstance(turns, bool) and not 1 <= turns <= MAX_TURNS:
+        raise ToolError("INVALID_PARAM", f"max_turns must be between 1 and {MAX_TURNS}")
+
+
+@tool(
+    "Task",
+    effects=lambda ctx, args: [Effect("delegate", str(args["subagent_type"]))],
+    parallel=True,
+    precheck=_check_task,
+)
+async def task(
+    ctx: ToolContext,
+    description: Annotated[str, "3-5 words"],
+    prompt: Annotated[str, "All the child needs to know: it sees nothing else"],
+    subagent_type: Annotated[str, "Which agent"],
+    model: Annotated[Literal["main", "light"] | None, "light for simple work"] = None,
+    summary_prompt: Annotated[str | None, "Ask for a last summary in this form"] = None,
+    allowed_tools: Annotated[list[str] | None, "Narrow its tools"] = None,
+    max_turns: Annotated[int | None, Param("1-50", minimum=1, maximum=MAX_TURNS)] = None,
+    output_schema: Annotated[dict[str, Any] | None, "JSON Schema the result must satisfy"] = None,
+    run_in_background: Annotated[bool, "Go on while it works; its result comes later"] = False,
+    resume: Annotated[str | None, "subagent_id to go on with"] = None,
+) -> ToolRecord:
+    return await _spawn(
+        ctx,
+        description=description,
+        prompt=prompt,
+        subagent_type=subagent_type,
+        model=model,
+        summary_prompt=summary_prompt,
+        allowed_tools=allowed_tools,
+        max_turns=max_turns,
+        output_schema=output_schema,
+        run_in_background=run_in_background,
+        resume=resume,
+    )
+
+
+@tool(
+    "subagent",
+    effects=lambda ctx, args: [Effect("delegate", GENERAL_PURPOSE)],
+    parallel=True,
+    precheck=_check_subagent,
+)
+async def subagent(
+    ctx: ToolContext,
+    label: Annotated[str, "Identifies this subagent"],
+    task_prompt: Annotated[str, "The task, self-contained"],
+    summary_prompt: Annotated[str | None, "How to summarize the findings"] = None,
+    allowed_tools: Annotated[list[str] | None, "Tool names it may use"] = None,
+    max_turns: Annotated[int | None, Param("1-50", minimum=1, maximum=MAX_TURNS)] = None,
+) -> ToolRecord:
+    return await _spawn(
+        ctx,
+        description=label,
+        prompt=task_prompt,
+        subagent_type=GENERAL_PURPOSE,
+        summary_prompt=summary_prompt or DEFAULT_SUMMARY,
+        allowed_tools=allowed_tools,
+        max_turns=max_turns,
+        alias=True,
+    )
+
+
+async def _spawn(ctx: ToolContext, **order: Any) -> ToolRecord:
+    if ctx.spawn is None:
+        raise ToolError("PERMISSION_DENIED", "Subagents are not available here. Do the work yourself.")
+    return await ctx.spawn(ctx, {name: value for name, value in order.items() if value is not None})
