@@ -1,0 +1,88 @@
+"""Tries again what is worth trying again, and says each time that it will: the one place that decides on retries.
+
+Waits double from one second with full jitter, so that parallel children do not come back together. A `retry-after` is
+obeyed up to a cap; a service that asks for more gets its error reported at once, since nobody should sit through an
+hour unasked. Nothing is tried again once a reply is whole: tools may have run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+
+from cowork.core.errors import ProviderError
+from cowork.core.ports import Delta, Provider, Reply, Request, Retry
+from cowork.providers.wrapped import Wrapped
+
+FIRST_DELAY = 1.0
+MAX_BACKOFF = 20.0
+
+
+def with_retry(
+    provider: Provider,
+    *,
+    max_attempts: int = 5,
+    max_delay: float = 60.0,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    jitter: Callable[[float], float] = lambda most: random.uniform(0.0, most),
+) -> Provider:
+    """The model, trying up to `max_attempts` times and waiting at most `max_delay` seconds between two."""
+    return _Retrying(provider, max_attempts, max_delay, sleep, jitter)
+
+
+class _Retrying(Wrapped):
+    def __init__(
+        self,
+        inner: Provider,
+        max_attempts: int,
+        max_delay: float,
+        sleep: Callable[[float], Awaitable[None]],
+        jitter: Callable[[float], float],
+    ) -> None:
+        super().__init__(inner)
+        self._max_attempts = max_attempts
+        self._max_delay = max_delay
+        self._sleep = sleep
+        self._jitter = jitter
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
+        """The inner stream; after a fault a `Retry` that voids what came before, then the stream anew."""
+        attempt = 1
+        while True:
+            whole = False
+            try:
+                async with aclosing(self.inner.stream(request)) as items:  # type: ignore[type-var]
+                    async for item in items:
+                        whole = isinstance(item, Reply)
+                        yield item
+                return
+            except ProviderError as error:
+                if whole or not error.retryable:
+                    raise
+                delay = self._delay(error, attempt)
+                failure = error
+            attempt += 1
+            yield Retry(attempt, self._max_attempts, delay, failure.kind, failure.message, failure.usage)
+            await self._sleep(delay)
+
+    def _delay(self, error: ProviderError, attempt: int) -> float:
+        """How long to wait before the next try; raises when there is none."""
+        asked = error.retry_after
+        if asked is not None and asked > self._max_delay:
+            wait = f"{asked:.0f} s" if math.isfinite(asked) else "without end"
+            why = f"the service asks to wait {wait}, more than the {self._max_delay:.0f} s cowork waits by itself"
+            raise _ended(error, why) from error
+        if attempt >= self._max_attempts:
+            raise _ended(error, f"gave up after {attempt} tries" if attempt > 1 else "") from error
+        if asked is not None and asked > 0:
+            return asked + self._jitter(min(1.0, asked / 10))
+        return self._jitter(min(FIRST_DELAY * 2.0 ** (attempt - 1), MAX_BACKOFF, self._max_delay))
+
+
+def _ended(error: ProviderError, why: str) -> ProviderError:
+    """The same failure, saying why no further try follows."""
+    message = f"{error.message} ({why})" if why else error.message
+    return ProviderError(error.kind, message, status=error.status, retry_after=error.retry_after, usage=error.usage)
