@@ -36,6 +36,7 @@ class AgentState:
 
     cwd: Path
     seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of the content last read or written
+    copies: dict[str, bytes] = field(default_factory=dict)  # of what was seen, bounded; to show what changed since
     todos: list[Json] = field(default_factory=list)
 
 
@@ -47,6 +48,7 @@ class TreeState:
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     wrap: Callable[[Sequence[str], Path], Sequence[str]] = lambda argv, cwd: argv  # the sandbox around a command
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
+    written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, Job] = field(default_factory=dict)
     before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
 
@@ -63,9 +65,13 @@ class ToolContext:
     emit: Emit
     output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
     spawn: Spawn | None = None
+    resolved: dict[str, Path] = field(default_factory=dict)
 
     def resolve(self, path: str) -> Path:
-        return self.workspace.resolve(path, self.state.cwd)
+        """The real path, once a call: what permissions judged is what the tool acts on, even if a link moved since."""
+        if path not in self.resolved:
+            self.resolved[path] = self.workspace.resolve(path, self.state.cwd)
+        return self.resolved[path]
 
 
 @dataclass(frozen=True, slots=True)
