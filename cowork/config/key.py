@@ -1,0 +1,191 @@
+"""What a configuration key is: its type, default, bounds, meaning, and how far a project may change it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+Project = Literal["never", "lower", "off", "stricter", "add", "narrow", "free"]
+"""How a project file may set a key: not at all, to less, to false, to a later choice in `stricter`, by adding to
+the list, by picking from it, or as it likes."""
+
+
+class Key:
+    """One setting. `name` is its dotted path, given by the section that holds it."""
+
+    __slots__ = (
+        "allowed",
+        "default",
+        "doc",
+        "extend",
+        "flag",
+        "high",
+        "kind",
+        "low",
+        "name",
+        "project",
+        "secret",
+        "shape",
+        "stricter",
+        "too_high",
+        "too_low",
+        "zero",
+    )
+
+    def __init__(
+        self,
+        default: Any,
+        doc: str,
+        *,
+        allowed: tuple[str, ...] = (),
+        low: float | None = None,
+        high: float | None = None,
+        too_low: str = "",
+        too_high: str = "",
+        zero: str = "",
+        extend: bool = False,
+        secret: bool = False,
+        shape: tuple[str, str] | None = None,
+        project: Project = "never",
+        stricter: tuple[str, ...] = (),
+        flag: str = "",
+    ) -> None:
+        self.name = ""
+        self.kind = ""
+        self.default = default
+        self.doc = doc
+        self.allowed = allowed
+        self.low = low
+        self.high = high
+        self.too_low = too_low  # the words for a value below `low`, where the plain ones would not do
+        self.too_high = too_high
+        self.zero = zero  # what 0 means, when 0 is allowed although it is below `low`
+        self.extend = extend  # a list that grows from layer to layer
+        self.secret = secret  # never shown
+        self.shape = shape  # (pattern, words) of a text that must look like something; a wrong one is not shown
+        self.project: Project = project
+        self.stricter = stricter  # the choices from loose to strict
+        self.flag = flag
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return "COWORK_" + self.name.upper().replace(".", "_")
+
+    @property
+    def takes(self) -> str:
+        """What is allowed, in words."""
+        if self.kind == "Effort":
+            return "off, low, medium, high or a number of tokens"
+        if self.allowed:
+            return "one of " + ", ".join(choice or '""' for choice in self.allowed)
+        return (self.shape[1] if self.shape else _WORDS[self.kind]) + self._bounds()
+
+    def _bounds(self) -> str:
+        zero = f", or 0 ({self.zero})" if self.zero else ""
+        if self.low is not None and self.high is not None:
+            return f" from {self.low:,} to {self.high:,}{zero}"
+        if self.low is not None:
+            return f" of at least {self.low:,}{zero}"
+        return zero
+
+    def wrong(self, value: object) -> str:
+        """Why the value will not do, as the words after the key; empty when it will."""
+        if self.kind == "Effort":
+            fine = value in ("off", "low", "medium", "high") or (_is_int(value) and _number(value) >= 1024)
+            return "" if fine else "must be off, low, medium, high or a number of tokens from 1,024"
+        if not _FITS[self.kind](value):
+            return f"must be {_WORDS[self.kind]}"
+        if self.allowed and value not in self.allowed:
+            return "must be " + self.takes
+        if self.kind in ("int", "float"):
+            return self._out_of_range(_number(value))
+        if self.shape and value and not re.fullmatch(self.shape[0], str(value)):
+            return f"must be {self.shape[1]}"
+        return ""
+
+    def _out_of_range(self, number: float) -> str:
+        if number != number or number in (float("inf"), float("-inf")):
+            return "must be a finite number"
+        if number == 0 and self.zero:
+            return ""
+        if self.low is not None and number < self.low:
+            return self.too_low or f"must be at least {self.low:,}"
+        if self.high is not None and number > self.high:
+            return self.too_high or f"cannot exceed {self.high:,}"
+        return ""
+
+
+class Section:
+    """A table of the file. Its keys are class attributes; an instance holds their values and cannot change."""
+
+    table = ""  # its header in the file
+    fields: tuple[Key, ...] = ()
+
+    def __init_subclass__(cls, prefix: str = "", **rest: Any) -> None:
+        super().__init_subclass__(**rest)
+        if not prefix:
+            return
+        cls.table = prefix
+        found = []
+        for name, kind in cls.__annotations__.items():
+            key = cls.__dict__[name]
+            key.name = f"{prefix}.{name}"
+            key.kind = kind
+            found.append(key)
+        cls.fields = tuple(found)
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"the configuration is frozen: {name}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    def __repr__(self) -> str:
+        secret = {key.name.rsplit(".", 1)[1] for key in self.fields if key.secret}
+        shown = (f"{name}={'…' if name in secret and value else repr(value)}" for name, value in self.__dict__.items())
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def key(default: Any, doc: str, **rest: Any) -> Any:
+    """Declare a key; the annotation beside it is its type."""
+    return Key(default, doc, **rest)
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for pair in value.items() for item in pair)
+
+
+_FITS = {
+    "str": lambda value: isinstance(value, str),
+    "int": _is_int,
+    "float": lambda value: _is_int(value) or isinstance(value, float),
+    "bool": lambda value: isinstance(value, bool),
+    "tuple[str, ...]": _is_texts,
+    "dict[str, str]": _is_table,
+}
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "tuple[str, ...]": "a list of text",
+    "dict[str, str]": "a table of text",
+    "Effort": "",
+}

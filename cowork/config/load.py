@@ -1,0 +1,249 @@
+"""Lay defaults, files, environment and flags over one another, and remember where each value came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cowork.config import files, merge, models, paths
+from cowork.config.key import Key, Section
+from cowork.config.sections import (
+    KEYS,
+    SECTIONS,
+    Compaction,
+    Knowledge,
+    LightModel,
+    Limits,
+    Log,
+    MainModel,
+    Permissions,
+    Retry,
+    Sandbox,
+    Sessions,
+    Subagent,
+    Tools,
+    Ui,
+)
+from cowork.core.errors import UserError
+from cowork.core.ports import ModelSpec
+
+
+class Models:
+    """The two models of `[models.main]` and `[models.light]`, as settled."""
+
+    def __init__(self, main: MainModel, light: LightModel) -> None:
+        self.main = main
+        self.light = light
+
+
+class Agent:
+    """`[agent.subagent]`, the one table under `[agent]`."""
+
+    def __init__(self, subagent: Subagent) -> None:
+        self.subagent = subagent
+
+
+class Config:
+    """Every setting, settled. It knows no key: `model` reads one from the environment when a model is opened."""
+
+    def __init__(self, layers: Layers, environ: Mapping[str, str]) -> None:
+        made = {section: section(layers.section(section)) for section in SECTIONS}
+
+        def get(section: type[Any]) -> Any:
+            return made[section]
+
+        self.models = Models(get(MainModel), get(LightModel))
+        self.agent = Agent(get(Subagent))
+        self.permissions: Permissions = get(Permissions)
+        self.sandbox: Sandbox = get(Sandbox)
+        self.limits: Limits = get(Limits)
+        self.retry: Retry = get(Retry)
+        self.compaction: Compaction = get(Compaction)
+        self.tools: Tools = get(Tools)
+        self.knowledge: Knowledge = get(Knowledge)
+        self.session: Sessions = get(Sessions)
+        self.ui: Ui = get(Ui)
+        self.log: Log = get(Log)
+        self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
+        self.files: tuple[Path, ...] = tuple(layers.files)
+        self.notes: tuple[str, ...] = tuple(layers.notes)  # what was set and could not count, for people
+        self._values: Mapping[str, Any] = layers.values
+        self._origins: Mapping[str, str] = layers.origins
+        self._environ = environ
+
+    def __repr__(self) -> str:
+        return f"Config(files={[str(f) for f in self.files]})"
+
+    @property
+    def has_light(self) -> bool:
+        """Whether light work has a model of its own."""
+        return bool(self.models.light.provider)
+
+    def model(self, name: str = "main") -> ModelSpec:
+        """The model behind `main`, `light` or a model's own name, key included; light falls back to main."""
+        main = dict(self.models.main.__dict__)
+        if name == "light" and self.has_light:
+            values, role = dict(self.models.light.__dict__), "light"
+        elif name in ("main", "light"):
+            values, role = main, "main"
+        else:
+            values, role = models.for_name(main, name, self._environ), "main"
+        return models.spec_of(values, role, self._environ, self.pricing.get(values["model"]))
+
+    def value(self, name: str) -> Any:
+        """The value of a key by its dotted name."""
+        return self._values[name]
+
+    def origin(self, name: str) -> str:
+        """Where a value came from: default, a file and line, a variable, a flag, or why it was chosen."""
+        return self._origins.get(name, "default")
+
+
+def load(
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    flags: Mapping[str, object] | None = None,
+    config_file: Path | None = None,
+    trusted: bool = False,
+    bare: bool = False,
+) -> Config:
+    """The configuration of a run in the project `cwd`. `flags` maps dotted keys to values."""
+    layers = Layers(environ)
+    if config_file is not None:
+        layers.add_file(config_file, required=True)
+    elif not bare:
+        layers.add_file(paths.config_file(environ))
+    if trusted and not bare:
+        layers.add_project(paths.project_file(cwd))
+    layers.add_environment()
+    layers.add_flags(flags or {})
+    layers.settle()
+    return Config(layers, environ)
+
+
+class Layers:
+    """The values so far, weakest layer first."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self.environ = environ
+        self.values: dict[str, Any] = {name: merge.plain(key, key.default) for name, key in KEYS.items()}
+        self.origins: dict[str, str] = {}
+        self.pricing: dict[str, dict[str, float]] = {}
+        self.files: list[Path] = []
+        self.notes: list[str] = []
+
+    def section(self, section: type[Section]) -> dict[str, Any]:
+        return {key.name.rsplit(".", 1)[1]: self.values[key.name] for key in section.fields}
+
+    def add_file(self, path: Path, *, required: bool = False) -> None:
+        """A file of the user: it may set everything."""
+        found = files.read(path, paths.short(path, self.environ))
+        if found is None:
+            if required:
+                raise UserError(f"config: {path} does not exist", "`cowork config init` writes one.")
+            return
+        self.files.append(path)
+        entries, prices = found
+        for entry in entries:
+            self._set(*entry)
+        for price in prices:
+            self.pricing.setdefault(price.model, {})[price.field] = price.value
+            self.origins[f'pricing."{price.model}".{price.field}'] = price.origin
+
+    def add_project(self, path: Path) -> None:
+        """A file of the project: it may only tighten, and one that is wrong stops the run."""
+        found = files.read(path, paths.short(path, self.environ))
+        if found is None:
+            return
+        self.files.append(path)
+        entries, prices = found
+        if prices:
+            raise _not_for_projects(f'pricing."{prices[0].model}"', prices[0].origin)
+        for name, value, origin in entries:
+            key = KEYS[name]
+            if key.project == "never":
+                raise _not_for_projects(name, origin)
+            merge.refuse_variables(name, value, origin)
+            self._check(key, value, origin)
+            self._tighten(key, value, origin)
+
+    def add_environment(self) -> None:
+        """LLM_…, LIGHT_LLM_…, COWORK_LOG and COWORK_<KEY>."""
+        given: dict[str, tuple[Any, str]] = {}
+        for variable, name in _VARIABLES.items():
+            text = self.environ.get(variable)
+            if text:
+                value = variable if name.endswith("api_key_env") else text
+                given[name] = value, f"environment {variable}"
+        for name, key in KEYS.items():
+            text = self.environ.get(key.variable)
+            if text:
+                given[name] = merge.from_text(key, text), f"environment {key.variable}"
+        self._set_all(given)
+
+    def add_flags(self, flags: Mapping[str, object]) -> None:
+        """The command line."""
+        self._set_all({name: (value, f"flag {KEYS[name].flag or name}") for name, value in flags.items()})
+
+    def settle(self) -> None:
+        """Choose what nobody set of the two models."""
+        main, light = self.section(MainModel), self.section(LightModel)
+        self.origins.update(models.settle(main, light, self.environ))
+        self.values.update({f"models.main.{field}": value for field, value in main.items()})
+        self.values.update({f"models.light.{field}": value for field, value in light.items()})
+
+    def _set_all(self, given: Mapping[str, tuple[Any, str]]) -> None:
+        for table in ("models.main", "models.light"):
+            if f"{table}.provider" in given:
+                self._forget_service(table, given[f"{table}.provider"][0])
+        for name, (value, origin) in given.items():
+            self._set(name, value, origin)
+
+    def _forget_service(self, table: str, provider: Any) -> None:
+        """A stronger layer names another provider: address, key and model of the weaker one are not for it."""
+        before = self.values[f"{table}.provider"]
+        if not before or before == provider:
+            return
+        for field in ("model", "base_url", "api_key_env", "headers"):
+            self.values[f"{table}.{field}"] = KEYS[f"{table}.{field}"].default
+            self.origins.pop(f"{table}.{field}", None)
+
+    def _set(self, name: str, value: Any, origin: str) -> None:
+        key = KEYS[name]
+        self._check(key, value, origin)
+        old = self.values[name]
+        self.values[name] = merge.over(key, old, value)
+        self.origins[name] = f"{self.origins[name]}, {origin}" if key.extend and old else origin
+
+    def _tighten(self, key: Key, value: Any, origin: str) -> None:
+        old = self.values[key.name]
+        tight = merge.tightest(key, old, value)
+        if key.project != "add" and tight != merge.plain(key, value):
+            self.notes.append(f"{origin} {key.name} = {merge.show(value)} has no effect: a project may only tighten")
+        if tight == old:
+            return
+        self.values[key.name] = tight
+        self.origins[key.name] = f"{self.origins[key.name]}, {origin}" if key.extend and old else origin
+
+    def _check(self, key: Key, value: Any, origin: str) -> None:
+        problem = key.wrong(value)
+        if not problem:
+            return
+        shown = "" if key.secret or key.shape else f", it is {_clip(merge.show(value))}"
+        raise UserError(f"config: {origin} {key.name} {problem}{shown}", f"Allowed: {key.takes}.")
+
+
+_VARIABLES = {**models.ENVIRONMENT, "COWORK_LOG": "log.level"}
+
+
+def _not_for_projects(name: str, origin: str) -> UserError:
+    return UserError(
+        f"config: {origin} {name} cannot be set by a project",
+        "Set it in your own config file; a project may only tighten.",
+    )
+
+
+def _clip(text: str, width: int = 60) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,173 @@
+"""From settings and environment to the model that is meant: which service, which name, which key, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cowork.core.errors import UserError
+from cowork.core.ports import ModelSpec
+
+Values = dict[str, Any]
+
+ENVIRONMENT: dict[str, str] = {
+    f"{prefix}{name}": f"models.{role}.{field}"
+    for prefix, role in (("", "main"), ("LIGHT_", "light"))
+    for name, field in (
+        ("LLM_PROVIDER", "provider"),
+        ("LLM_MODEL_ID", "model"),
+        ("LLM_BASE_URL", "base_url"),
+        ("LLM_API_KEY", "api_key_env"),  # its name is kept, never its value
+    )
+}
+
+DEFAULT_MODELS: dict[str, tuple[str, str]] = {  # provider -> main, light
+    "anthropic": ("claude-sonnet-4-5", "claude-haiku-4-5"),
+    "openai": ("gpt-5.5", "gpt-5.4-mini"),
+    "offline": ("offline", "offline"),
+    "scripted": ("scripted", "scripted"),
+}
+
+_VENDOR = {"anthropic": "ANTHROPIC", "openai": "OPENAI", "openai-chat": "OPENAI"}
+_FAMILY = re.compile(r"(?P<anthropic>claude-)|(?P<openai>gpt-|chatgpt-|o\d)")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_KEYLESS = ("offline", "scripted")
+
+
+def settle(main: Values, light: Values, environ: Mapping[str, str]) -> dict[str, str]:
+    """Fill in what nobody set, in place; gives the origin of every value it chose."""
+    chosen: dict[str, str] = {}
+    _settle_one(main, environ, chosen, "models.main", 0)
+    if light["provider"] or light["model"] or light["base_url"]:
+        _inherit(light, main, chosen)
+    elif main["model"] == DEFAULT_MODELS.get(main["provider"], ("",))[0] and "models.main.model" in chosen:
+        _inherit(light, main, chosen)
+        light["model"] = DEFAULT_MODELS[main["provider"]][1]
+        chosen["models.light.model"] = f"default of {main['provider']}"
+    else:
+        return chosen  # light is not configured
+    _settle_one(light, environ, chosen, "models.light", 1)
+    return chosen
+
+
+def for_name(main: Values, name: str, environ: Mapping[str, str]) -> Values:
+    """The main model's settings with another name; a name that only another vendor has goes to that vendor."""
+    values = main | {"model": name}
+    family = vendor_of(name)
+    own_host = not main["base_url"] and main["provider"] in ("anthropic", "openai", "offline")
+    if not family or family == main["provider"] or not own_host:
+        return values
+    values |= {"provider": family, "api_key_env": "", "headers": {}}
+    _settle_one(values, environ, {}, "", 0)
+    return values
+
+
+def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mapping[str, float] | None) -> ModelSpec:
+    """The settings as the providers take them, key included; complains when something needed is missing."""
+    provider = values["provider"]
+    if not values["model"]:
+        raise UserError(
+            f"no model is named for {values['base_url'] or provider}",
+            f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model.",
+        )
+    return ModelSpec(
+        provider=provider,
+        model=values["model"],
+        base_url=_expand(values["base_url"], environ),
+        api_key=_key(values, environ),
+        context_window=values["context_window"],
+        max_output_tokens=values["max_output_tokens"],
+        thinking=values["thinking"],
+        transport=values["transport"],
+        headers={name: _expand(value, environ) for name, value in values["headers"].items()},
+        options={"script": values["script"]} if values["script"] else {},
+        prices=prices,
+    )
+
+
+def vendor_of(model: str) -> str:
+    """The provider a model's name tells of, else nothing."""
+    found = _FAMILY.match(model)
+    return (found.lastgroup or "") if found else ""
+
+
+def _settle_one(values: Values, environ: Mapping[str, str], chosen: dict[str, str], table: str, role: int) -> None:
+    if not values["provider"]:
+        values["provider"], why = _detect(values, environ)
+        chosen[f"{table}.provider"] = why
+    provider = values["provider"]
+    vendor = _VENDOR.get(provider)
+    if vendor:
+        for field, name in (("base_url", f"{vendor}_BASE_URL"), ("api_key_env", f"{vendor}_API_KEY")):
+            if not values[field] and environ.get(name):
+                values[field] = environ[name] if field == "base_url" else name
+                chosen[f"{table}.{field}"] = f"environment {name}"
+    if not values["model"] and provider in DEFAULT_MODELS:
+        values["model"] = DEFAULT_MODELS[provider][role]
+        chosen[f"{table}.model"] = f"default of {provider}"
+
+
+def _detect(values: Values, environ: Mapping[str, str]) -> tuple[str, str]:
+    """(provider, why) from what is set, strongest sign first."""
+    if values["script"]:
+        return "scripted", "a script is set"
+    family = vendor_of(values["model"])
+    if values["base_url"]:
+        if family == "anthropic" or "anthropic" in values["base_url"]:
+            return "anthropic", "the base URL or model is Anthropic's"
+        return "openai-chat", "what most services at a base URL speak"
+    if family:
+        return family, f"the model is {values['model']}"
+    if name := values["api_key_env"]:
+        anthropic = environ.get(name, "").startswith("sk-ant-") or name == "ANTHROPIC_API_KEY"
+        return ("anthropic" if anthropic else "openai"), f"{name} is set"
+    if environ.get("ANTHROPIC_API_KEY"):
+        return "anthropic", "ANTHROPIC_API_KEY is set"
+    if url := environ.get("OPENAI_BASE_URL"):
+        official = re.match(r"https://api\.openai\.com(/|$)", url)
+        return ("openai" if official else "openai-chat"), "OPENAI_BASE_URL is set"
+    if environ.get("OPENAI_API_KEY"):
+        return "openai", "OPENAI_API_KEY is set"
+    return "offline", "no key was found"
+
+
+def _inherit(light: Values, main: Values, chosen: dict[str, str]) -> None:
+    """What light leaves open is as in main, but a key is not handed to a host that main does not use."""
+    if not light["provider"]:
+        light["provider"] = main["provider"]
+        chosen["models.light.provider"] = "as models.main"
+    if light["provider"] != main["provider"]:
+        return
+    own_host = bool(light["base_url"]) and light["base_url"] != main["base_url"]
+    fields = ["script", "model"] if own_host else ["script", "model", "base_url", "api_key_env", "headers"]
+    for field in fields:
+        if not light[field] and main[field]:
+            light[field] = main[field]
+            chosen[f"models.light.{field}"] = "as models.main"
+
+
+def _key(values: Values, environ: Mapping[str, str]) -> str:
+    provider, name = values["provider"], values["api_key_env"]
+    if provider in _KEYLESS:
+        return ""
+    key = environ.get(name, "").strip() if name else ""
+    # A server of the user's own, or a vendor's client with its own ways, may need no key.
+    if key or (values["base_url"] and not name) or values["transport"] == "sdk":
+        return key
+    wanted = name or f"{_VENDOR[provider]}_API_KEY"
+    raise UserError(
+        f"no key for {provider}: {wanted} is not set",
+        f"export {wanted}=…  or name another variable in models.main.api_key_env",
+        exit_code=3,
+    )
+
+
+def _expand(text: str, environ: Mapping[str, str]) -> str:
+    def value(found: re.Match[str]) -> str:
+        name = found.group(1)
+        if name not in environ:
+            raise UserError(f"config: ${{{name}}} is used but the environment has no {name}")
+        return environ[name]
+
+    return _VARIABLE.sub(value, text)

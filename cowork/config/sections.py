@@ -1,0 +1,259 @@
+"""Every setting there is. These classes are the one table that parsing, checking, the example file, the reference
+page and `config show` are made from: the annotation is the type, `key(...)` the rest."""
+
+from __future__ import annotations
+
+from cowork.config.key import Key, Section, key
+
+PROVIDERS = ("anthropic", "openai", "openai-chat", "offline", "scripted")
+MODES = ("bypass", "accept-edits", "ask", "plan")  # from loose to strict
+SANDBOX_MODES = ("off", "auto", "required")  # from loose to strict
+
+URL = (r"(https?://|\$\{).+", "an http:// or https:// address")
+VARIABLE = (r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable, not the key itself")
+
+Effort = str | int  # off, low, medium, high or a budget of tokens
+
+
+class MainModel(Section, prefix="models.main"):
+    """The model that answers you."""
+
+    provider: str = key(
+        "",
+        "Wire format of the service. Empty: chosen from the keys in the environment, else offline.",
+        allowed=("", *PROVIDERS),
+        flag="--provider",
+    )
+    model: str = key("", "Model name as the service knows it. Empty: a good one of the provider.", flag="--model")
+    base_url: str = key("", "Address of the service. Empty: the provider's own.", shape=URL)
+    api_key_env: str = key(
+        "", "Name of the environment variable that holds the key. Empty: the provider's usual one.", shape=VARIABLE
+    )
+    context_window: int = key(
+        0, "Tokens that fit the window.", low=1_000, high=10_000_000, zero="as known of the model"
+    )
+    max_output_tokens: int = key(0, "Most tokens of one answer.", low=16, high=1_000_000, zero="as known of the model")
+    thinking: Effort = key("off", "How much the model reasons before it answers: a level, or a budget of tokens.")
+    transport: str = key(
+        "direct", "direct is lean; sdk uses the vendor's client (Bedrock, Vertex, Azure).", allowed=("direct", "sdk")
+    )
+    headers: dict[str, str] = key({}, "Extra HTTP headers. ${NAME} stands for an environment variable.", secret=True)
+    script: str = key("", "File of turns for the scripted provider.", flag="--script")
+
+
+class LightModel(Section, prefix="models.light"):
+    """The cheaper model for simple work of subagents. What is empty here is as in [models.main]; with neither model
+    nor provider, and a main model of your own choice, light work runs on main."""
+
+    provider: str = key("", "Wire format of the service.", allowed=("", *PROVIDERS))
+    model: str = key("", "Model name as the service knows it.")
+    base_url: str = key("", "Address of the service.", shape=URL)
+    api_key_env: str = key("", "Name of the environment variable that holds the key.", shape=VARIABLE)
+    context_window: int = key(
+        0, "Tokens that fit the window.", low=1_000, high=10_000_000, zero="as known of the model"
+    )
+    max_output_tokens: int = key(0, "Most tokens of one answer.", low=16, high=1_000_000, zero="as known of the model")
+    thinking: Effort = key("off", "How much the model reasons before it answers: a level, or a budget of tokens.")
+    transport: str = key("direct", "How requests travel.", allowed=("direct", "sdk"))
+    headers: dict[str, str] = key({}, "Extra HTTP headers. ${NAME} stands for an environment variable.", secret=True)
+    script: str = key("", "File of turns for the scripted provider.")
+
+
+class Subagent(Section, prefix="agent.subagent"):
+    """Children that Task sends out."""
+
+    max_depth: int = key(
+        3,
+        "How deep children may nest.",
+        low=1,
+        high=10,
+        too_low="must be greater than 0",
+        too_high="cannot exceed 10 (stack overflow risk)",
+        project="lower",
+    )
+    default_max_turns: int = key(
+        10,
+        "Model requests a child gets when the call does not say.",
+        low=1,
+        high=100,
+        too_low="must be greater than 0",
+        project="lower",
+    )
+    output_max_size: int = key(
+        0,
+        "Bytes of a result that reach the parent; the rest goes to a file.",
+        low=1024,
+        too_low="must be at least 1024 bytes",
+        zero="10,000 characters",
+        project="lower",
+    )
+    max_concurrent: int = key(5, "Children at work at once; more wait in line.", low=1, high=50, project="lower")
+    timeout: float = key(600, "Seconds a child may take in all.", low=1, zero="no limit", project="lower")
+    idle_timeout: float = key(180, "Seconds without any sign of life.", low=1, zero="no limit", project="lower")
+    match: str = key(
+        "exact",
+        "What an unknown subagent_type does: exact refuses it with a suggestion, similar takes the best description.",
+        allowed=("exact", "similar"),
+        stricter=("similar", "exact"),
+        project="stricter",
+    )
+    allow_nesting: bool = key(False, "Give Task to children too.", project="off")
+    default_tools: str = key(
+        "inherit",
+        "Tools of an agent file that names none: those of the parent but Task, or the reading ones.",
+        allowed=("inherit", "read-only"),
+        stricter=("inherit", "read-only"),
+        project="stricter",
+    )
+    expose_subagent_tool: bool = key(False, "Offer the second tool `subagent` (label, task_prompt).", project="off")
+    telemetry_enabled: bool = key(True, "Write subagent lines to the log when COWORK_LOG asks for one.")
+    persistence_enabled: bool = key(True, "Keep the children's conversations in the session log.")
+    max_executions: int = key(0, "Children a run may send out.", low=1, zero="no limit", project="lower")
+    max_total_tokens: int = key(0, "Tokens all children of a run may use.", low=1, zero="no limit", project="lower")
+    max_total_time: float = key(
+        0, "Seconds all children of a run may take together.", low=1, zero="no limit", project="lower"
+    )
+    max_total_cost_usd: float = key(
+        0, "USD all children of a run may cost.", low=0.000001, zero="no limit", project="lower"
+    )
+
+
+class Permissions(Section, prefix="permissions"):
+    """What may happen without a question. deny beats ask, ask beats allow."""
+
+    mode: str = key(
+        "ask",
+        "ask: reading in the workspace is free; accept-edits: edits too; plan: read only; bypass: no questions.",
+        allowed=("ask", "accept-edits", "plan", "bypass"),
+        stricter=MODES,
+        project="stricter",
+        flag="--permission-mode",
+    )
+    allow: tuple[str, ...] = key(
+        (), 'Rules that need no question, such as "Bash(git commit:*)".', extend=True, flag="--allow"
+    )
+    ask: tuple[str, ...] = key((), 'Rules that always ask, such as "Edit(migrations/**)".', extend=True, project="add")
+    deny: tuple[str, ...] = key(
+        (), 'Rules that always refuse, such as "Read(.env)".', extend=True, project="add", flag="--deny"
+    )
+    add_dirs: tuple[str, ...] = key(
+        (), "Folders outside the workspace that tools may use.", extend=True, flag="--add-dir"
+    )
+
+
+class Sandbox(Section, prefix="sandbox"):
+    """The box that Bash runs in."""
+
+    mode: str = key(
+        "auto",
+        "auto: where it works; required: refuse to run without; off: none.",
+        allowed=("auto", "required", "off"),
+        stricter=SANDBOX_MODES,
+        project="stricter",
+    )
+    network: bool = key(False, "Let commands in the sandbox use the network.", project="off")
+    auto_allow: bool = key(
+        False, "Run sandboxed commands that stay in the workspace without a question.", project="off"
+    )
+
+
+class Retry(Section, prefix="retry"):
+    """What happens when the model service fails."""
+
+    max_attempts: int = key(5, "Tries of one request in all.", low=1, high=20, project="lower")
+    max_delay: float = key(60, "Longest wait between two tries in seconds.", low=0, high=3600, project="lower")
+    idle_timeout: float = key(
+        120, "Seconds a stream may be silent before it is given up and tried again.", low=1, high=3600, project="lower"
+    )
+
+
+class Limits(Section, prefix="limits"):
+    """Where a run ends, children and retries counted in."""
+
+    max_turns: int = key(
+        0, "Model requests of one prompt.", low=1, zero="no limit", project="lower", flag="--max-turns"
+    )
+    max_cost_usd: float = key(0, "USD of a run.", low=0.000001, zero="no limit", project="lower", flag="--max-cost")
+    max_tokens: int = key(
+        0, "Tokens of a run, cached input counted.", low=1, zero="no limit", project="lower", flag="--max-tokens"
+    )
+    timeout: float = key(0, "Seconds of a run.", low=0.001, zero="no limit", project="lower", flag="--timeout")
+
+
+class Compaction(Section, prefix="compaction"):
+    """Making room when a conversation nears the model's window."""
+
+    auto: bool = key(True, "Summarise the older part by itself when it is time.")
+    threshold: float = key(0.8, "Part of the window in use at which it is time.", low=0.3, high=0.95)
+
+
+class Tools(Section, prefix="tools"):
+    """Which tools the model has."""
+
+    enabled: tuple[str, ...] = key((), "Only these. Empty: all.", project="narrow", flag="--tools")
+    disabled: tuple[str, ...] = key((), "Never these.", extend=True, project="add")
+
+
+class Knowledge(Section, prefix="knowledge"):
+    """What the model is told about the project at the start."""
+
+    files: tuple[str, ...] = key(
+        ("AGENTS.md", "CLAUDE.md"), "File names looked for in each folder; the first found counts."
+    )
+    max_bytes: int = key(32_768, "Most bytes in all.", low=0, high=1_000_000, project="lower")
+
+
+class Sessions(Section, prefix="session"):
+    """What is kept of a conversation."""
+
+    enabled: bool = key(True, "Keep the event log, so that it can be resumed.", flag="--no-session")
+    checkpoints: bool = key(True, "Keep file contents before changes, so that /rewind can bring them back.")
+    retention_days: int = key(0, "Forget sessions not used for so many days.", low=1, zero="never")
+
+
+class Ui(Section, prefix="ui"):
+    """The chat in the terminal."""
+
+    theme: str = key("auto", "Colours for a dark or a light background.", allowed=("auto", "dark", "light"))
+    keys: str = key("emacs", "Editing keys.", allowed=("emacs", "vi"))
+    notify: bool = key(True, "Notify through the terminal when a long turn ends or a question waits.")
+    notify_after: float = key(10, "Seconds that make a turn long.", low=0, high=86_400)
+    bell: bool = key(False, "Ring the bell with a notification.")
+    title: bool = key(True, "Show the state in the terminal's title.")
+    show_thinking: bool = key(False, "Show what the model thinks, dimmed.")
+
+
+class Log(Section, prefix="log"):
+    """Diagnostic lines."""
+
+    level: str = key("", "Filter such as info or cowork.subagents=debug. Empty: silent. COWORK_LOG sets it too.")
+    file: str = key("", "File the lines go to. Empty: stderr.", flag="--log-file")
+
+
+SECTIONS: tuple[type[Section], ...] = (
+    MainModel,
+    LightModel,
+    Subagent,
+    Permissions,
+    Sandbox,
+    Limits,
+    Retry,
+    Compaction,
+    Tools,
+    Knowledge,
+    Sessions,
+    Ui,
+    Log,
+)
+
+KEYS: dict[str, Key] = {k.name: k for section in SECTIONS for k in section.fields}
+
+PRICES: dict[str, str] = {
+    "input": "input",
+    "output": "output",
+    "cache_read": "input read from the cache",
+    "cache_write": "input written to the cache",
+}
+"""Keys of `[pricing."model"]`: USD per million tokens of what."""
+
+SHORTHANDS: dict[str, str] = {"sandbox": "sandbox.mode"}  # `sandbox = "off"` at the top of a file
