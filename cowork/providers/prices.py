@@ -1,38 +1,120 @@
-"""What tokens cost in USD, from a small shipped table; a model that is not in it has no price, never a price of 0."""
+"""What tokens cost in USD, from a small shipped table; a model that is not in it has no price, never a price of 0.
+
+`benchmarks/refresh_prices.py` writes the table. Names are looked up with `.` and `-` alike, and with routers, vendors,
+regions, dates and the like taken off step by step; nothing is guessed from the beginning of a name, since the price of
+a family's next member is not known.
+"""
 
 from __future__ import annotations
 
+import ipaddress
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 from cowork.core.blocks import Usage
 
+Rates = Mapping[str, Any]  # input, output, cache_read, cache_write; `above` maps a prompt size to dearer ones
 
-def price(model: str, usage: Usage, overrides: Mapping[str, float] | None = None) -> float | None:
-    """The cost of `usage` on `model`; `overrides` holds USD per million for input, output, cache_read, cache_write."""
-    rates = rates_of(model)
+_ROUTERS = {"openrouter", "bedrock", "vertex_ai", "vertex", "azure", "litellm", "models", "publishers"}
+_VENDORS = {
+    *("anthropic", "openai", "google", "gemini", "deepseek", "mistral", "mistralai", "moonshotai", "moonshot"),
+    *("zai", "z-ai", "x-ai", "xai", "minimax", "cohere", "qwen", "dashscope", "alibaba"),
+}
+_ROUTES = {"nitro", "floor", "online", "exacto", "thinking", "beta"}  # of OpenRouter: other servers, the same price
+_BEDROCK = re.compile(r"(?:[a-z-]+\.)?anthropic\.(.+?)(?:-v\d+)?(?::\d+)?")
+_TAIL = re.compile(
+    r"(?:[-@](?:\d{4}-\d\d-\d\d|\d\d-\d\d-\d{4}|\d\d-\d{4}|\d\d-\d\d|\d{8}|\d{6}|\d{4}|\d{3})"
+    r"|[-@](?:latest|default|thinking|exp|preview|beta)|\[1m\])$"
+)
+_ONLY_RENTED = re.compile(r"(?:claude|gemini|grok|chatgpt|gpt(?!-oss)|o\d)\b")
+
+
+def price(
+    model: str, usage: Usage, overrides: Mapping[str, float] | None = None, *, base_url: str = ""
+) -> float | None:
+    """The cost of one request; `overrides` are USD per million for input, output, cache_read, cache_write."""
+    rates = rates_of(model, base_url)
     if overrides:
-        rates = {**(rates or {}), **overrides}
+        rates = _overridden(rates or {}, overrides)
     if rates is None or "input" not in rates or "output" not in rates:
         return None
-    read = rates.get("cache_read", rates["input"])
-    write = rates.get("cache_write", rates["input"])
+    for start, dearer in rates.get("above", {}).items():
+        if usage.prompt_tokens > int(start):
+            rates = dearer
     total = (
         usage.input_tokens * rates["input"]
         + usage.output_tokens * rates["output"]
-        + usage.cache_read_tokens * read
-        + usage.cache_write_tokens * write
+        + usage.cache_read_tokens * rates.get("cache_read", rates["input"])
+        + usage.cache_write_tokens * rates.get("cache_write", rates["input"])
     )
-    return total / 1_000_000
-
-
-def rates_of(model: str) -> Mapping[str, float] | None:
-    """USD per million tokens of a model in any of its spellings, or None."""
-    return _table().get(model)
+    return float(total / 1_000_000)
 
 
 @cache
-def _table() -> dict[str, dict[str, float]]:
-    return dict(json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))["models"])
+def rates_of(model: str, base_url: str = "") -> Rates | None:
+    """USD per million tokens of a model in any of its spellings, or None.
+
+    A server on this machine or network serves weights one has, so only what can be had nowhere else has a price there.
+    """
+    if base_url and _is_local(base_url) and not any(_ONLY_RENTED.match(name) for name in spellings(model)):
+        return None
+    return find(model, _table())
+
+
+def find(model: str, table: Mapping[str, Rates]) -> Rates | None:
+    """The entry of the first spelling the table knows."""
+    return next((table[name] for name in spellings(model) if name in table), None)
+
+
+def spellings(model: str) -> Iterator[str]:
+    """Names a model may be listed under, the most exact first."""
+    name = model.strip().lower()
+    if rented := _BEDROCK.fullmatch(name.removeprefix("bedrock/")):
+        name = rented[1]
+    name = name.replace(".", "-")
+    yield name
+    base, colon, tag = name.rpartition(":")
+    if colon:
+        if "/" not in base or tag not in _ROUTES:
+            return  # `qwen3:30b` names weights in a local server, `:free` costs nothing we could put a price on
+        name = base
+    while (first := name.partition("/"))[0] in _ROUTERS and first[1]:
+        name = first[2]
+    yield from _shorter(name)
+    vendor, slash, rest = name.partition("/")
+    if slash and vendor in _VENDORS:
+        yield from _shorter(rest.removeprefix("models/"))
+
+
+def _shorter(name: str) -> Iterator[str]:
+    """The name, and it again with each thing at its end taken off."""
+    yield name
+    while (cut := _TAIL.sub("", name)) != name:
+        name = cut
+        yield name
+
+
+def _overridden(rates: Rates, overrides: Mapping[str, float]) -> Rates:
+    """A new input price says nothing of the old cache prices, so those go with it."""
+    kept = {"output"} if "input" in overrides else {"input", "output", "cache_read", "cache_write"}
+    return {**{name: rate for name, rate in rates.items() if name in kept}, **overrides}
+
+
+def _is_local(base_url: str) -> bool:
+    host = urlsplit(base_url).hostname or ""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".internal", ".lan", ".localhost"))
+    return address.is_private or address.is_loopback
+
+
+@cache
+def _table() -> dict[str, Rates]:
+    raw = json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))
+    return dict(raw["models"])
