@@ -1,0 +1,199 @@
+"""What a session used, as pure folds of its events: own requests, children, failed tries and compaction.
+
+A parent's total is its own plus its children's, exactly. A request whose price is unknown makes the sums it is in
+unknown (None); what is known of them stays in `known_usd`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from cowork.core.blocks import Json, Usage, add_cost
+from cowork.core.events import AgentEnded, AgentStarted, ContextCompacted, Event, ReplyAdded, RetryScheduled
+
+By = Literal["model", "agent", "day", "session"]
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Tokens and money of some requests."""
+
+    requests: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    known_usd: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            self.requests + other.requests,
+            self.usage + other.usage,
+            add_cost(self.cost_usd, other.cost_usd),
+            self.known_usd + other.known_usd,
+        )
+
+    def to_dict(self) -> Json:
+        return {
+            "requests": self.requests,
+            **self.usage.to_dict(),
+            "cost_usd": self.cost_usd,
+            "known_usd": self.known_usd,
+        }
+
+    @classmethod
+    def from_dict(cls, raw: Mapping[str, Any]) -> Spent:
+        cost = raw.get("cost_usd")
+        return cls(
+            int(raw.get("requests") or 0),
+            Usage.from_dict(raw),
+            None if cost is None else float(cost),
+            float(raw.get("known_usd") or 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """One thing that was paid for: when, by whom, with which model."""
+
+    at: float
+    agent: str  # path
+    kind: str  # subagent_type, or main
+    model: str
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The tree of a session: `own` and `total` by agent path, and sums by model and by agent type."""
+
+    own: dict[str, Spent]
+    total: dict[str, Spent]
+    by_model: dict[str, Spent]
+    by_agent: dict[str, Spent]
+    tasks: dict[str, int]  # agent type -> how many were sent out
+
+    @property
+    def whole(self) -> Spent:
+        """Everything."""
+        return _sum(self.total[path] for path in self.total if "/" not in path)
+
+
+def totals(events: Iterable[Event]) -> Totals:
+    """Who used what, over the whole tree."""
+    events = list(events)
+    own: dict[str, Spent] = {MAIN: Spent()}
+    by_model: dict[str, Spent] = {}
+    by_agent: dict[str, Spent] = {}
+    for charge in charges(events):
+        for path in _lineage(charge.agent):
+            own.setdefault(path, Spent())
+        own[charge.agent] += charge.spent
+        _add(by_model, charge.model, charge.spent)
+        _add(by_agent, charge.kind, charge.spent)
+    total = dict(own)
+    for path in sorted(own, key=lambda p: p.count("/"), reverse=True):  # leaves first
+        parent = path.rpartition("/")[0]
+        if parent:
+            total[parent] += total[path]
+    tasks: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, AgentStarted):
+            tasks[event.subagent_type] = tasks.get(event.subagent_type, 0) + 1
+    return Totals(own, total, by_model, by_agent, tasks)
+
+
+def charges(events: Iterable[Event]) -> list[Charge]:
+    """Every request in order; a child whose conversation was not kept counts by what its end says."""
+    out: list[Charge] = []
+    kinds: dict[str, AgentStarted] = {}
+    charged: set[str] = set()
+    for event in events:
+        match event:
+            case AgentStarted():
+                kinds[event.agent] = event
+            case ReplyAdded() | RetryScheduled() | ContextCompacted():
+                if isinstance(event, ContextCompacted) and not event.usage.total and not event.cost_usd:
+                    continue  # clearing old results asks no model
+                spent = Spent(1, event.usage, event.cost_usd, event.cost_usd or 0.0)
+                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), event.model, spent))
+                charged.update(_lineage(event.agent))
+            case AgentEnded() if event.agent not in charged and (reported := _reported(event)):
+                started = kinds.get(event.agent)
+                model = str(_data(event).get("model_id") or (started.model_id if started else ""))
+                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), model, reported))
+                charged.update(_lineage(event.agent))
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What one session spent on one day with one model for one kind of agent: what the index keeps."""
+
+    day: str
+    model: str
+    kind: str
+    spent: Spent
+
+
+def slices(events: Iterable[Event]) -> list[Slice]:
+    """The charges of a session, summed by day, model and kind of agent."""
+    sums: dict[tuple[str, str, str], Spent] = {}
+    for c in charges(events):
+        key = (time.strftime("%Y-%m-%d", time.localtime(c.at)), c.model, c.kind)
+        sums[key] = sums.get(key, Spent()) + c.spent
+    return [Slice(*key, spent) for key, spent in sums.items()]
+
+
+def group(parts: Iterable[tuple[str, Slice]], by: By) -> dict[str, Spent]:
+    """Slices of many sessions, given as (session id, slice), summed by what is asked for."""
+    out: dict[str, Spent] = {}
+    for session_id, part in parts:
+        key = {"model": part.model, "agent": part.kind, "day": part.day, "session": session_id}[by]
+        _add(out, key, part.spent)
+    return out
+
+
+def _add(sums: dict[str, Spent], key: str, spent: Spent) -> None:
+    sums[key] = sums.get(key, Spent()) + spent
+
+
+def _sum(parts: Iterable[Spent]) -> Spent:
+    total = Spent()
+    for part in parts:
+        total += part
+    return total
+
+
+def _lineage(path: str) -> list[str]:
+    """The path and everything above it."""
+    parts = path.split("/")
+    return ["/".join(parts[: n + 1]) for n in range(len(parts))]
+
+
+def _kind(path: str, kinds: Mapping[str, AgentStarted]) -> str:
+    if path in kinds:
+        return kinds[path].subagent_type
+    return path.rpartition("/")[2].rpartition("-")[0] if "/" in path else path
+
+
+def _data(event: AgentEnded) -> Mapping[str, Any]:
+    data = event.record.get("data")
+    return data if isinstance(data, dict) else {}
+
+
+def _reported(event: AgentEnded) -> Spent | None:
+    data = _data(event)
+    usage = data.get("usage")
+    if not isinstance(usage, dict):
+        return None
+    tokens = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
+    cost = data.get("total_cost_usd")
+    if not tokens.total and not cost:
+        return None
+    cost = float(cost) if isinstance(cost, int | float) else None
+    metadata = data.get("metadata")
+    turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
+    return Spent(int(turns) if turns.isdigit() else 1, tokens, cost, cost or 0.0)

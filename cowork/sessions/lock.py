@@ -1,0 +1,106 @@
+"""One writer a session: a locked file that holds the writer's process id. A dead writer's lock frees itself."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from pathlib import Path
+
+from cowork.core.errors import UserError
+from cowork.sessions.private import open_private
+
+_NO_LOCKS_HERE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+_PID_WAIT_S = 0.5  # how long a new holder may take to write its id
+
+
+class Lock:
+    """The right to write one session, held until `release` or the end of the process."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the lock, or raise a UserError that names the process that has it."""
+        self.path = path
+        while True:
+            self._fd = open_private(path, os.O_RDWR | os.O_CREAT)
+            try:
+                _take(self._fd, path)
+            except BaseException:
+                os.close(self._fd)
+                raise
+            if _same_file(self._fd, path):
+                break
+            os.close(self._fd)  # the session was removed under us and the name is new
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = -1
+
+
+def holder(path: Path) -> int | None:
+    """The process that holds the lock now, 0 if it cannot be told, None if nobody does."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return _living_pid(fd) or 0
+    except OSError as error:
+        if error.errno not in _NO_LOCKS_HERE:
+            raise
+        return _living_pid(fd)
+    finally:
+        os.close(fd)
+
+
+def _take(fd: int, path: Path) -> None:
+    deadline = time.monotonic() + _PID_WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            pid = _living_pid(fd)
+        except OSError as error:
+            if error.errno not in _NO_LOCKS_HERE:
+                raise
+            pid = _living_pid(fd)  # a file system without locks: the id in the file must do
+            if pid is None:
+                return
+        if pid or time.monotonic() > deadline:
+            break
+        time.sleep(0.005)  # the holder is about to write its id, or only looks
+    who = f"process {pid}" if pid else "another process"
+    raise UserError(
+        f"Session {path.parent.name} is in use by {who}.", "Close it there first, or fork it to go on from here."
+    )
+
+
+def _living_pid(fd: int) -> int | None:
+    text = os.pread(fd, 32, 0).strip()
+    pid = int(text) if text.isdigit() else 0
+    if not pid:
+        return None
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return None
+    except PermissionError:
+        pass  # alive, and someone else's
+    return pid
+
+
+def _same_file(fd: int, path: Path) -> bool:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    here = os.fstat(fd)
+    return (here.st_ino, here.st_dev) == (there.st_ino, there.st_dev)

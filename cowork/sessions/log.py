@@ -1,0 +1,179 @@
+"""The truth of a session: an append-only file of events, one JSON object a line, each with a number and a checksum.
+
+One `write` a record, so a crash tears at most the last line; the disk is asked to keep it at the end of each turn.
+A full disk stops nothing: what could not be written waits in memory and follows when there is room again.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import secrets
+import shutil
+import zlib
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from cowork.core.errors import UserError
+from cowork.core.events import Event, PromptAdded, TurnEnded, to_dict
+from cowork.sessions.lock import Lock
+from cowork.sessions.private import FOLDER_MODE, open_private, private_folder
+from cowork.sessions.reading import Loaded, read
+
+LOG = "events.jsonl"
+LOCK = "lock"
+_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+BACKLOG_BYTES = 64 * 1024 * 1024
+
+Report = Callable[[str], None]
+
+
+def new_id() -> str:
+    """A fresh session id: 12 lower-case base32 characters."""
+    return base64.b32encode(secrets.token_bytes(8)).decode().lower()[:12]
+
+
+def existing(sessions: Path, session_id: str) -> Path:
+    """The folder of a session that is there, or a UserError."""
+    folder = sessions / session_id
+    if not _ID.fullmatch(session_id) or not (folder / LOG).is_file():
+        raise UserError(f"There is no session {session_id}.", "`cowork sessions list` shows those there are.")
+    return folder
+
+
+class SessionLog:
+    """The one writer of a session; called with each event, it keeps the durable ones and never raises."""
+
+    def __init__(self, folder: Path, lock: Lock, loaded: Loaded, report: Report, *, new: bool) -> None:
+        self.folder = folder
+        self.id = folder.name
+        self.loaded = loaded
+        self.path = folder / LOG
+        self._lock = lock
+        self._report = report
+        self._fd = open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        self._size = os.fstat(self._fd).st_size  # everything up to here is whole
+        self._torn = loaded.torn
+        self._next = loaded.last_line + 1
+        self._unused = new
+        self._backlog: deque[bytes] = deque()
+        self._backlog_bytes = 0
+        self._dropped = 0
+        self._failing = False
+
+    @classmethod
+    def create(cls, sessions: Path, session_id: str = "", *, report: Report = lambda text: None) -> SessionLog:
+        """Start a session that does not exist yet; its folder is gone again if it closes without a prompt."""
+        folder = private_folder(sessions) / (session_id or new_id())
+        if (folder / LOG).exists():
+            raise UserError(f"Session {folder.name} exists already.", f"Use --resume {folder.name} to go on with it.")
+        return cls(folder, Lock(private_folder(folder) / LOCK), Loaded(), report, new=True)
+
+    @classmethod
+    def open(cls, sessions: Path, session_id: str, *, report: Report = lambda text: None) -> SessionLog:
+        """Go on with a session; what it holds is in `loaded`."""
+        folder = existing(sessions, session_id)
+        os.chmod(folder, FOLDER_MODE)
+        lock = Lock(folder / LOCK)
+        try:
+            return cls(folder, lock, read(existing(sessions, session_id) / LOG), report, new=False)
+        except BaseException:
+            lock.release()
+            raise
+
+    def __call__(self, event: Event) -> None:
+        """Keep a durable event; others pass."""
+        if not event.durable or self._fd < 0:
+            return
+        try:
+            record = encode(event, self._next)
+        except (ValueError, RecursionError) as error:
+            self._report(f"An event ({event.type}) could not be stored: {error}.")
+            return
+        self._next += 1
+        self._unused = self._unused and not isinstance(event, PromptAdded)
+        self._backlog.append(record)
+        self._backlog_bytes += len(record)
+        self._flush()
+        if isinstance(event, TurnEnded) and event.agent == "main":
+            self.sync()
+
+    def sync(self) -> None:
+        """Ask the disk to keep what was written."""
+        if self._fd < 0:
+            return
+        try:
+            os.fdatasync(self._fd)
+        except OSError as error:
+            self._fail(error)
+
+    def close(self) -> None:
+        """Write what waits, sync, and let the session go; one that nobody used leaves nothing behind."""
+        if self._fd < 0:
+            return
+        self._flush()
+        self.sync()
+        os.close(self._fd)
+        self._fd = -1
+        if self._unused:
+            shutil.rmtree(self.folder, ignore_errors=True)
+        self._lock.release()
+
+    def __enter__(self) -> SessionLog:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def _flush(self) -> None:
+        while self._backlog:
+            try:
+                self._write(self._backlog[0])
+            except OSError as error:
+                self._fail(error)
+                return
+            self._backlog_bytes -= len(self._backlog.popleft())
+        if self._failing:
+            self._failing = False
+            lost = f" {self._dropped} records were lost meanwhile." if self._dropped else " Nothing was lost."
+            self._dropped = 0
+            self._report(f"The session is being saved again.{lost}")
+
+    def _write(self, record: bytes) -> None:
+        """Put the record at the end in one write; after a failure the file ends as it did before."""
+        data = b"\n" + record if self._torn else record
+        try:
+            done = os.write(self._fd, data)
+            while done < len(data):
+                done += os.write(self._fd, data[done:])
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, self._size)
+            self._torn = self._torn or os.fstat(self._fd).st_size != self._size
+            raise
+        self._size = os.fstat(self._fd).st_size if self._torn else self._size + len(data)
+        self._torn = False
+
+    def _fail(self, error: OSError) -> None:
+        while self._backlog_bytes > BACKLOG_BYTES and len(self._backlog) > 1:
+            self._backlog_bytes -= len(self._backlog.popleft())
+            self._dropped += 1
+        if not self._failing:
+            self._failing = True
+            self._report(f"The session cannot be saved ({error.strerror}); it goes on in memory.")
+
+
+def encode(event: Event, line: int) -> bytes:
+    """The event as a line of the log: JSON that ends with its line number and the checksum of what is before."""
+    raw = to_dict(event)
+    raw["_n"] = line
+    try:
+        body = json.dumps(raw, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, as in a file name that is not UTF-8
+        body = json.dumps(raw, separators=(",", ":"), default=str).encode()
+    body = body[:-1]
+    return b'%s,"_crc":"%08x"}\n' % (body, zlib.crc32(body))

@@ -1,0 +1,137 @@
+"""Reading a session log, whatever happened to it: whole records are kept, the rest is said, the file stays as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cowork.core.blocks import Json
+from cowork.core.events import Event, from_dict
+
+_parse = json.JSONDecoder().decode  # `json.loads` guesses the encoding of every line first
+_TRAILER = len(b',"_crc":"01234567"}')
+_START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
+_END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a log holds. `damage` says in plain words what was wrong, with line numbers; `aside` is what was skipped."""
+
+    events: list[Event] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)
+    aside: list[Json] = field(default_factory=list)  # records of a newer version, as they were
+    last_line: int = 0  # number of the last record
+    torn: bool = False  # the file does not end with a line end
+
+    @property
+    def last_id(self) -> int:
+        """The highest event id; new events go on from here."""
+        known = max((e.id for e in self.events), default=0)
+        return max([known, *(i for raw in self.aside if isinstance(i := raw.get("id"), int))])
+
+
+def read(path: Path) -> Loaded:
+    """Everything a log still holds; a missing file is an empty one with damage."""
+    reader = _Reader()
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                reader.take(number, line)
+    except FileNotFoundError:
+        reader.loaded.damage.append(f"{path.name} is missing.")
+    return reader.finish()
+
+
+def decode(line: bytes) -> Json | None:
+    """The object of a whole line without its line end; None if a byte of it is wrong."""
+    body = line[:-_TRAILER]
+    if line[-_TRAILER:] != b',"_crc":"%08x"}' % zlib.crc32(body):
+        return None
+    try:
+        raw = _parse(line.decode())
+    except (ValueError, RecursionError):
+        return None
+    return raw if isinstance(raw, dict) else None
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self.loaded = Loaded()
+        self._seen: dict[int, bytes] = {}  # event id -> checksum of its line
+        self._bad = 0  # damaged places since the last whole record
+        self._sorted = True
+
+    def take(self, number: int, line: bytes) -> None:
+        self.loaded.torn = not line.endswith(b"\n")
+        line = line.rstrip(b"\n")
+        if not line:
+            return
+        if raw := decode(line):
+            self._keep(number, line, raw)
+            return
+        self._salvage(number, line)
+
+    def finish(self) -> Loaded:
+        if not self._sorted:
+            self.loaded.events.sort(key=lambda e: e.id)
+            self.loaded.damage.append("Records were out of order and have been sorted.")
+        return self.loaded
+
+    def _salvage(self, number: int, line: bytes) -> None:
+        """Whole records inside a damaged line: after a torn one, or where a line end was overwritten."""
+        start = 0
+        for end in [m.end() for m in _END.finditer(line)]:
+            for begin in [m.start() for m in _START.finditer(line, start, end)]:
+                if raw := decode(line[begin:end]):
+                    self._say_damage(number, begin - start)
+                    self._keep(number, line[begin:end], raw)
+                    start = end
+                    break
+        self._say_damage(number, len(line) - start)
+
+    def _say_damage(self, number: int, size: int) -> None:
+        if not size:
+            return
+        self._bad += 1
+        what = "ends in the middle of a record" if self.loaded.torn else "is damaged"
+        self.loaded.damage.append(f"Line {number} {what}: {size} bytes were set aside.")
+
+    def _keep(self, number: int, line: bytes, raw: dict[str, Any]) -> None:
+        event_id, place = raw.get("id"), raw.get("_n")
+        if type(event_id) is not int or type(place) is not int:
+            self._say_damage(number, len(line))
+            return
+        crc = line[-_TRAILER:]
+        if (known := self._seen.get(event_id)) is not None:
+            same = "is there twice" if known == crc else "has a number that another record has"
+            self.loaded.damage.append(f"Line {number} {same} (event {event_id}): the later one was set aside.")
+            return
+        self._seen[event_id] = crc
+        self._count_missing(number, place)
+        try:
+            event = from_dict(raw)
+        except (TypeError, ValueError, AttributeError):
+            self._say_damage(number, len(line))
+            return
+        if event is None:
+            self.loaded.aside.append(raw)
+            kind = str(raw.get("type"))[:40]
+            self.loaded.damage.append(f"Line {number} is of a newer version ({kind!r}) and was skipped.")
+            return
+        if self.loaded.events and event_id < self.loaded.events[-1].id:
+            self._sorted = False
+        self.loaded.events.append(event)
+
+    def _count_missing(self, number: int, place: int) -> None:
+        missing = place - self.loaded.last_line - 1 - self._bad
+        if missing > 0:
+            self.loaded.damage.append(
+                f"{missing} record{'s are' if missing > 1 else ' is'} missing before line {number}."
+            )
+        self.loaded.last_line = max(self.loaded.last_line, place)
+        self._bad = 0

@@ -1,0 +1,266 @@
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cowork.core.blocks import Text, Usage
+from cowork.core.errors import UserError
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    ContextCompacted,
+    PromptAdded,
+    ReplyAdded,
+    RetryScheduled,
+    SessionRewound,
+    SessionStarted,
+)
+from cowork.sessions import index as index_module
+from cowork.sessions.cost import Spent, totals
+from cowork.sessions.index import INDEX, cost, find, latest, list_sessions, prune, remove, title_of
+from cowork.sessions.log import SessionLog
+
+
+def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
+    store(stamp(turns(3), "s1", at=5000), "s1")
+    (entry,) = list_sessions(sessions)
+    assert entry.title == "prompt 0: äöü ☃ \U0001f600"
+    assert (entry.id, entry.cwd, entry.branch, entry.model) == ("s1", "/project", "trunk", "big")
+    assert (entry.prompts, entry.turns, entry.damage) == (3, 6, 0)
+    assert (entry.created, entry.last_used) == (5001.0, 5040.0)
+    assert entry.cost_usd == 3 * (0.25 + 0.125 + 0.5)
+    assert entry.usage == Usage(3 * 270, 3 * 27, 3 * 105, 3)
+
+
+def test_the_last_used_is_first_and_empty_ones_are_left_out(store, turns, stamp, sessions):
+    store(stamp(turns(1), "old", at=1000), "old")
+    store(stamp(turns(1), "new", at=9000), "new")
+    log = SessionLog.create(sessions, "empty")
+    log(stamp([SessionStarted("/project")])[0])
+    assert [e.id for e in list_sessions(sessions)] == ["new", "old"]
+    assert {e.id for e in list_sessions(sessions, empty=True)} == {"new", "old", "empty"}
+    log.close()
+
+
+def test_no_folder_is_no_sessions(sessions):
+    assert list_sessions(sessions) == []
+
+
+def test_a_folder_is_known_by_its_real_path(store, turns, stamp, sessions, tmp_path):
+    project, other = tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    other.mkdir()
+    (tmp_path / "link").symlink_to(project)
+    store(stamp(turns(1, cwd=str(project)), "a1", at=1000), "a1")
+    store(stamp(turns(1, cwd=str(project)), "a2", at=2000), "a2")
+    store(stamp(turns(1, cwd=str(other)), "b1", at=3000), "b1")
+    assert [e.id for e in list_sessions(sessions, tmp_path / "link")] == ["a2", "a1"]
+    assert latest(sessions, project).id == "a2"
+    with pytest.raises(UserError, match="no session of this folder"):
+        latest(sessions, tmp_path)
+
+
+def test_a_prefix_is_enough_and_an_ambiguous_one_lists_the_candidates(store, turns, stamp, sessions):
+    for name in ("abcd", "abef", "ab"):
+        store(stamp(turns(1), name), name)
+    assert find(sessions, "abc").id == "abcd"
+    assert find(sessions, "ab").id == "ab"
+    assert find(sessions, "ABE").id == "abef"
+    with pytest.raises(UserError, match=r"could be 3 sessions: .*abcd") as caught:
+        find(sessions, "a")
+    assert "abef" in caught.value.message
+    for nothing in ("x", "", "  "):
+        with pytest.raises(UserError, match="no session"):
+            find(sessions, nothing)
+
+
+@pytest.mark.parametrize("ruin", [b"", b"{", b"[]", b'{"version":99}', b'{"version":1,"sessions":[{}]}', b"\xff\xfe"])
+def test_a_ruined_index_is_rebuilt_from_the_logs(store, turns, stamp, sessions, ruin):
+    store(stamp(turns(2)))
+    right = list_sessions(sessions)
+    good = (sessions / INDEX).read_bytes()
+    (sessions / INDEX).write_bytes(ruin)
+    assert list_sessions(sessions) == right
+    assert (sessions / INDEX).read_bytes() == good
+    (sessions / INDEX).unlink()
+    assert list_sessions(sessions) == right
+
+
+def test_an_unchanged_log_is_not_read_again_and_a_grown_one_is(store, turns, stamp, sessions, monkeypatch):
+    store(stamp(turns(1), "s1"), "s1")
+    store(stamp(turns(1), "s2"), "s2")
+    list_sessions(sessions)
+    reads: list[str] = []
+    real = index_module.read
+    monkeypatch.setattr(index_module, "read", lambda path: reads.append(path.parent.name) or real(path))
+    list_sessions(sessions)
+    assert reads == []
+    with SessionLog.open(sessions, "s2") as log:
+        log(stamp([PromptAdded("more")], first=99)[0])
+    assert {e.id: e.prompts for e in list_sessions(sessions)} == {"s1": 1, "s2": 2}
+    assert reads == ["s2"]
+
+
+def test_the_index_is_private(store, turns, stamp, sessions):
+    store(stamp(turns(1)))
+    list_sessions(sessions)
+    assert stat.S_IMODE((sessions / INDEX).stat().st_mode) == 0o600
+
+
+def test_a_damaged_log_is_listed_with_its_damage(store, turns, stamp, sessions):
+    path = store(stamp(turns(1)))
+    path.write_bytes(path.read_bytes()[:-30])
+    assert [e.damage for e in list_sessions(sessions)] == [1]
+
+
+def test_the_title_follows_a_rewind_to_the_start(store, stamp, sessions):
+    events = stamp([SessionStarted("/p"), PromptAdded("first"), SessionRewound(2), PromptAdded("second")])
+    store(events)
+    assert list_sessions(sessions)[0].title == "second"
+
+
+def test_titles_are_one_clipped_line():
+    assert title_of("\n\n  fix \t the   bug \nand more") == "fix the bug"
+    assert title_of("x" * 200) == "x" * 79 + "…"
+    assert title_of("") == ""
+
+
+def test_a_session_in_use_is_not_removed_and_another_is(store, turns, stamp, sessions):
+    store(stamp(turns(1), "s1"), "s1")
+    store(stamp(turns(1), "s2"), "s2")
+    with SessionLog.open(sessions, "s1"), pytest.raises(UserError, match=f"process {os.getpid()}"):
+        remove(sessions, "s1")
+    remove(sessions, "s2")
+    assert sorted(os.listdir(sessions)) == ["s1"]
+    assert [e.id for e in list_sessions(sessions)] == ["s1"]
+    with pytest.raises(UserError, match="no session"):
+        remove(sessions, "s2")
+
+
+def test_pruning_keeps_the_young_the_newest_and_those_in_use(store, turns, stamp, sessions):
+    day = 86400.0
+    for n in range(5):
+        store(stamp(turns(1), f"s{n}", at=n * day), f"s{n}")
+    assert prune(sessions, now=100 * day) == []
+    with SessionLog.open(sessions, "s0"):
+        assert sorted(prune(sessions, keep_days=3.5, now=5 * day)) == ["s1"]
+    assert prune(sessions, keep_count=2) == ["s2", "s0"]
+    assert [e.id for e in list_sessions(sessions)] == ["s4", "s3"]
+
+
+_LISTER = """
+import sys
+from pathlib import Path
+from cowork.core.events import PromptAdded
+from cowork.sessions.index import list_sessions
+from cowork.sessions.log import SessionLog
+folder, name = Path(sys.argv[1]), sys.argv[2]
+for n in range(15):
+    with SessionLog.create(folder, f"{name}-{n}") as log:
+        log(PromptAdded("x", id=1))
+    found = [e.id for e in list_sessions(folder) if e.id.startswith(name)]
+    assert len(found) == n + 1, found
+"""
+
+
+def test_processes_that_list_and_write_together_see_their_own_sessions(sessions):
+    command = [sys.executable, "-c", _LISTER, str(sessions)]
+    running = [subprocess.Popen([*command, f"p{n}"], cwd=Path(__file__).parents[2]) for n in range(3)]
+    assert [p.wait(60) for p in running] == [0, 0, 0]
+    assert len(list_sessions(sessions)) == 45
+    assert len(json.loads((sessions / INDEX).read_bytes())["sessions"]) == 45
+
+
+# ---------------------------------------------------------------- cost
+
+
+def test_a_parent_is_its_own_and_its_children(stamp):
+    child, grandchild = "main/explore-1", "main/explore-1/plan-1"
+    sums = totals(
+        stamp(
+            [
+                ReplyAdded((Text("a"),), "end_turn", Usage(10, 1), 0.1, "big"),
+                AgentStarted("1", "main", "t", "d", "p", "explore", agent=child),
+                ReplyAdded((Text("b"),), "end_turn", Usage(20, 2), 0.2, "small", agent=child),
+                AgentStarted("2", child, "t", "d", "p", "plan", agent=grandchild),
+                ReplyAdded((Text("c"),), "end_turn", Usage(40, 4), 0.7, "small", agent=grandchild),
+                RetryScheduled(2, 3, 1.0, "overloaded", "", Usage(5), 0.05, "big"),
+                ContextCompacted("sum", 1, usage=Usage(80, 8), cost_usd=0.4, model="small"),
+                ContextCompacted("", cleared=("x",)),
+                AgentEnded("1", "completed", {"data": {"usage": {"prompt_tokens": 60}}}, agent=child),
+            ]
+        )
+    )
+    own = {path: (spent.requests, spent.usage.total, spent.cost_usd) for path, spent in sums.own.items()}
+    assert own == {"main": (3, 104, 0.1 + 0.05 + 0.4), child: (1, 22, 0.2), grandchild: (1, 44, 0.7)}
+    assert sums.total["main"] == sums.own["main"] + sums.total[child]
+    assert sums.total[child] == sums.own[child] + sums.total[grandchild]
+    assert sums.whole == sums.total["main"]
+    assert sums.whole.usage.total == 104 + 22 + 44
+    assert set(sums.by_model) == {"big", "small"}
+    assert {kind: s.requests for kind, s in sums.by_agent.items()} == {"main": 3, "explore": 1, "plan": 1}
+    assert sums.tasks == {"explore": 1, "plan": 1}
+
+
+def test_an_unknown_price_is_unknown_all_the_way_up_but_what_is_known_stays(stamp):
+    child = "main/explore-1"
+    sums = totals(
+        stamp(
+            [
+                ReplyAdded((), "end_turn", Usage(10), 0.5, "big"),
+                ReplyAdded((), "end_turn", Usage(10), None, "odd", agent=child),
+            ]
+        )
+    )
+    assert sums.own["main"].cost_usd == 0.5
+    assert sums.whole == Spent(2, Usage(20), None, 0.5)
+    assert sums.by_agent["explore"].cost_usd is None
+    assert sums.by_model["big"].cost_usd == 0.5
+
+
+def test_a_child_whose_conversation_was_not_kept_counts_by_its_report(stamp):
+    child = "main/explore-1"
+    report = {
+        "data": {
+            "usage": {"prompt_tokens": 70, "completion_tokens": 7},
+            "total_cost_usd": 0.3,
+            "model_id": "small",
+            "metadata": {"turns_used": "4"},
+        }
+    }
+    events = stamp(
+        [AgentStarted("1", subagent_type="explore", agent=child), AgentEnded("1", record=report, agent=child)]
+    )
+    assert totals(events).total["main"] == Spent(4, Usage(70, 7), 0.3, 0.3)
+    assert totals(events).by_model == {"small": Spent(4, Usage(70, 7), 0.3, 0.3)}
+
+
+def test_cost_over_sessions_by_everything(store, turns, stamp, sessions):
+    noon = 1_700_000_000.0
+    store(stamp(turns(2), "s1", at=noon), "s1")
+    store(stamp(turns(1), "s2", at=noon + 86400 * 2), "s2")
+    assert {k: s.cost_usd for k, s in cost(sessions, "model").items()} == {"big": 2.25, "small": 0.375}
+    assert {k: s.cost_usd for k, s in cost(sessions, "agent").items()} == {"main": 2.25, "explore": 0.375}
+    assert {k: s.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 1.75, "s2": 0.875}
+    days = cost(sessions, "day")
+    assert list(days.values()) == [
+        Spent(3, Usage(270, 27, 105, 1), 0.875, 0.875),
+        Spent(6, Usage(540, 54, 210, 2), 1.75, 1.75),
+    ]
+    assert list(days) == sorted(days, reverse=True)
+    assert cost(sessions, "model", Path("/elsewhere")) == {}
+
+
+def test_events_of_another_session_are_not_paid_twice(store, turns, stamp, sessions):
+    past = stamp(turns(1), "s1")
+    store(past, "s1")
+    own = [replace(e, session_id="s2") for e in stamp(turns(1), first=100)]
+    store([*past, *own], "s2")
+    assert {k: s.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 0.875, "s2": 0.875}
