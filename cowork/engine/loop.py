@@ -77,7 +77,6 @@ class Agent:
         report_at_limit: bool = False,
         compact: Compact | None = None,
         session_id: str = "",
-        on_progress: Callable[[], None] = lambda: None,
     ) -> None:
         self.path = path
         self.provider = provider
@@ -94,8 +93,9 @@ class Agent:
         self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
         self.cost_usd: float | None = 0.0
         self.context_tokens = 0  # what the last request filled of the window
+        self.more: Callable[[], Awaitable[bool]] | None = None  # waits for what is still to come; False: nothing
         self._compact = compact
-        self._on_progress = on_progress
+        self.on_progress: Callable[[bool], None] = lambda waiting: None  # True while the model should speak
         self._inbox: list[Prompt] = []
         self._finishing = False
 
@@ -107,7 +107,12 @@ class Agent:
         """Ask for a report in one last tool-less turn."""
         self._finishing = True
 
-    async def run(self, prompt: Prompt) -> Outcome:
+    def spend(self, usage: Usage, cost_usd: float | None) -> None:
+        """Count what a request of this agent used; its reservation books it in the ledger."""
+        self.usage = self.usage + usage
+        self.cost_usd = add_cost(self.cost_usd, cost_usd)
+
+    async def run(self, prompt: Prompt, *, tools: bool = True) -> Outcome:
         """Answer one prompt. Limits and failures of the service are outcomes; only cancelling raises."""
         started, turns_before = time.monotonic(), self.turns
         before = (self.ledger.usage, self.ledger.cost_usd)
@@ -116,7 +121,7 @@ class Agent:
         reported = denied = False
         self.emit(prompt.event())
         try:
-            text, reported, denied = await self._answer(turns_before)
+            text, reported, denied = await self._answer(turns_before, tools)
             reason = "max_turns" if reported else "completed"
         except _Stopped as stop:
             reason, error, denied = stop.reason, stop.error, stop.denied
@@ -144,7 +149,7 @@ class Agent:
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, round(seconds * 1000), error))
         return outcome
 
-    async def _answer(self, turns_before: int) -> tuple[str, bool, bool]:
+    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, bool, bool]:
         """(final text, turn limit reached and reported, straight after a denial)."""
         nudged, pauses, denied = False, 0, False
         while True:
@@ -154,9 +159,9 @@ class Agent:
                 raise _Stopped(
                     "max_turns", {"code": "max_turns", "message": f"Turn limit reached: {self.max_turns}"}, denied
                 )
-            last = limited or self._finishing
-            if last:
+            if limited or self._finishing:
                 self.emit(PromptAdded(REPORT_NOW, source="system"))
+            last = limited or self._finishing or not tools
             reply = await self._turn(tool_choice="none" if last else "auto")
             if reply.stop_reason == "pause_turn" and pauses < MAX_PAUSES:
                 pauses += 1
@@ -168,7 +173,7 @@ class Agent:
                 await self.runner.run(reply.calls)
                 denied = len(self.runner.denials) > denials
                 continue
-            if self._inbox:
+            if self._inbox or (self.more and await self.more()):
                 continue
             if reply.stop_reason == "refusal" and not reply.text.strip():
                 raise _Stopped("api_error", {"code": "refusal", "message": "The model refused to answer."})
@@ -212,6 +217,7 @@ class Agent:
         spent = _Spent(self.provider)
         try:
             started = time.monotonic()
+            self.on_progress(True)
             reply = await self._stream(request, spent)
             reply = replace(reply, content=self._with_good_ids(reply))
             self.turns += 1
@@ -228,10 +234,9 @@ class Agent:
             )
             return reply
         finally:
-            self.usage = self.usage + spent.usage
-            self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
+            self.spend(spent.usage, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd)
-            self._on_progress()
+            self.on_progress(False)
 
     async def _stream(self, request: Request, spent: _Spent) -> Reply:
         reply: Reply | None = None
@@ -259,7 +264,7 @@ class Agent:
                     case Reply():
                         reply = item
                         spent.add(item.usage)
-                self._on_progress()
+                self.on_progress(True)
         except ProviderError as failure:
             spent.add(failure.usage)
             raise

@@ -1,0 +1,145 @@
+"""An order to send out a child, checked before anything runs: which agent, which tools, and not in a circle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from cowork.agents import Agents
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError, ToolErrorCode
+from cowork.core.ports import AgentDef
+from cowork.engine.budget import Ledger
+from cowork.engine.loop import Agent
+from cowork.engine.runner import ALIASES
+from cowork.tools.base import Tool
+from cowork.tools.registry import DELEGATES, READ_ONLY, TOOLS
+
+
+class Settings(Protocol):
+    """What `[agent.subagent]` of the configuration says."""
+
+    @property
+    def max_depth(self) -> int: ...
+    @property
+    def default_max_turns(self) -> int: ...
+    @property
+    def output_max_size(self) -> int | None: ...
+    @property
+    def telemetry_enabled(self) -> bool: ...
+    @property
+    def max_concurrent(self) -> int: ...
+    @property
+    def timeout(self) -> float | None: ...
+    @property
+    def idle_timeout(self) -> float | None: ...
+    @property
+    def match(self) -> str: ...
+    @property
+    def allow_nesting(self) -> bool: ...
+    @property
+    def default_tools(self) -> str: ...
+    @property
+    def max_executions(self) -> int | None: ...
+    @property
+    def max_total_tokens(self) -> int | None: ...
+    @property
+    def max_total_time(self) -> float | None: ...
+    @property
+    def max_total_cost_usd(self) -> float | None: ...
+
+
+@dataclass(slots=True)
+class Parent:
+    """Who delegates: what a child inherits and may not exceed."""
+
+    path: str
+    tools: Mapping[str, Tool]
+    tier: str
+    ledger: Ledger
+    depth: int = 0
+    chain: tuple[tuple[str, str], ...] = ()  # (key, name) of every agent above
+    agent: Agent | None = None
+    placed: bool = False  # holds a place in the line
+    waits: int = 0  # for how many children of its own
+
+
+def select(agents: Agents, order: Json, *, similar: bool) -> tuple[AgentDef, str]:
+    """The agent an order asks for, and what it was matched from when the name was not exact."""
+    if not agents:
+        raise refusal("NOT_FOUND", "No subagents available for delegation", order)
+    wanted = order["subagent_type"]
+    if found := agents.find(wanted):
+        return found, ""
+    near = agents.similar(f"{wanted} {order['description']}") if similar else None
+    if near:
+        return near, wanted
+    raise refusal("INVALID_PARAM", f"Subagent '{wanted}' not found. Available: {', '.join(sorted(agents))}", order)
+
+
+def refuse_circles(parent: Parent, definition: AgentDef, order: Json) -> None:
+    """Raise when the same agent is already at work above."""
+    key = chain_key(definition, order)
+    if any(above == key for above, _ in parent.chain):
+        chain = " -> ".join([*(name for _, name in parent.chain), definition.name])
+        raise refusal("CONFLICT", f"Circular delegation prevented: {chain}", order)
+
+
+def refuse_depth(parent: Parent, limit: int, order: Json) -> None:
+    """Raise when a child would be too far down."""
+    if parent.depth >= limit:
+        raise refusal(
+            "CONFLICT",
+            f"Maximum subagent recursion depth ({limit}) exceeded. Current depth: {parent.depth}. "
+            "Cannot spawn nested subagent.",
+            order,
+        )
+
+
+def tools_for(parent: Parent, definition: AgentDef, order: Json, settings: Settings) -> dict[str, Tool]:
+    """The agent's own tools, narrowed by the order, never wider than the parent's."""
+    default = READ_ONLY if settings.default_tools == "read-only" else parent.tools
+    own = _canonical(definition.tools if definition.tools is not None else default)
+    own -= _canonical(definition.disallowed_tools)
+    if not settings.allow_nesting:
+        own -= DELEGATES
+    allowed = order.get("allowed_tools")
+    if allowed is not None:
+        own &= _checked(allowed, own & set(parent.tools), order, nesting=settings.allow_nesting)
+    return {name: tool for name, tool in parent.tools.items() if name in own}
+
+
+def chain_key(definition: AgentDef, order: Json) -> str:
+    """What makes two delegations the same: the agent; for general-purpose the prompt too."""
+    return f"{definition.name}\0{order['prompt']}" if definition.name == "general-purpose" else definition.name
+
+
+def refusal(code: ToolErrorCode, message: str, order: Json) -> ToolError:
+    """A delegation that never started."""
+    return ToolError(
+        code,
+        message,
+        status="error",
+        short_result="Task delegation failed",
+        subagent_type=order["subagent_type"],
+        metadata={"subagent_label": order["description"]},
+    )
+
+
+def _checked(allowed: list[str], available: set[str], order: Json, *, nesting: bool) -> set[str]:
+    for name in allowed:
+        tool = ALIASES.get(name, name)
+        if tool in DELEGATES and not nesting:
+            raise refusal("INVALID_PARAM", f"Tool '{name}' cannot be used by subagents", order)
+        if tool not in TOOLS:
+            raise refusal("INVALID_PARAM", f"Unknown tool in allowed_tools: {name}", order)
+    lacking = [name for name in allowed if ALIASES.get(name, name) not in available]
+    if lacking:
+        message = f"Subagent lacks permission for required tools: {', '.join(lacking)}"
+        raise refusal("PERMISSION_DENIED", message, order)
+    return _canonical(allowed)
+
+
+def _canonical(names: Iterable[str]) -> set[str]:
+    return {ALIASES.get(name, name) for name in names}

@@ -1,0 +1,185 @@
+"""What a child's work came to: the record its parent gets, the receipts in it, and four views of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cowork.core.blocks import Json, Usage
+from cowork.core.errors import ToolErrorCode
+from cowork.core.ports import ToolRecord
+from cowork.engine.clip import cut, save
+
+RESULT_CHARS = 10_000
+ALIAS_BYTES = 4_096
+
+ChildStatus = Literal["completed", "incomplete", "error", "aborted"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """All that is known of a child when it stops, whatever stopped it."""
+
+    status: ChildStatus
+    result: str
+    subagent_type: str
+    subagent_id: str
+    label: str
+    depth: int
+    model_requested: str
+    model_used: str
+    model_id: str
+    turns: int = 0
+    max_turns_reached: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+    exit_codes: Sequence[int] = ()
+    files_changed: Sequence[str] = ()
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    duration_ms: int = 0
+    code: ToolErrorCode | None = None
+    reason: str = ""  # the exact message when something stopped it
+    matched_from: str = ""
+    structured: Any = None
+
+
+def record_of(end: ChildEnd, *, keep_in: Path, max_bytes: int | None, alias: bool = False) -> tuple[ToolRecord, Json]:
+    """The parent's record, and what was cut from the result (empty when nothing was)."""
+    result, truncation = shorten(
+        end.result, keep_in=keep_in, max_bytes=ALIAS_BYTES if alias and not max_bytes else max_bytes
+    )
+    failed = end.code is not None
+    status: Literal["success", "partial", "error"] = "error" if failed else "success"
+    if end.status == "incomplete" and not failed:
+        status = "partial"
+    data: Json = {
+        "status": end.status,
+        "result": result,
+        "short_result": f"Task failed: {end.reason}" if failed else f"Task completed by {end.subagent_type}",
+        "subagent_type": end.subagent_type,
+        "subagent_id": end.subagent_id,
+        "model_requested": end.model_requested,
+        "model_used": end.model_used,
+        "model_id": end.model_id,
+        "tool_summary": [{"tool": name, "count": count} for name, count in end.counts.items()],
+        "usage": {"prompt_tokens": end.usage.prompt_tokens, "completion_tokens": end.usage.output_tokens},
+        "total_cost_usd": end.cost_usd,
+        "duration_ms": end.duration_ms,
+        "truncated": bool(truncation),
+        "files_changed": list(end.files_changed),
+        "metadata": {
+            "subagent_label": end.label,
+            "recursion_depth": str(end.depth),
+            "completion_status": "complete" if end.status == "completed" else "incomplete",
+            "turns_used": str(end.turns),
+            "max_turns_reached": "true" if end.max_turns_reached else "false",
+            "tokens_consumed": str(end.usage.total),
+        },
+    }
+    if end.matched_from:
+        data["matched_from"] = end.matched_from
+    if end.structured is not None:
+        data["structured_output"] = end.structured
+    record = ToolRecord(
+        status,
+        _text(end, result),
+        data,
+        error={"code": end.code, "message": end.reason} if failed else None,
+        stats={"time_ms": end.duration_ms, "tool_calls": sum(end.counts.values()), "model": end.model_used},
+        display={"kind": "task", "summary": receipts(end), "status": end.status, "text": result},
+    )
+    return record, truncation
+
+
+def shorten(result: str, *, keep_in: Path, max_bytes: int | None) -> tuple[str, Json]:
+    """The result within its size, cut on a character boundary; the whole goes to a file."""
+    size = len(result.encode("utf-8", "replace"))
+    if max_bytes is None:
+        if len(result) <= RESULT_CHARS:
+            return result, {}
+        head = result[:RESULT_CHARS]
+    else:
+        if size <= max_bytes:
+            return result, {}
+        head = cut(result, max_bytes)
+    where = save(result, keep_in)
+    notice = f"...\n\n[Result truncated - {len(result)} chars total]\n[Output truncated]"
+    if where:
+        notice += f"\n[The whole result is in {where}, which you may Read]"
+    return head + notice, {"original_size": size, "truncated_size": len(head.encode("utf-8", "replace"))}
+
+
+def receipts(end: ChildEnd) -> str:
+    """Turns, tools, tokens, cost, time and traces in one line; work without a single tool call is flagged."""
+    calls = sum(end.counts.values())
+    tools = ", ".join(f"{name} {count}" for name, count in end.counts.items())
+    parts = [
+        f"{end.turns} turn{'s' * (end.turns != 1)}",
+        f"{calls} tool call{'s' * (calls != 1)} ({tools})" if calls else "0 tool calls: nothing was looked at",
+        f"{end.usage.total:,} tokens",
+        "cost unknown" if end.cost_usd is None else f"${end.cost_usd:.4f}",
+        f"{end.duration_ms / 1000:.1f} s",
+    ]
+    if end.exit_codes:
+        parts.append("exit codes " + " ".join(map(str, end.exit_codes[-10:])))
+    changed = list(end.files_changed)
+    if changed:
+        more = f" and {len(changed) - 8} more" if len(changed) > 8 else ""
+        parts.append("files changed: " + ", ".join(changed[:8]) + more)
+    parts.append(f"subagent_id {end.subagent_id}")
+    return " · ".join(parts)
+
+
+def _text(end: ChildEnd, result: str) -> str:
+    head = f"Subagent ({end.subagent_type}, {end.model_used}) {end.status}."
+    if end.model_requested and end.model_requested != end.model_used:
+        head += f" ({end.model_requested} is not configured, so it ran on {end.model_used}.)"
+    parts = [head]
+    if end.code is not None:
+        parts.append(end.reason)
+        if result:
+            parts.append(f"What it had until then:\n{result}")
+    elif end.status == "incomplete":
+        parts += [f"{end.reason or 'It stopped before it was done.'} What it reported:", result]
+    else:
+        parts.append(result)
+    return "\n\n".join(parts) + f"\n\n[{receipts(end)}]"
+
+
+# ---------------------------------------------------------------- views: pure functions of a record
+
+
+def view_000(record: Mapping[str, Any]) -> Json:
+    """`{success, content, shortResult, error?}`"""
+    data = record["data"]
+    if record["status"] == "error":
+        short = data.get("short_result", "Task delegation failed")
+        return {"success": False, "content": "", "error": record["error"]["message"], "shortResult": short}
+    return {"success": True, "content": data["result"], "shortResult": data["short_result"]}
+
+
+def view_001(record: Mapping[str, Any]) -> Json:
+    """The record itself."""
+    return dict(record)
+
+
+def view_002(record: Mapping[str, Any]) -> Json:
+    """`{result, usage, total_cost_usd, duration_ms}`"""
+    data = record["data"]
+    return {
+        "result": data.get("result") or record.get("error", {}).get("message", ""),
+        "usage": data.get("usage", {"prompt_tokens": 0, "completion_tokens": 0}),
+        "total_cost_usd": data.get("total_cost_usd", 0.0),
+        "duration_ms": data.get("duration_ms", 0),
+    }
+
+
+def view_003(record: Mapping[str, Any]) -> Json:
+    """`{success, output, error, metadata}`"""
+    data = record["data"]
+    if record["status"] == "error":
+        kept = {k: v for k, v in data.get("metadata", {}).items() if k in ("subagent_label", "recursion_depth")}
+        return {"success": False, "output": "", "error": record["error"]["message"], "metadata": kept}
+    return {"success": True, "output": data["result"], "error": None, "metadata": data["metadata"]}

@@ -1,0 +1,53 @@
+"""Answers that must be JSON valid under a schema: asked for, checked, repaired twice, then a failure."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cowork.core.blocks import Json
+from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.tools.schema import validate
+
+REPAIRS = 2
+
+
+class SchemaFailed(Exception):
+    """The answer still does not satisfy the schema after the repair turns."""
+
+    def __init__(self, problems: list[str], outcome: Outcome) -> None:
+        self.message = f"The answer is not valid under the output schema: {'; '.join(problems[:3])}"
+        super().__init__(self.message)
+        self.outcome = outcome
+
+
+def instruction(schema: Json) -> str:
+    """What a model is told when its last message must be typed."""
+    return (
+        "Your last message must be a single JSON value and nothing else, valid under this JSON Schema:\n"
+        + json.dumps(schema, ensure_ascii=False)
+    )
+
+
+async def typed(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outcome]:
+    """The value of the answer and the outcome it came with; asks for repairs in tool-less turns."""
+    for repair in range(REPAIRS + 1):
+        value, problems = _read(outcome.text, schema)
+        if not problems:
+            return value, outcome
+        if repair == REPAIRS or outcome.reason not in ("completed", "max_turns"):
+            break
+        ask = f"That is not valid: {'; '.join(problems[:5])}.\n{instruction(schema)}"
+        outcome = await agent.run(Prompt(ask, source="system"), tools=False)
+    raise SchemaFailed(problems, outcome)
+
+
+def _read(text: str, schema: Json) -> tuple[Any, list[str]]:
+    """(value, problems); a code fence around the JSON is forgiven."""
+    fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", text, re.DOTALL)
+    try:
+        value = json.loads(fenced[1] if fenced else text)
+    except ValueError as error:
+        return None, [f"it is not JSON ({error})"]
+    return value, validate(schema, value)
