@@ -1,0 +1,174 @@
+"""Whatever happened, what is sent is valid."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse
+from cowork.core.events import (
+    ContextCompacted,
+    Event,
+    PromptAdded,
+    ReplyAdded,
+    SessionRewound,
+    ToolEnded,
+    ToolStarted,
+    from_dict,
+    to_dict,
+)
+from cowork.core.transcript import CLEARED, INTERRUPTED, LOST_START, NEVER_RAN, Transcript, fold
+from tests.fakes.wire_rules import violations
+
+
+def numbered(*events: Event) -> list[Event]:
+    return [replace(event, id=n) for n, event in enumerate(events, 1)]
+
+
+def reply(*blocks: object) -> ReplyAdded:
+    return ReplyAdded(tuple(blocks))  # type: ignore[arg-type]
+
+
+def ended(id: str, text: str = "done", status: str = "success") -> ToolEnded:
+    return ToolEnded(id, "Read", {"status": status, "text": text})
+
+
+def test_results_of_one_turn_go_back_in_one_message_in_call_order() -> None:
+    history = numbered(
+        PromptAdded("look"),
+        reply(Text("ok"), ToolUse("a", "Read"), ToolUse("b", "Grep")),
+        ended("b", "second"),
+        ended("a", "first", "error"),
+        PromptAdded("and hurry"),
+    )
+    assert fold(history).messages() == (
+        Message("user", (Text("look"),)),
+        Message("assistant", (Text("ok"), ToolUse("a", "Read"), ToolUse("b", "Grep"))),
+        Message("user", (ToolResult("a", "first", True), ToolResult("b", "second"), Text("and hurry"))),
+    )
+
+
+def test_a_call_without_a_result_is_answered_when_the_request_is_built() -> None:
+    history = numbered(PromptAdded("go"), reply(ToolUse("a", "Bash"), ToolUse("b", "Bash")), ToolStarted("a", "Bash"))
+    assert fold(history).messages()[-1].results == (
+        ToolResult("a", INTERRUPTED, True),
+        ToolResult("b", NEVER_RAN, True),
+    )
+
+
+def test_images_follow_the_text_of_their_result() -> None:
+    picture = Image("image/png", "AAAA")
+    history = numbered(
+        PromptAdded("see"), reply(ToolUse("a", "Read")), replace(ended("a", "a picture"), images=(picture,))
+    )
+    assert fold(history).messages()[-1].results[0].content == (Text("a picture"), picture)
+
+
+def test_a_conversation_that_lost_its_start_begins_with_a_user_message() -> None:
+    assert fold(numbered(reply(Text("hi")))).messages()[0] == Message("user", (Text(LOST_START),))
+
+
+def test_reasoning_of_another_model_is_left_out() -> None:
+    history = numbered(PromptAdded("go"), reply(Thinking("hm", {"signature": "s"}, "old"), Text("yes")))
+    assert fold(history).messages("new")[1].content == (Text("yes"),)
+    assert len(fold(history).messages("old")[1].content) == 2
+
+
+def test_a_reply_of_nothing_but_reasoning_is_not_sent_back() -> None:
+    history = numbered(PromptAdded("go"), reply(Thinking("hm", {}, "m")), PromptAdded("again"))
+    assert fold(history).messages("m") == (Message("user", (Text("go"), Text("again"))),)
+
+
+def test_an_id_that_a_server_used_twice_is_renamed_with_its_result() -> None:
+    history = numbered(
+        PromptAdded("go"), reply(ToolUse("call_0", "Read")), ended("call_0", "one"), reply(ToolUse("call_0", "Read"))
+    )
+    messages = fold([*history, replace(ended("call_0", "two"), id=9)]).messages()
+    assert [c.id for m in messages for c in m.calls] == ["call_0", "call_0_2"]
+    assert violations(messages) == []
+
+
+def test_compaction_puts_a_summary_in_place_of_the_older_part() -> None:
+    history = numbered(
+        PromptAdded("first"), reply(ToolUse("a", "Read")), ended("a", "bulk"), reply(Text("so")), PromptAdded("second")
+    )
+    compacted = ContextCompacted("what was", keep_from=5, id=6)
+    assert fold([*history, compacted]).messages() == (Message("user", (Text("what was"), Text("second"))),)
+
+
+def test_cleared_results_are_one_line_and_stay_paired() -> None:
+    history = numbered(PromptAdded("x"), reply(ToolUse("a", "Read")), ended("a", "bulk" * 999))
+    messages = fold([*history, ContextCompacted(cleared=("a",), id=4)]).messages()
+    assert messages[-1].results == (ToolResult("a", CLEARED),)
+
+
+def test_rewinding_past_a_compaction_brings_the_originals_back() -> None:
+    history = numbered(
+        PromptAdded("one"),
+        reply(Text("1")),
+        PromptAdded("two"),
+        reply(Text("2")),
+        ContextCompacted("short", keep_from=0),
+        PromptAdded("three"),
+    )
+    rewound = fold([*history, SessionRewound(to=3, id=7)])
+    assert rewound.messages() == (Message("user", (Text("one"),)), Message("assistant", (Text("1"),)))
+    assert [p.text for p in rewound.prompts()] == ["one"]
+
+
+def test_events_of_other_agents_change_nothing() -> None:
+    transcript = Transcript("main")
+    transcript.apply(PromptAdded("hi", agent="main/explore-1"))
+    assert transcript.messages() == ()
+
+
+names = st.sampled_from(["Read", "Bash", ""])
+ids = st.sampled_from(["a", "b", "c", "d", "", "call_0"])
+texts = st.sampled_from(["", " ", "hello", "x" * 50, "\n"])
+blocks = st.one_of(
+    st.builds(Text, texts),
+    st.builds(Thinking, texts, st.just({}), st.sampled_from(["m", "n"])),
+    st.builds(ToolUse, ids, names),
+    st.builds(ToolResult, ids, texts),
+)
+events = st.one_of(
+    st.builds(PromptAdded, texts, texts),
+    st.builds(ReplyAdded, st.lists(blocks, max_size=5).map(tuple)),
+    st.builds(ToolStarted, ids, names),
+    st.builds(
+        ToolEnded,
+        ids,
+        names,
+        st.fixed_dictionaries({"status": st.sampled_from(["success", "partial", "error"]), "text": texts}),
+    ),
+    st.builds(ContextCompacted, st.sampled_from(["", "summary"]), st.integers(0, 12), st.lists(ids).map(tuple)),
+    st.builds(SessionRewound, st.integers(0, 12)),
+)
+
+
+@given(st.lists(events, max_size=14), st.sampled_from([None, "m", "z"]))
+def test_any_history_gives_messages_a_strict_service_takes(history: list[Event], model: str | None) -> None:
+    assert violations(fold(numbered(*history)).messages(model)) == []
+
+
+@given(st.lists(events, max_size=14))
+def test_a_history_that_went_through_json_folds_to_the_same_messages(history: list[Event]) -> None:
+    stored = numbered(*history)
+    back = [from_dict(json.loads(json.dumps(to_dict(event)))) for event in stored]
+    assert fold(e for e in back if e).messages() == fold(stored).messages()
+
+
+@given(st.lists(events, max_size=10), st.data())
+def test_a_history_with_lines_lost_or_doubled_is_still_valid(history: list[Event], data: st.DataObject) -> None:
+    stored = numbered(*history)
+    damaged = [e for e in stored for _ in range(data.draw(st.integers(0, 2)))]
+    assert violations(fold(damaged).messages()) == []
+
+
+@pytest.mark.parametrize("text", ["", "  ", "\n\t"])
+def test_a_blank_prompt_adds_no_block(text: str) -> None:
+    assert fold(numbered(PromptAdded(text))).messages() == ()
