@@ -1,5 +1,78 @@
-"""The command line."""
+"""The command line: parse, call app, end with the documented exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cowork.cli import quick, stdin
+from cowork.config.options import RunOptions
+from cowork.core.errors import UserError
+from cowork.core.hygiene import visible
 
 
 def run() -> None:
-    """Parse and go."""
+    """The installed command."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what the words say; gives the exit code."""
+    _open_streams()
+    try:
+        code = _dispatch(list(argv))
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        complain(error.message, error.hint)
+        return error.exit_code
+    except BrokenPipeError:
+        # Whatever is still buffered has no reader; the interpreter must not try again on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return 130
+
+
+def start(command: str, prompt: str | None, options: RunOptions) -> int:
+    """Begin a chat or a one-shot run; without a terminal a chat is a run whose prompt comes from stdin."""
+    from cowork import app
+
+    if command == "chat" and stdin.terminal():
+        return app.chat(options)
+    words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
+    return app.run_once(replace(options, prompt=words, context=context))
+
+
+def complain(message: str, hint: str = "") -> None:
+    """One line what, one line next, on stderr."""
+    lines = [f"cowork: {message}"] + ([f"  {hint}"] if hint else [])
+    try:
+        print(visible("\n".join(lines)), file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return  # nobody reads; the exit code still tells
+
+
+def _dispatch(argv: list[str]) -> int:
+    plain = None if "_COWORK_COMPLETE" in os.environ else quick.parse(argv)
+    if plain is not None:
+        return start(*plain)
+    from cowork.cli import commands
+
+    return commands.run(argv)
+
+
+def _open_streams() -> None:
+    """Streams that were closed before we came, or cannot spell a character, must not stop a run."""
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        stream = getattr(sys, name)
+        if stream is None:
+            descriptor = os.open(os.devnull, os.O_RDWR)
+            if descriptor != number:
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+        elif mode == "w":
+            stream.reconfigure(errors="replace")

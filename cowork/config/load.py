@@ -123,6 +123,16 @@ def load(
     return Config(layers, environ)
 
 
+def check_file(path: Path, environ: Mapping[str, str], *, project: bool) -> tuple[str, ...]:
+    """Judge one file by itself; gives notes on what has no effect, and raises on what is wrong."""
+    layers = Layers(environ)
+    if project:
+        layers.add_project(path)
+    else:
+        layers.add_file(path, required=True)
+    return tuple(layers.notes)
+
+
 class Layers:
     """The values so far, weakest layer first."""
 

@@ -1,0 +1,123 @@
+"""The commands, as typer knows them. Bodies are thin: they call, print and give an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command
+
+from cowork import __version__
+from cowork.cli import main as entry
+from cowork.cli.shape import Command, Group, made, with_options
+from cowork.core.errors import UserError
+
+_CHAT_HELP = """A coding agent in your terminal. Without a command it opens the chat.
+
+It reads, searches, edits and runs things in the current folder, asks before it changes anything, and sends out
+subagents for work of its own kind. Without a key it runs on the built-in offline model."""
+
+_CHAT_EXAMPLES = """
+Examples:
+  cowork                                   open the chat here
+  cowork --continue                        go on with the latest conversation of this folder
+  cowork run "why does test_login fail?"   ask once, answer on stdout
+  git diff | cowork run "review this"      with context from a pipe
+  cowork config init                       set up a model
+
+Files: ~/.config/cowork/config.toml, .cowork/config.toml (COWORK_HOME moves yours). `cowork config show` explains."""
+
+_RUN_HELP = """Answer one prompt and end. The answer goes to stdout, what happens to stderr.
+
+The prompt is the argument; with `-` or without one it is read from stdin. Beside an argument, piped stdin is added as
+context; a pipe that stays silent for a second is left alone. Where a terminal is there you are asked before changes;
+with --non-interactive nothing is ever asked, and what no rule allows is denied."""
+
+_RUN_EXAMPLES = """
+Examples:
+  cowork run "add a test for the empty cart"
+  cowork run --permission-mode plan "how would you split app.py?"
+  git diff main | cowork run "write the release note"
+  cowork run --non-interactive --output json --max-cost 0.50 "fix the lint errors" --allow "Bash(ruff:*)" --allow "Edit"
+  cowork run --output-schema answer.json "which functions are unused?"
+
+Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 no or refused credentials, 4 a budget or turn limit,
+5 ended on a denied action, 75 service unavailable (try again), 124 timed out, 130 interrupted, 141 output closed,
+143 terminated."""
+
+app = typer.Typer(
+    cls=Group,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=True,
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def run(argv: Sequence[str]) -> int:
+    """Parse and go; what is wrong with the words is said in one or two lines."""
+    command: Any = get_command(app)
+    try:
+        result = command.main(args=list(argv), prog_name="cowork", standalone_mode=False)
+    except typer.Abort:
+        return 130
+    except typer.TyperException as error:
+        raise _usage_error(error) from None
+    return result if isinstance(result, int) else 0
+
+
+def _usage_error(error: Any) -> UserError:
+    message = " ".join(error.format_message().split())
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "cowork"
+    if message.startswith("No such command"):
+        return UserError(message, f'{path} --help lists the commands; a prompt goes to: cowork run "…"')
+    return UserError(message[:1].lower() + message[1:].rstrip("."), f"{path} --help")
+
+
+def _version(*, wanted: bool) -> None:
+    if wanted:
+        print(f"cowork {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True, help=_CHAT_HELP, epilog=_CHAT_EXAMPLES)
+@with_options(chat=True)
+def chat(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True)] = False,
+    *,
+    given: dict[str, Any],
+) -> int:
+    """Open the chat."""
+    _version(wanted=version)
+    ctx.obj = given  # options before a command count for it
+    return entry.start("chat", None, made(given)) if ctx.invoked_subcommand is None else 0
+
+
+@app.command("run", cls=Command, help=_RUN_HELP, epilog=_RUN_EXAMPLES)
+@with_options(chat=False)
+def run_command(
+    ctx: typer.Context,
+    prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from stdin.", show_default=False)] = None,
+    *,
+    given: dict[str, Any],
+) -> int:
+    """Answer one prompt."""
+    return entry.start("run", prompt, made(_before(ctx) | given))
+
+
+def _before(ctx: typer.Context) -> dict[str, Any]:
+    """Options that stood before the command."""
+    return dict(ctx.obj or {})
+
+
+def _add_groups() -> None:
+    from cowork.cli import config_commands
+
+    app.add_typer(config_commands.app, name="config")
+
+
+_add_groups()

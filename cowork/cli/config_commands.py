@@ -1,0 +1,167 @@
+"""`cowork config`: what is set, where it comes from, whether it is right, and a first file to start from."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cowork.cli.shape import Command, Group
+from cowork.config import load, paths
+from cowork.config.load import check_file
+from cowork.config.models import DEFAULT_MODELS
+from cowork.config.render import shown, starter
+from cowork.core.errors import UserError
+from cowork.core.hygiene import visible
+
+app = typer.Typer(
+    cls=Group,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Settings: show, check, find, begin.",
+    epilog="""
+Examples:
+  cowork config show --set          what differs from the defaults, and why
+  cowork config check               judge your file and this project's
+  $EDITOR "$(cowork config path)"   edit your file
+  cowork config init                write a first file from the keys in the environment""",
+)
+
+Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
+Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
+Bare = Annotated[bool, typer.Option("--bare", help="Ignore the files of user and project.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Use this project's file as if trusted.")]
+
+
+@app.command("show", cls=Command)
+def show(
+    ctx: typer.Context,
+    only_set: Annotated[bool, typer.Option("--set", help="Only what differs from the defaults.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object: key -> value and origin.")] = False,
+    config: Config = None,
+    cwd: Cwd = None,
+    bare: Bare = False,
+    trust: Trust = False,
+) -> int:
+    """Print every setting with where it came from."""
+    before = _before(ctx)
+    settings = load(
+        cwd=cwd or before.get("cwd") or Path.cwd(),
+        environ=os.environ,
+        config_file=config or before.get("config_file"),
+        trusted=trust or bool(before.get("trust")),
+        bare=bare or bool(before.get("bare")),
+    )
+    rows = list(shown(settings, only_set=only_set))
+    if as_json:
+        print(json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows}))
+        return 0
+    wide = max((len(name) for name, _, _ in rows), default=0)
+    middle = max((len(value) for _, value, _ in rows if len(value) <= 32), default=0)
+    for name, value, origin in rows:
+        print(visible(f"{name:<{wide}}  {value:<{middle}}  {origin}").rstrip())
+    for note in settings.notes:
+        print(visible(f"note: {note}"))
+    return 0
+
+
+@app.command("check", cls=Command)
+def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
+    """Judge your settings file and this project's.
+
+    What is wrong is said with file and line; exit code 2."""
+    before = _before(ctx)
+    own = config or before.get("config_file")
+    root = Path(cwd or before.get("cwd") or Path.cwd())
+    wrong = 0
+    for title, path in (("yours", own or paths.config_file(os.environ)), ("project", paths.project_file(root))):
+        if not path.exists() and not (own and title == "yours"):
+            print(visible(f"- {title}: {paths.short(path, os.environ)} does not exist, defaults are used"))
+            continue
+        try:
+            notes = check_file(path, os.environ, project=title == "project")
+        except UserError as error:
+            wrong += 1
+            print(visible(f"✗ {title}: {error.message}" + (f"\n  {error.hint}" if error.hint else "")))
+            continue
+        for note in notes:
+            print(visible(f"! {title}: {note}"))
+        print(visible(f"✓ {title}: {paths.short(path, os.environ)}"))
+    return 2 if wrong else 0
+
+
+@app.command("path", cls=Command)
+def path(
+    everything: Annotated[bool, typer.Option("--all", help="Every place cowork uses, a line each.")] = False,
+) -> int:
+    """Print where your settings file is (or would be)."""
+    if not everything:
+        print(paths.config_file(os.environ))
+        return 0
+    places = {
+        "config": paths.config_file(os.environ),
+        "project": paths.project_file(Path.cwd()),
+        "agents": paths.agents_dir(os.environ),
+        "commands": paths.commands_dir(os.environ),
+        "sessions": paths.sessions_dir(os.environ),
+        "trust": paths.trust_file(os.environ),
+        "history": paths.history_file(os.environ),
+    }
+    for name, place in places.items():
+        print(visible(f"{name:<9} {place}" + ("" if place.exists() else "  (not there)")))
+    return 0
+
+
+@app.command("init", cls=Command)
+def init(
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
+) -> int:
+    """Write a first settings file.
+
+    It names a model by the keys in the environment and holds everything else as comments."""
+    target = paths.config_file(os.environ)
+    if target.exists() and not force:
+        raise UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
+    chosen, found = detect(os.environ)
+    write(target, starter(chosen))
+    print(visible(f"wrote {target}"))
+    print(visible(f"model: {found}"))
+    return 0
+
+
+def detect(environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """(settings, words) for the first service whose key is in the environment."""
+    for provider, variable in (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")):
+        if not environ.get(variable):
+            continue
+        main, light = DEFAULT_MODELS[provider]
+        settings = {
+            "models.main.provider": provider,
+            "models.main.model": main,
+            "models.main.api_key_env": variable,
+            "models.light.provider": provider,
+            "models.light.model": light,
+            "models.light.api_key_env": variable,
+        }
+        return settings, f"{main} and {light} for light work ({variable} is set)"
+    return {}, "none found, so the built-in offline model; set ANTHROPIC_API_KEY or OPENAI_API_KEY, or edit the file"
+
+
+def write(target: Path, text: str) -> None:
+    """Put a settings file in place, for its owner alone; what was there is kept as .bak."""
+    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if target.exists():
+        os.replace(target, target.with_name(target.name + ".bak"))
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(draft, target)
+
+
+def _before(ctx: typer.Context) -> dict[str, Any]:
+    return dict(ctx.obj or {})

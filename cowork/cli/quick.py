@@ -1,0 +1,63 @@
+"""The plain spellings of `cowork` and `cowork run`, parsed without loading typer.
+
+It understands exact options only and gives up on anything else; then typer parses, and explains what is wrong. Both
+read the table of `RunOptions`, and a test holds that they agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from cowork.config.options import Option, RunOptions, options_of
+
+CONVERT: dict[str, Callable[[str], Any]] = {
+    "str": str,
+    "Path | None": Path,
+    "int | None": int,
+    "float | None": float,
+    "tuple[str, ...]": str,
+}
+
+
+def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:
+    """(command, prompt, options) of a plain command line; None when it is not plain."""
+    command = "run" if argv[:1] == ["run"] else "chat"
+    table = {flag: entry for entry in options_of(chat=command == "chat") for flag in entry[3].flags}
+    given: dict[str, Any] = {}
+    words: list[str] = []
+    rest = iter(argv[1:] if command == "run" else argv)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            words.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        if flag not in table or (equals and not flag.startswith("--")):
+            return None
+        name, kind, _, option = table[flag]
+        if kind == "bool":
+            if equals:
+                return None
+            given[name] = True
+            continue
+        if not equals:
+            value = next(rest, "-")
+            if value.startswith("-"):
+                return None
+        if not _take(given, name, kind, option, value):
+            return None
+    if len(words) > (1 if command == "run" else 0):
+        return None
+    return command, words[0] if words else None, RunOptions(**given)
+
+
+def _take(given: dict[str, Any], name: str, kind: str, option: Option, value: str) -> bool:
+    if option.choices and value not in option.choices:
+        return False
+    try:
+        converted = CONVERT[kind](value)
+    except ValueError:
+        return False
+    given[name] = (*given.get(name, ()), converted) if kind == "tuple[str, ...]" else converted
+    return True

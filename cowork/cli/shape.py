@@ -1,0 +1,103 @@
+"""How commands look in typer: options made from the table of `RunOptions`, help in groups with examples."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from cowork.config.options import Option, RunOptions, options_of
+
+_TYPES: Mapping[str, Any] = {
+    "str": str | None,
+    "bool": bool,
+    "Path | None": Path | None,
+    "int | None": int | None,
+    "float | None": float | None,
+    "tuple[str, ...]": list[str] | None,
+}
+_GROUP_OF: dict[str, str] = {flag: entry[3].group for entry in options_of(chat=False) for flag in entry[3].flags}
+
+
+def with_options(*, chat: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the options of the table; it receives them as one `given` mapping."""
+
+    def make(function: Callable[..., Any]) -> Callable[..., Any]:
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "given"]
+        table = options_of(chat=chat)
+
+        def command(**values: Any) -> Any:
+            given = {name: values.pop(name) for name, *_ in table}
+            return function(**values, given={name: value for name, value in given.items() if value})
+
+        parameters = [*own, *(_parameter(*entry) for entry in table)]
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {p.name: p.annotation for p in parameters}
+        command.__name__, command.__doc__ = function.__name__, function.__doc__
+        return command
+
+    return make
+
+
+def made(given: Mapping[str, Any]) -> RunOptions:
+    """The options a command line stands for."""
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+    return RunOptions(**values)
+
+
+class Command(TyperCommand):
+    """A command whose options are shown in their groups, examples last."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        _grouped(self, ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _examples(self.epilog, formatter)
+
+
+class Group(TyperGroup):
+    """The same for a command that has commands."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        self.format_commands(ctx, formatter)
+        _grouped(self, ctx, formatter)
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        _examples(self.epilog, formatter)
+
+
+def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Parameter:
+    hint = Literal[option.choices] | None if option.choices else _TYPES[kind]  # type: ignore[valid-type]
+    spec = typer.Option(
+        *option.flags, help=option.help, metavar=option.metavar or None, show_default=bool(default) and kind == "str"
+    )
+    empty = default if default or kind == "bool" else None
+    annotation = Annotated[hint, spec]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
+
+
+def _grouped(command: Any, ctx: Any, formatter: Any) -> None:
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for parameter in command.get_params(ctx):
+        record = parameter.get_help_record(ctx)
+        if record is None:
+            continue
+        plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
+        group = next((_GROUP_OF[flag] for flag in parameter.opts if flag in _GROUP_OF), plain)
+        groups.setdefault(group, []).append(record)
+    last = {"Options": groups.pop("Options")} if "Options" in groups else {}
+    for name, records in (groups | last).items():
+        with formatter.section(name):
+            formatter.write_dl(records)
+
+
+def _examples(epilog: str | None, formatter: Any) -> None:
+    if not epilog:
+        return
+    formatter.write_paragraph()
+    for line in epilog.strip("\n").splitlines():
+        formatter.write(f"{line}\n")

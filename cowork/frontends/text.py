@@ -1,0 +1,194 @@
+"""One run for a person or a CI log: the answer on stdout, what happens on stderr a line each."""
+
+from __future__ import annotations
+
+from typing import Any, TextIO
+
+from cowork.core.blocks import Message
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    ContextCompacted,
+    Event,
+    Notice,
+    ReplyAdded,
+    RetryScheduled,
+    RunEnded,
+    SessionStarted,
+    TextDelta,
+    TodoUpdated,
+    ToolEnded,
+    ToolStarted,
+)
+from cowork.core.hygiene import Visible, visible
+from cowork.frontends import lines
+
+_ENDINGS = {
+    "completed": "done",
+    "max_turns": "stopped at the turn limit",
+    "budget": "stopped at the budget",
+    "denied": "stopped: an action was denied",
+    "schema": "failed: the answer does not fit the schema",
+    "timeout": "timed out",
+    "interrupted": "interrupted",
+    "terminated": "terminated",
+    "auth": "failed: no or refused credentials",
+    "api_error": "failed: the service refused the request",
+    "unavailable": "failed: the service is unavailable",
+}
+
+
+class TextOutput:
+    """Prints a run. `live` streams the answer as it comes, for a terminal.
+
+    Anything else gets the final answer once, at the end: a try that is withdrawn later never reaches a pipe.
+    """
+
+    def __init__(self, out: TextIO, err: TextIO, *, live: bool = False, quiet: bool = False) -> None:
+        self._out = out
+        self._err = err
+        self._live = live
+        self._quiet = quiet
+        self._cwd = ""
+        self._calls: dict[str, dict[str, Any]] = {}  # open calls: id -> input
+        self._children: dict[str, str] = {}  # agent path -> its label
+        self._delegated: set[str] = set()  # calls whose child has lines of its own
+        self._stream = Visible()
+        self._column = 0  # where the cursor of stdout stands
+        self._streamed = False  # something of the current reply was printed
+        self._last_reply = ""
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case SessionStarted():
+                self._cwd = event.cwd
+            case TextDelta() if event.agent == "main" and self._live:
+                self._print(self._stream.feed(event.text))
+                self._streamed = True
+            case ReplyAdded() if event.agent == "main" and self._live:
+                self._finish_reply(event)
+            case ToolStarted():
+                self._calls[event.tool_use_id] = event.input
+            case ToolEnded():
+                self._tool(event)
+            case AgentStarted():
+                self._child_started(event)
+            case AgentEnded():
+                self._child_ended(event)
+            case RetryScheduled():
+                self._retry(event)
+            case TodoUpdated() if event.agent == "main":
+                self._todo(event)
+            case ContextCompacted() if event.summary:
+                before, after = lines.tokens(event.tokens_before), lines.tokens(event.tokens_after)
+                self._progress(event, f"summarised the older part of the conversation · {before} → {after}")
+            case Notice():
+                prefix = "" if event.level == "info" else f"{event.level}: "
+                self._progress(event, prefix + lines.one_line(event.text, 400))
+            case RunEnded():
+                self._end(event.result)
+
+    def _tool(self, event: ToolEnded) -> None:
+        given = self._calls.pop(event.tool_use_id, {})
+        if event.tool_use_id in self._delegated:
+            return
+        what = lines.call(event.name, given, cwd=self._cwd)
+        error = event.record.get("error")
+        if isinstance(error, dict):
+            message = lines.one_line(str(error.get("message", "")))
+            denied = error.get("code") == "PERMISSION_DENIED"
+            self._progress(event, f"denied {what}: {message}" if denied else f"{what} · failed: {message}")
+            return
+        summary = event.display.get("summary")
+        self._progress(event, f"{what} · {lines.one_line(str(summary))}" if summary else what)
+
+    def _child_started(self, event: AgentStarted) -> None:
+        name = event.agent.removeprefix("main/")
+        label = lines.one_line(event.description, 48)
+        self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
+        self._delegated.add(event.tool_use_id)
+        waiting = "waits in line" if event.status == "waiting" else "started"
+        self._progress(event, f"{waiting} · {event.model}" if event.model else waiting)
+
+    def _child_ended(self, event: AgentEnded) -> None:
+        data = event.record.get("data")
+        data = data if isinstance(data, dict) else {}
+        facts = ["done" if event.status == "completed" else event.status]
+        error = event.record.get("error")
+        if isinstance(error, dict) and error.get("message"):
+            facts.append(lines.one_line(str(error["message"])))
+        metadata = data.get("metadata")
+        turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
+        if turns.isdigit():
+            facts.append(lines.count(int(turns), "turn"))
+        usage = data.get("usage")
+        if isinstance(usage, dict):
+            facts.append(lines.tokens(sum(int(n) for n in usage.values() if isinstance(n, int))))
+        if "total_cost_usd" in data:
+            facts.append(lines.money(data["total_cost_usd"]))
+        if "duration_ms" in data:
+            facts.append(lines.seconds(data["duration_ms"]))
+        self._progress(event, " · ".join(facts))
+
+    def _retry(self, event: RetryScheduled) -> None:
+        withdrawn = " The text above is withdrawn." if event.agent == "main" and self._streamed else ""
+        message = lines.one_line(event.message).rstrip(".")
+        wait = lines.seconds(event.delay_s * 1000)
+        self._progress(
+            event, f"{message}. Trying again in {wait} ({event.attempt} of {event.max_attempts}).{withdrawn}"
+        )
+        if event.agent == "main":
+            self._stream = Visible()
+            self._streamed = False
+
+    def _todo(self, event: TodoUpdated) -> None:
+        done = sum(1 for todo in event.todos if todo.get("status") == "completed")
+        now = next((todo for todo in event.todos if todo.get("status") == "in_progress"), None)
+        doing = f" · {lines.one_line(str(now.get('activeForm') or now.get('content', '')))}" if now else ""
+        self._progress(event, f"todo {done}/{len(event.todos)}{doing}")
+
+    def _finish_reply(self, event: ReplyAdded) -> None:
+        text = Message("assistant", event.content).text
+        self._print(self._stream.end() if self._streamed else visible(text))
+        self._fresh_line()
+        self._last_reply = text
+        self._stream = Visible()
+        self._streamed = False
+
+    def _end(self, result: dict[str, Any]) -> None:
+        text = str(result.get("result") or "")
+        if text and not (self._live and text.strip() == self._last_reply.strip()):
+            self._print(visible(text))
+        self._fresh_line()
+        error = result.get("error")
+        reason = str(result.get("terminal_reason", ""))
+        if isinstance(error, dict) and error.get("message"):
+            self._line(lines.one_line(str(error["message"]), 400))
+        if self._quiet:
+            return
+        usage = result.get("usage")
+        used = sum(int(n) for n in usage.values()) if isinstance(usage, dict) else 0
+        turns = lines.count(int(result.get("num_turns") or 0), "turn")
+        cost = lines.money(result.get("total_cost_usd"))
+        time = lines.seconds(result.get("duration_ms") or 0)
+        self._line(" · ".join((_ENDINGS.get(reason, "failed"), turns, lines.tokens(used), cost, time)))
+
+    def _progress(self, event: Event, text: str) -> None:
+        if not self._quiet:
+            self._line(self._children.get(event.agent, "") + text)
+
+    def _line(self, text: str) -> None:
+        self._fresh_line()
+        self._err.write(f"cowork: {text}\n")
+        self._err.flush()
+
+    def _print(self, text: str) -> None:
+        if not text:
+            return
+        self._out.write(text)
+        self._out.flush()
+        self._column = len(text) - text.rfind("\n") - 1 if "\n" in text else self._column + len(text)
+
+    def _fresh_line(self) -> None:
+        if self._column:
+            self._print("\n")
