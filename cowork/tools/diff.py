@@ -1,0 +1,111 @@
+"""Unified diffs that stay small and quick: what is equal at both ends is trimmed before anything is compared."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+CONTEXT = 3
+MAX_LINES = 400
+MAX_LINE = 500
+MAX_COMPARISONS = 4_000_000  # beyond it the changed part is shown as one block, as difflib is quadratic
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """A unified diff, cut to `MAX_LINES`, and its true counts."""
+
+    text: str
+    added: int
+    removed: int
+
+    @property
+    def summary(self) -> str:
+        return f"+{self.added} −{self.removed}"
+
+
+def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
+    """What turns `old` into `new`, line by line; a change of newlines alone is a change."""
+    a, b = _lines(old), _lines(new)
+    head = _common(a, b)
+    tail = _common(a[head:][::-1], b[head:][::-1])
+    changes = _changes(a[head : len(a) - tail], b[head : len(b) - tail])
+    changes = [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in changes]
+    added = sum(j2 - j1 for _, _, _, j1, j2 in changes)
+    removed = sum(i2 - i1 for _, i1, i2, _, _ in changes)
+    if not changes:
+        return Diff("", 0, 0)
+    lines = [f"--- {old_name}", f"+++ {new_name}"]
+    for group in _hunks(changes):
+        lines += _hunk(a, b, group)
+    if len(lines) > max_lines:
+        lines = [*lines[:max_lines], f"… {len(lines) - max_lines} more lines of diff"]
+    return Diff("\n".join(lines) + "\n", added, removed)
+
+
+Change = tuple[str, int, int, int, int]
+
+
+def _lines(text: str) -> list[str]:
+    """Lines with their newlines; only \\n ends one, so that other separators stay inside."""
+    lines = [line + "\n" for line in text.split("\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    count = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        count += 1
+    return count
+
+
+def _changes(a: list[str], b: list[str]) -> list[Change]:
+    if not a and not b:
+        return []
+    if not a or not b or len(a) * len(b) > MAX_COMPARISONS:
+        return [("replace", 0, len(a), 0, len(b))]
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=len(a) + len(b) > 2000)
+    return [code for code in matcher.get_opcodes() if code[0] != "equal"]
+
+
+def _hunks(changes: list[Change]) -> list[list[Change]]:
+    """Changes whose contexts touch belong together."""
+    groups = [[changes[0]]]
+    for change in changes[1:]:
+        if change[1] - groups[-1][-1][2] <= 2 * CONTEXT:
+            groups[-1].append(change)
+        else:
+            groups.append([change])
+    return groups
+
+
+def _hunk(a: list[str], b: list[str], group: list[Change]) -> list[str]:
+    start, end = max(0, group[0][1] - CONTEXT), min(len(a), group[-1][2] + CONTEXT)
+    out: list[str] = []
+    at = start
+    for _, i1, i2, j1, j2 in group:
+        out += _marked(" ", a[at:i1]) + _marked("-", a[i1:i2]) + _marked("+", b[j1:j2])
+        at = i2
+    out += _marked(" ", a[at:end])
+    new_start = max(0, group[0][3] - (group[0][1] - start))
+    new_end = group[-1][4] + (end - group[-1][2])
+    return [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@", *out]
+
+
+def _marked(sign: str, lines: Sequence[str]) -> list[str]:
+    out: list[str] = []
+    for line in lines:
+        body = line.removesuffix("\n")
+        out.append(sign + (body if len(body) <= MAX_LINE else body[:MAX_LINE] + "…"))
+        if not line.endswith("\n"):
+            out.append("\\ No newline at end of file")
+    return out
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    return str(start + 1) if count == 1 else f"{start + (count > 0)},{count}"

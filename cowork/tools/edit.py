@@ -1,0 +1,191 @@
+"""Edit and MultiEdit: exact replacements in a file this agent has read, all or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypedDict
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord, ok
+from cowork.tools.base import ToolContext, tool
+from cowork.tools.diff import unified
+from cowork.tools.files import Snapshot, missing
+from cowork.tools.hint import nearest_lines, slips
+from cowork.tools.match import Pages, plain
+from cowork.tools.replace import current, replace
+from cowork.tools.text import Content, decode, has_surrogates, printable
+
+
+class _Strings(TypedDict):
+    old_string: Annotated[str, "Exact text to replace"]
+    new_string: Annotated[str, "Text to put there"]
+
+
+class Replacement(_Strings, total=False):
+    """One replacement of a MultiEdit."""
+
+    replace_all: Annotated[bool, "Replace every occurrence"]
+
+
+def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    return [Effect("write", str(ctx.resolve(args["file_path"])))]
+
+
+@tool("Edit", effects=_effects)
+async def edit(
+    ctx: ToolContext,
+    file_path: Annotated[str, "File to change"],
+    old_string: Annotated[str, "Exact text to replace, unique in the file"],
+    new_string: Annotated[str, "Text to put there"],
+    replace_all: Annotated[bool, "Replace every occurrence"] = False,
+) -> ToolRecord:
+    return _apply(ctx, file_path, [{"old_string": old_string, "new_string": new_string, "replace_all": replace_all}])
+
+
+@tool("MultiEdit", effects=_effects)
+async def multi_edit(
+    ctx: ToolContext,
+    file_path: Annotated[str, "File to change"],
+    edits: Annotated[list[Replacement], "Applied in order, each to the result of the one before"],
+) -> ToolRecord:
+    if not edits:
+        raise ToolError("INVALID_PARAM", "`edits` is empty. Give at least one replacement.")
+    return _apply(ctx, file_path, edits)
+
+
+def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+    """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
+    path = ctx.resolve(args["file_path"])
+    _, content, after, _ = _planned(ctx, path, args.get("edits") or [args])
+    return _display(ctx, path, content, after)
+
+
+def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
+    path = ctx.resolve(file_path)
+    old, content, after, lines = _planned(ctx, path, edits)
+    replace(ctx, path, old, _encoded(ctx, path, after))
+    shown, count = ctx.workspace.show(path), len(lines)
+    display = _display(ctx, path, content, after)
+    summary = f"+{display['added']} −{display['removed']}"
+    where = f"line {lines[0]}" if count == 1 else f"{count} replacements"
+    return ok(
+        f"Edited {shown} ({where}): {summary}.",
+        display=display,
+        path=shown,
+        diff=display["diff"],
+        added=display["added"],
+        removed=display["removed"],
+        replacements=count,
+    )
+
+
+def _planned(
+    ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
+) -> tuple[Snapshot, Content, Content, list[int]]:
+    """The file as it is, its content, the content after the edits and the lines they touch; nothing is written."""
+    for number, change in enumerate(edits, 1):
+        _sensible(change, _which(number, len(edits)))
+    try:
+        old = current(ctx, path)
+    except FileNotFoundError as error:
+        raise _gone(ctx, path) from error
+    content = decode(old.data)
+    if content is None:
+        raise ToolError("BINARY_FILE", f"{ctx.workspace.show(path)} is not a text file, so it cannot be edited here.")
+    after, lines = content, []
+    for number, change in enumerate(edits, 1):
+        text, touched = _one(ctx, path, after, change, _which(number, len(edits)))
+        after = after.with_text(text)
+        lines += touched
+    if after.text == content.text:
+        raise ToolError(
+            "INVALID_PARAM", "The edits undo each other: the file would stay as it is. Nothing was written."
+        )
+    return old, content, after, lines
+
+
+def _sensible(change: Mapping[str, Any], which: str) -> None:
+    old, new = change["old_string"], change["new_string"]
+    if not old:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{which}`old_string` is empty. Give the text to replace; to make or replace a whole file use Write.",
+        )
+    if plain(old) == plain(new):
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{which}`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
+            "(line endings are kept as the file has them).",
+        )
+    if has_surrogates(new):
+        raise ToolError(
+            "INVALID_PARAM", f"{which}`new_string` holds half a character (a lone surrogate). Send it whole."
+        )
+
+
+def _one(
+    ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str
+) -> tuple[str, list[int]]:
+    """The text after one replacement and the lines it touched; refused unless it is clear what is meant."""
+    pages = Pages(content.text)
+    wanted, new = plain(change["old_string"]), plain(change["new_string"])
+    found = pages.find(wanted)
+    if not found.count:
+        raise _no_match(ctx, path, pages, wanted, which)
+    if found.count > 1 and not change.get("replace_all"):
+        listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{which}old_string occurs {found.count} times in {ctx.workspace.show(path)}: lines {listed}. Nothing was "
+            "changed. Add lines around it to make it unique, or set replace_all.",
+            matches=found.count,
+            lines=found.lines,
+        )
+    return pages.replace(wanted, new)
+
+
+def _no_match(ctx: ToolContext, path: Path, pages: Pages, wanted: str, which: str) -> ToolError:
+    text = printable(pages.plain)
+    hint, line = nearest_lines(text, wanted)
+    slip = "" if "; only " in hint else slips(text, wanted)
+    notebook = "A notebook is JSON on disk: old_string must match that. " if path.suffix == ".ipynb" else ""
+    advice = hint or "No line is like it. Read the file again and copy the text exactly."
+    said = f"{which}old_string is not in {ctx.workspace.show(path)}; nothing was changed. {notebook}{slip}"
+    return ToolError("NOT_FOUND", f"{said.rstrip()}\n{advice}", nearest_line=line or None)
+
+
+def _gone(ctx: ToolContext, path: Path) -> ToolError:
+    if str(path) not in ctx.state.seen:
+        return missing(ctx, path)
+    return ToolError("NOT_FOUND", f"{ctx.workspace.show(path)} was there when you read it and is gone. Look with LS.")
+
+
+def _encoded(ctx: ToolContext, path: Path, content: Content) -> bytes:
+    try:
+        return content.encode()
+    except UnicodeEncodeError as error:
+        char = content.text[error.start]
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{ctx.workspace.show(path)} is in {content.encoding}, which has no {char!r} (U+{ord(char):04X}). Use "
+            "other characters, or Write the whole file to turn it into UTF-8.",
+        ) from error
+
+
+def _display(ctx: ToolContext, path: Path, before: Content, after: Content) -> Json:
+    shown = ctx.workspace.show(path)
+    diff = unified(printable(before.text), printable(after.text), f"a/{shown}", f"b/{shown}")
+    return {
+        "kind": "diff",
+        "path": shown,
+        "diff": diff.text,
+        "added": diff.added,
+        "removed": diff.removed,
+        "summary": diff.summary,
+    }
+
+
+def _which(number: int, total: int) -> str:
+    return f"Edit {number} of {total}: " if total > 1 else ""

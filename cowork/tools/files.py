@@ -1,0 +1,184 @@
+"""Opens files for tools: what was resolved and nothing else, never blocking, with words for whatever is in the way."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cowork.core.errors import ToolError, ToolErrorCode
+from cowork.core.workspace import Workspace
+from cowork.tools.base import AgentState, ToolContext
+from cowork.tools.draft07 import nearest
+
+MAX_TEXT = 20_000_000  # what Edit and Write handle, and what Read hashes
+MAX_COPIES = 8_000_000  # bytes an agent remembers of what it saw
+
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A file as it was at one moment."""
+
+    data: bytes
+    stat: os.stat_result
+    hash: str
+
+
+@contextmanager
+def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_result]]:
+    """(descriptor, stat) of a regular file, for reading; a ToolError says why not. Never blocks."""
+    with explained(workspace, path):
+        with workspace.parent(path) as (folder, leaf):  # merely opening a pipe or a device can have effects
+            _regular(workspace, path, os.stat(leaf, dir_fd=folder, follow_symlinks=False))
+        fd = workspace.open(path, os.O_RDONLY)
+    try:
+        status = os.fstat(fd)
+        _regular(workspace, path, status)
+        with explained(workspace, path):
+            yield fd, status
+    finally:
+        os.close(fd)
+
+
+def snapshot(workspace: Workspace, path: Path) -> Snapshot:
+    """The whole of a file small enough to edit."""
+    with opened(workspace, path) as (fd, status):
+        data = read_up_to(fd, MAX_TEXT + 1)
+    if len(data) > MAX_TEXT:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{workspace.show(path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here. "
+            "Change it with a command in Bash.",
+        )
+    return Snapshot(data, status, digest(data))
+
+
+def read_up_to(fd: int, size: int) -> bytes:
+    """At most `size` bytes from here on; fewer only at the end of the file."""
+    parts: list[bytes] = []
+    while size > 0 and (part := os.read(fd, min(size, 1 << 20))):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def digest(data: bytes) -> str:
+    """The content's name in `AgentState.seen`."""
+    return hashlib.sha256(data, usedforsecurity=False).hexdigest()
+
+
+def remember(state: AgentState, path: Path, data: bytes) -> None:
+    """This agent has now seen these bytes; a bounded copy is kept to show later what changed since."""
+    key = str(path)
+    state.seen[key] = digest(data)
+    state.copies.pop(key, None)
+    if len(data) > MAX_COPIES // 4:
+        return
+    state.copies[key] = data
+    total = sum(map(len, state.copies.values()))
+    while total > MAX_COPIES:
+        total -= len(state.copies.pop(next(iter(state.copies))))
+
+
+def missing(ctx: ToolContext, path: Path) -> ToolError:
+    """NOT_FOUND with the nearest names there are."""
+    shown = ctx.workspace.show(path)
+    near = [ctx.workspace.show(found) for found in _near(ctx.workspace, path)]
+    if near:
+        return ToolError("NOT_FOUND", f"{shown} does not exist. Nearest: {', '.join(near)}.", nearest=near)
+    return ToolError("NOT_FOUND", f"{shown} does not exist. Find it with Glob, or give another path.", nearest=[])
+
+
+@contextmanager
+def explained(workspace: Workspace, path: Path) -> Iterator[None]:
+    """Errors of the system as ToolErrors about this path; a missing file stays FileNotFoundError."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        code, why = _REASONS.get(error.errno or 0, ("EXECUTION_ERROR", f"{error.strerror or error}"))
+        raise ToolError(code, f"{workspace.show(path)}: {why}.") from error
+
+
+_REASONS: dict[int, tuple[ToolErrorCode, str]] = {
+    errno.EACCES: ("ACCESS_DENIED", "the system does not permit it (check the mode and owner with LS or Bash)"),
+    errno.EPERM: ("ACCESS_DENIED", "the system does not permit it (check the mode and owner with LS or Bash)"),
+    errno.EROFS: ("ACCESS_DENIED", "it is on a read-only file system"),
+    errno.ELOOP: ("ACCESS_DENIED", "a link is in the way that was not there when the path was checked; try again"),
+    errno.ENXIO: ("ACCESS_DENIED", "it is a socket or a device without a reader, not a file"),
+    errno.ENODEV: ("ACCESS_DENIED", "it is a device, not a file"),
+    errno.EAGAIN: ("ACCESS_DENIED", "reading it would block, so it was not read"),
+    errno.EISDIR: ("IS_DIRECTORY", "it is a directory; list it with LS"),
+    errno.ENOTDIR: ("NOT_FOUND", "a part of the path before the last is a file, not a directory"),
+    errno.ENAMETOOLONG: ("INVALID_PARAM", "the name is too long for the file system"),
+    errno.ENOSPC: ("EXECUTION_ERROR", "the disk is full, so nothing was changed; free some space and try again"),
+    errno.EDQUOT: ("EXECUTION_ERROR", "the disk quota is used up, so nothing was changed; free some space first"),
+}
+
+
+def _regular(workspace: Workspace, path: Path, status: os.stat_result) -> None:
+    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+        return  # a link where none was resolved makes the open fail, with its own words
+    shown = workspace.show(path)
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError("IS_DIRECTORY", f"{shown} is a directory. List it with LS, or give a file in it.")
+    kind = next((name for test, name in _KINDS if test(status.st_mode)), "not a regular file")
+    raise ToolError(
+        "ACCESS_DENIED", f"{shown} is {kind}, not a file with content. Only regular files can be used here."
+    )
+
+
+# ---------------------------------------------------------------- nearest names
+
+_LOOK_ENTRIES = 5_000
+_LOOK_SECONDS = 0.03
+_SKIPPED = frozenset({".git", "node_modules", ".venv", "__pycache__", ".hg", ".tox", "target"})
+
+
+def _near(workspace: Workspace, path: Path) -> list[Path]:
+    """Up to three existing paths like this one: beside it, else the same name elsewhere in the workspace."""
+    folder, name = path.parent, path.name
+    while not folder.is_dir() and folder != folder.parent:
+        folder, name = folder.parent, folder.name
+    if not workspace.may_read(folder):
+        return []
+    beside = _names(folder)
+    found = [folder / near for near in nearest(name, beside, 3)]
+    if len(found) < 3:
+        found += [p for p in _same_name(workspace.root, path.name) if p not in found]
+    return found[:3]
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry, _ in zip(entries, range(_LOOK_ENTRIES), strict=False)]
+    except OSError:
+        return []
+
+
+def _same_name(root: Path, name: str) -> list[Path]:
+    """Files of this name, within a small budget: a hint is not worth a wait."""
+    found: list[Path] = []
+    deadline = time.monotonic() + _LOOK_SECONDS
+    for folder, folders, files in os.walk(root):
+        folders[:] = [f for f in folders if f not in _SKIPPED]
+        if name in files:
+            found.append(Path(folder) / name)
+        if len(found) >= 3 or time.monotonic() > deadline:
+            break
+    return found

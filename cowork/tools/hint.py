@@ -1,0 +1,154 @@
+"""For an edit whose text is not in the file: the lines it most likely meant, and in words what is different."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from bisect import bisect_right
+from collections import Counter
+from itertools import accumulate
+
+MAX_WANTED = 60  # lines of the wanted text that are looked at
+MAX_WORDS = 40
+COMMON = 300  # a line or word found more often than this says nothing about the place
+
+
+def nearest_lines(text: str, wanted: str) -> tuple[str, int]:
+    """(a diff of what was wanted against the nearest lines, with the difference named; their first line or 0)."""
+    lines, sought = text.split("\n"), wanted.strip("\n").split("\n")[:MAX_WANTED]
+    start = _by_lines(lines, sought)
+    if start is None:
+        start = _by_words(text, lines, sought)
+    if start is None:
+        return "", 0
+    there = lines[start : start + len(sought)]
+    said = _named(sought, there, start + 1)
+    diff = difflib.unified_diff(
+        sought, there, "old_string", f"lines {start + 1}-{start + len(there)}", lineterm="", n=1
+    )
+    shown = "\n".join(line if len(line) <= 300 else line[:300] + "…" for line in diff)
+    return f"{said}\n{shown}".strip(), start + 1
+
+
+def slips(text: str, wanted: str) -> str:
+    """A slip of another kind than wrong lines, in words; empty when there is none."""
+    if re.search(r"^\d+\t", wanted, re.M) and re.sub(r"^\d+\t", "", wanted, flags=re.M) in text:
+        return "old_string holds the line numbers that Read puts before each line: leave them and the tab out."
+    if "\\" in wanted:
+        loose = wanted.replace("\\n", "\n").replace("\\t", "\t").replace('\\"', '"').replace("\\\\", "\\")
+        if loose != wanted and loose in text:
+            return "old_string is escaped once too often: the file has it with one level of backslashes less."
+    if wanted.strip() and wanted.strip() in text:
+        return "The file has this text without the whitespace at the start or end of old_string."
+    return ""
+
+
+def _by_lines(lines: list[str], sought: list[str]) -> int | None:
+    """Each wanted line that occurs, spaces aside, votes for where the whole would begin."""
+    keys = [_bare(line) for line in sought]
+    wanted = {key for key in keys if key}
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        key = _bare(line)
+        if key in wanted:
+            found.setdefault(key, []).append(number)
+    votes: Counter[int] = Counter()
+    for number, key in enumerate(keys):
+        places = found.get(key, ())
+        if len(places) <= COMMON:
+            for place in places:
+                votes[place - number] += 1000 // len(places) + len(key)
+    return _winner(votes, len(lines))
+
+
+def _by_words(text: str, lines: list[str], sought: list[str]) -> int | None:
+    """No line occurs as it is: rare words vote instead."""
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    votes: Counter[int] = Counter()
+    words = {word: number for number, line in reversed(list(enumerate(sought))) for word in re.findall(r"\w{3,}", line)}
+    for word in sorted(words, key=len, reverse=True)[:MAX_WORDS]:
+        count = text.count(word)
+        if not 0 < count <= COMMON:
+            continue
+        place = text.find(word)
+        while place >= 0:
+            votes[bisect_right(starts, place) - 1 - words[word]] += 1000 * len(word) // count
+            place = text.find(word, place + len(word))
+    return _winner(votes, len(lines))
+
+
+def _winner(votes: Counter[int], total: int) -> int | None:
+    if not votes:
+        return None
+    best = max(votes.values())
+    return max(0, min(min(place for place, count in votes.items() if count == best), total - 1))
+
+
+def _named(sought: list[str], there: list[str], first: int) -> str:
+    """What the difference is when it is of one kind; else where the nearest lines are."""
+    place = f"line {first}" if len(there) == 1 else f"lines {first}-{first + len(there) - 1}"
+    for same, name in _KINDS:
+        if len(sought) == len(there) and all(same(a) == same(b) for a, b in zip(sought, there, strict=True)):
+            detail = next(
+                _detail(a, b, first + i) for i, (a, b) in enumerate(zip(sought, there, strict=True)) if a != b
+            )
+            return f"The nearest is {place}; only {name} differs: {detail}."
+    return f"The nearest is {place}:"
+
+
+def _bare(line: str) -> str:
+    return "".join(line.split())
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+_LOOKALIKE = str.maketrans(
+    {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "…": "...", "\u200b": ""}
+)
+
+
+def _ascii(line: str) -> str:
+    return _bare(unicodedata.normalize("NFKC", line).translate(_LOOKALIKE))
+
+
+_KINDS = (
+    (str.rstrip, "whitespace at the end of a line"),
+    (str.lstrip, "indentation"),
+    (_bare, "whitespace"),
+    (str.casefold, "upper and lower case"),
+    (_ascii, "look-alike characters (quotes, dashes, spaces)"),
+)
+
+
+def _detail(sent: str, there: str, number: int) -> str:
+    """One line's difference, spelled out so that it can be copied."""
+    if sent.lstrip() == there.lstrip():
+        return f"line {number} begins with {_spelled(_indent(there))}, old_string with {_spelled(_indent(sent))}"
+    if sent.rstrip() == there.rstrip():
+        return f"line {number} ends with {_spelled(_tail(there))}, old_string with {_spelled(_tail(sent))}"
+    at = next((i for i, (a, b) in enumerate(zip(sent, there, strict=False)) if a != b), min(len(sent), len(there)))
+    return f"line {number}, column {at + 1} has {_one(there[at : at + 1])}, old_string {_one(sent[at : at + 1])}"
+
+
+def _tail(line: str) -> str:
+    return line[len(line.rstrip()) :]
+
+
+def _spelled(space: str) -> str:
+    """Whitespace in words: `2 tabs, 4 spaces`."""
+    if not space:
+        return "no whitespace"
+    runs = re.findall(r"((.)\2*)", space, re.S)
+    names = {" ": "space", "\t": "tab", "\r": "carriage return"}
+    return ", ".join(
+        f"{len(run)} {names.get(char, f'U+{ord(char):04X}')}{'s' if len(run) > 1 else ''}" for run, char in runs
+    )
+
+
+def _one(char: str) -> str:
+    if not char:
+        return "nothing"
+    return _spelled(char) if char.isspace() else f"{char!r} (U+{ord(char):04X})"

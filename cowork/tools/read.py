@@ -1,0 +1,246 @@
+"""Read: a window of numbered lines of a file of any size and encoding; images, notebooks and PDFs as what they are."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cowork.core.blocks import Image
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord, ok, partial
+from cowork.core.workspace import Workspace
+from cowork.tools import pdf
+from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.files import MAX_TEXT, missing, opened, read_up_to, remember
+from cowork.tools.lines import MAX_LINE, PAGE_BYTES, PAGE_LINES, Window, window
+from cowork.tools.media import MAX_IMAGE, MAX_SIDE, is_image, kind_of, picture
+from cowork.tools.notebook import cells
+from cowork.tools.text import SAMPLE, decode, looks_binary, mark, printable
+
+CHUNK = 1 << 18
+COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted
+SCAN_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What was read: everything when small, else the window taken on the way."""
+
+    size: int
+    data: bytes | None  # the whole, when it is small enough to edit
+    head: bytes
+    window: Window | None = None
+
+
+@tool("Read", effects=lambda ctx, args: [Effect("read", str(ctx.resolve(args["file_path"])))], parallel=True)
+async def read(
+    ctx: ToolContext,
+    file_path: Annotated[str, "Absolute, or relative to the working directory"],
+    offset: Annotated[int, Param("First line, from 1", minimum=1)] = 1,
+    limit: Annotated[int, Param("Number of lines", minimum=1)] = 2000,
+) -> ToolRecord:
+    path = ctx.resolve(file_path)
+    shown = ctx.workspace.show(path)
+    try:
+        file = await asyncio.to_thread(_load, ctx.workspace, path, offset, limit)  # a slow disk must not stop the rest
+    except FileNotFoundError as error:
+        raise missing(ctx, path) from error
+    if is_image(file.head):
+        return _image(shown, file)
+    if file.head.startswith(b"%PDF-"):
+        return await _pdf(shown, file, offset, limit)
+    if file.data is not None:
+        return _text(ctx, path, file.data, offset, limit)
+    if file.window is None:
+        raise _binary(shown, file.head)
+    return _lines(shown, file.window, limit, file.size, note=_TOO_LARGE)
+
+
+_TOO_LARGE = f"The file is over {MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
+
+
+def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> _File:
+    """Read what is needed and no more; runs in a thread and touches nothing but the file."""
+    with opened(workspace, path) as (fd, status):
+        head = read_up_to(fd, SAMPLE)
+        most = _most(head)
+        if status.st_size <= most:
+            data = head + read_up_to(fd, most + 1 - len(head))
+            if len(data) <= most:
+                return _File(len(data), data, head)
+        bom, encoding = mark(head)
+        if most != MAX_TEXT or (not bom and looks_binary(head)):
+            return _File(status.st_size, None, head)
+        os.lseek(fd, len(bom), os.SEEK_SET)
+        if not encoding:
+            found = decode(head[: head.rfind(b"\n") + 1] or head[:-4])
+            encoding = found.encoding if found else "latin-1"
+        taken = window(_chunks(fd), encoding, offset, min(limit, PAGE_LINES), budget=COUNT_BYTES)
+        return _File(max(status.st_size, len(head)), None, head, taken)
+
+
+def _most(head: bytes) -> int:
+    """How much of a file that begins like this is worth having whole."""
+    if is_image(head):
+        return MAX_IMAGE
+    return pdf.MAX_PDF if head.startswith(b"%PDF-") else MAX_TEXT
+
+
+def _chunks(fd: int) -> Iterator[bytes]:
+    deadline = time.monotonic() + SCAN_SECONDS
+    while chunk := os.read(fd, CHUNK):
+        yield chunk
+        if time.monotonic() > deadline:
+            raise ToolError(
+                "TIMEOUT",
+                f"That line is too far into the file to be found within {SCAN_SECONDS:.0f} s. "
+                "Use Grep, or tail and sed in Bash.",
+            )
+
+
+def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) -> ToolRecord:
+    shown = ctx.workspace.show(path)
+    content = decode(data)
+    if content is None:
+        raise _binary(shown, data[:SAMPLE])
+    remember(ctx.state, path, data)
+    if not content.text:
+        only = "only a byte order mark" if data else "0 bytes"
+        return ok(f"{shown} is empty ({only}).", display=_display("empty"), path=shown, lines=0, total_lines=0)
+    book = cells(content.text) if path.suffix == ".ipynb" else None
+    if book is not None:
+        return _parts(shown, "cells", [c[0] for c in book], offset, limit, images=[c[1] for c in book])
+    plain = content.text.encode("utf-8", "surrogateescape" if content.encoding == "utf-8" else "strict")
+    taken = window(iter([plain]), "utf-8", offset, min(limit, PAGE_LINES), budget=len(plain) + 1)
+    unusual = content.encoding_name != "utf-8"
+    return _lines(shown, taken, limit, len(data), encoding=content.encoding_name, said=unusual)
+
+
+def _lines(
+    shown: str, taken: Window, limit: int, size: int, *, encoding: str = "utf-8", said: bool = False, note: str = ""
+) -> ToolRecord:
+    """The window as numbered lines, and below it what the reader should know."""
+    if not taken.lines:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"`offset` {taken.first} is past the end: {shown} has {taken.total} lines.",
+            total_lines=taken.total,
+        )
+    more = not taken.ended or taken.last < taken.total
+    numbered = [_numbered(n, *line) for n, line in enumerate(zip(taken.lines, taken.hidden, strict=True), taken.first)]
+    clipped = any(taken.hidden)
+    cut = more and len(taken.lines) < limit
+    notes = []
+    if more:
+        of = f"of {taken.total}" if taken.ended else f"of more than {taken.total} ({size / 1e6:,.0f} MB)"
+        notes.append(f"Lines {taken.first}-{taken.last} {of}. Go on with offset={taken.last + 1}.")
+    if clipped:
+        notes.append(f"Lines over {MAX_LINE} characters are clipped; see the rest with Grep or cut in Bash.")
+    if said:
+        notes.append(f"The file is {encoding}; Edit keeps that.")
+    notes += [note] if note else []
+    text = "\n".join(numbered) + ("\n\n[" + " ".join(notes) + "]" if notes else "")
+    data: dict[str, Any] = {
+        "path": shown,
+        "offset": taken.first,
+        "lines": len(taken.lines),
+        "total_lines": taken.total if taken.ended else None,
+        "truncated": cut or clipped,
+        "encoding": encoding,
+        "bytes": size,
+    }
+    return (partial if cut or clipped else ok)(text, display=_display(f"{len(taken.lines)} lines"), **data)
+
+
+def _numbered(number: int, line: str, hidden: int) -> str:
+    return f"{number}\t{line}" + (f" … [{hidden} more bytes]" if hidden else "")
+
+
+def _image(shown: str, file: _File) -> ToolRecord:
+    data = file.data or b""
+    if not data or len(data) > MAX_IMAGE:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{shown} is an image of {file.size / 1e6:.1f} MB; at most {MAX_IMAGE / 1e6:.2f} MB can be shown. "
+            "Make a smaller copy with a command in Bash and Read that.",
+        )
+    found = picture(data)
+    if found is None or not found.whole or not min(found.width, found.height):
+        raise ToolError(
+            "BINARY_FILE", f"{shown} begins like an image but is damaged or cut off, so it cannot be shown."
+        )
+    if max(found.width, found.height) > MAX_SIDE:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{shown} is {found.width}×{found.height} pixels; at most {MAX_SIDE} a side can be shown. "
+            "Make a smaller copy with a command in Bash and Read that.",
+        )
+    kind = found.media_type.removeprefix("image/").upper()
+    said = f"{kind}, {found.width}×{found.height}, {len(data) / 1000:.1f} KB"
+    return ok(
+        f"{shown}: {said}. The image is attached.",
+        display=_display(said),
+        images=[found.block(data)],
+        path=shown,
+        media_type=found.media_type,
+        width=found.width,
+        height=found.height,
+        bytes=len(data),
+    )
+
+
+async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
+    if file.data is None:
+        raise ToolError("INVALID_PARAM", f"{shown} is a PDF over {pdf.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash.")
+    texts, total = await pdf.pages(file.data, offset, limit, room=PAGE_BYTES - 2000)
+    titled = [f"# page {offset + i}\n{t.strip() or '(no text on this page)'}" for i, t in enumerate(texts)]
+    return _parts(shown, "pages", titled, offset, limit, total=total)
+
+
+def _parts(
+    shown: str,
+    noun: str,
+    parts: Sequence[str],
+    offset: int,
+    limit: int,
+    *,
+    total: int | None = None,
+    images: Sequence[Sequence[Image]] = (),
+) -> ToolRecord:
+    """Cells of a notebook or pages of a PDF: `offset` and `limit` count those. With `total` the parts start there."""
+    start = 0 if total is not None else offset - 1
+    total = len(parts) if total is None else total
+    if offset > max(total, 1):
+        raise ToolError("INVALID_PARAM", f"`offset` {offset} is past the end: {shown} has {total} {noun}.", total=total)
+    fitting: list[str] = []
+    room = PAGE_BYTES
+    for part in parts[start : start + limit]:
+        room -= len(part.encode("utf-8", "replace")) + 2
+        if room < 0 and fitting:
+            break
+        fitting.append(printable(part))
+    last = offset + len(fitting) - 1
+    text = "\n\n".join(fitting) or f"{shown} has no {noun}."
+    if last < total:
+        text += f"\n\n[{noun.capitalize()} {offset}-{last} of {total}. Go on with offset={last + 1}.]"
+    cut = last < total and len(fitting) < limit
+    pictures = [image for group in images[start : start + len(fitting)] for image in group][:8]
+    data = {"path": shown, "offset": offset, noun: len(fitting), f"total_{noun}": total, "truncated": cut}
+    return (partial if cut else ok)(text, display=_display(f"{len(fitting)} {noun}"), images=pictures, **data)
+
+
+def _binary(shown: str, head: bytes) -> ToolError:
+    kind = kind_of(head)
+    what = f"a {kind} file" if kind else "a binary file"
+    return ToolError(
+        "BINARY_FILE", f"{shown} is {what}, not text. Look at it with a command in Bash (file, xxd, strings)."
+    )
+
+
+def _display(summary: str) -> dict[str, Any]:
+    return {"kind": "text", "text": "", "summary": summary}

@@ -1,0 +1,192 @@
+"""Puts new content in place of old: compare with what was seen, write beside it, then rename. All of it or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from cowork.core.errors import ToolError
+from cowork.core.workspace import Workspace
+from cowork.tools.base import ToolContext
+from cowork.tools.diff import unified
+from cowork.tools.files import Snapshot, digest, explained, opened, read_up_to, remember, snapshot
+from cowork.tools.text import decode, printable
+
+_KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
+_NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def current(ctx: ToolContext, path: Path) -> Snapshot:
+    """The file as it is, provided this agent has seen exactly that; else CONFLICT says what to do."""
+    now = snapshot(ctx.workspace, path)
+    seen = ctx.state.seen.get(str(path))
+    if seen is None:
+        raise ToolError(
+            "CONFLICT",
+            f"{ctx.workspace.show(path)} exists and you have not read it. Read it first, then repeat the call.",
+            reason="not_read",
+        )
+    if seen != now.hash:
+        raise _changed(ctx, path, now)
+    return now
+
+
+def replace(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> None:
+    """Make `data` the content of `path`, which was `old` (None: no such file). There is no await in here on purpose:
+    between the last look at the old content and the rename no other agent can run."""
+    with _before(ctx, path), explained(ctx.workspace, path):
+        made = [] if old else _make_folders(ctx.workspace, path.parent)
+        try:
+            _put(ctx, path, old, data)
+        except BaseException:
+            for folder in reversed(made):
+                with contextlib.suppress(OSError), ctx.workspace.parent(folder) as (fd, leaf):
+                    os.rmdir(leaf, dir_fd=fd)
+            raise
+    remember(ctx.state, path, data)
+    ctx.tree.writers[str(path)] = ctx.agent
+    ctx.tree.written[str(path)] = digest(data)
+
+
+@contextlib.contextmanager
+def _before(ctx: ToolContext, path: Path) -> Iterator[None]:
+    """Checkpoint first; a file that vanished under us is a conflict."""
+    ctx.tree.before_change(path)
+    try:
+        yield
+    except FileNotFoundError as error:
+        shown = ctx.workspace.show(path)
+        raise ToolError(
+            "CONFLICT", f"{shown} or its folder went away while it was written. Look again with LS."
+        ) from error
+
+
+def _put(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> None:
+    with ctx.workspace.parent(path) as (folder, leaf):
+        if old and not os.access(leaf, os.W_OK, dir_fd=folder):
+            raise ToolError(
+                "ACCESS_DENIED",
+                f"{ctx.workspace.show(path)} is write-protected and was left alone. Ask the user before changing that.",
+            )
+        temp = f".cowork-{secrets.token_hex(8)}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(temp, flags, 0o600 if old else 0o666, dir_fd=folder)
+        try:
+            try:
+                _fill(fd, data)
+                if old:
+                    _keep_metadata(fd, old.stat, folder, leaf)
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            if old:
+                _still(ctx, path, old)
+                os.replace(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+            else:
+                _name(temp, leaf, folder)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temp, dir_fd=folder)
+            if isinstance(error, FileExistsError):
+                raise _appeared(ctx, path) from error
+            raise
+        with contextlib.suppress(OSError):  # the new content is in place; how durably is the disk's affair
+            os.fsync(folder)
+
+
+def _fill(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _keep_metadata(fd: int, old: os.stat_result, folder: int, leaf: str) -> None:
+    """Owner, mode and attributes of the file that is replaced, as far as the system lets us."""
+    new = os.fstat(fd)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, -1, old.st_gid)  # one at a time: a plain user may often keep the group, never the owner
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, old.st_uid, -1)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+    if not hasattr(os, "listxattr"):
+        return
+    with contextlib.suppress(OSError):
+        source = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            for name in os.listxattr(source):
+                if name.startswith(_KEPT_ATTRIBUTES):
+                    os.setxattr(fd, name, os.getxattr(source, name))
+        finally:
+            os.close(source)
+
+
+def _still(ctx: ToolContext, path: Path, old: Snapshot) -> None:
+    """The last look before the rename: some other program may have written while we did."""
+    with opened(ctx.workspace, path) as (fd, status):
+        if _stamp(status) == _stamp(old.stat):
+            return
+        data = read_up_to(fd, len(old.data) + 1)
+    if data != old.data:
+        raise _changed(ctx, path, Snapshot(data, status, digest(data)))
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _name(temp: str, leaf: str, folder: int) -> None:
+    """Give a new file its name without ever taking it from another."""
+    try:
+        os.link(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        os.replace(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)  # a file system without hard links
+        return
+    with contextlib.suppress(OSError):  # the file has its name; a second one is not worth a failure
+        os.unlink(temp, dir_fd=folder)
+
+
+def _make_folders(workspace: Workspace, folder: Path) -> list[Path]:
+    """Make what is missing on the way to the folder, without following a link; gives what was made."""
+    wanted: list[Path] = []
+    while not os.path.lexists(folder):
+        wanted.append(folder)
+        folder = folder.parent
+    made: list[Path] = []
+    for missing in reversed(wanted):
+        with workspace.parent(missing) as (fd, leaf):
+            os.mkdir(leaf, dir_fd=fd)
+        made.append(missing)
+    return made
+
+
+def _appeared(ctx: ToolContext, path: Path) -> ToolError:
+    shown = ctx.workspace.show(path)
+    return ToolError("CONFLICT", f"{shown} came into being meanwhile. Read it first, then repeat the call.")
+
+
+def _changed(ctx: ToolContext, path: Path, now: Snapshot) -> ToolError:
+    """CONFLICT with what changed since this agent looked, and who did it when one of us did."""
+    shown, key = ctx.workspace.show(path), str(path)
+    writer = ctx.tree.writers.get(key, "") if ctx.tree.written.get(key) == now.hash else ""
+    who = f"by {writer}" if writer and writer != ctx.agent else "by another program"
+    before, after = decode(ctx.state.copies.get(key, b"")), decode(now.data)
+    diff = ""
+    if key in ctx.state.copies and before and after:
+        diff = printable(unified(before.text, after.text, "what you saw", "what is there now", max_lines=60).text)
+    said = f"What changed:\n{diff}" if diff else ""
+    return ToolError(
+        "CONFLICT",
+        f"{shown} was changed {who} since you read it, so nothing was written. Read it again, then repeat the call "
+        f"with the new content in mind. {said}".rstrip(),
+        reason="changed",
+        changed_by=writer if writer != ctx.agent else "",
+        diff=diff,
+    )

@@ -1,0 +1,60 @@
+"""TodoWrite: the agent's list of what is to be done, as state, as an event and as a checklist for people."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypedDict
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.events import TodoUpdated
+from cowork.core.ports import ToolRecord, ok
+from cowork.tools.base import ToolContext, tool
+
+
+class _Needed(TypedDict):
+    content: Annotated[str, "What to do: Run the tests"]
+    status: Literal["pending", "in_progress", "completed"]
+
+
+class Todo(_Needed, total=False):
+    """One thing to do."""
+
+    activeForm: Annotated[str, "While it is done: Running the tests"]
+
+
+@tool("TodoWrite")
+async def todo_write(ctx: ToolContext, todos: Annotated[list[Todo], "The whole list, in order"]) -> ToolRecord:
+    items: list[Json] = [{**todo, "activeForm": todo.get("activeForm") or todo["content"]} for todo in todos]
+    _sensible(items)
+    ctx.state.todos = items
+    ctx.emit(TodoUpdated(tuple(items)))
+    done = sum(item["status"] == "completed" for item in items)
+    now = next((item["content"] for item in items if item["status"] == "in_progress"), "")
+    following = next((item["content"] for item in items if item["status"] == "pending"), "")
+    said = (
+        f"Now: {now}."
+        if now
+        else f"Next: {following}."
+        if following
+        else "All done."
+        if items
+        else "The list is empty."
+    )
+    return ok(
+        f"Todo list saved, {done} of {len(items)} done. {said}",
+        display={"kind": "todos", "todos": items, "summary": f"{done} of {len(items)} done"},
+        todos=items,
+    )
+
+
+def _sensible(items: list[Json]) -> None:
+    blank = [str(number) for number, item in enumerate(items, 1) if not item["content"].strip()]
+    if blank:
+        raise ToolError("INVALID_PARAM", f"`content` of todo {', '.join(blank)} is empty. Say what is to be done.")
+    active = [item["content"] for item in items if item["status"] == "in_progress"]
+    if len(active) > 1:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"At most one todo can be in_progress, {len(active)} are: {'; '.join(active)}. "
+            "The list was not changed. Keep one and set the others to pending or completed.",
+        )

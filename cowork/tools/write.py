@@ -1,0 +1,93 @@
+"""Write: a new file, or the whole of one this agent has read. Its mode, encoding, mark and newlines stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord, ok
+from cowork.tools.base import ToolContext, tool
+from cowork.tools.diff import Diff, unified
+from cowork.tools.files import MAX_TEXT, Snapshot
+from cowork.tools.replace import current, replace
+from cowork.tools.text import Content, decode, has_surrogates, printable
+
+
+@tool("Write", effects=lambda ctx, args: [Effect("write", str(ctx.resolve(args["file_path"])))])
+async def write(
+    ctx: ToolContext,
+    file_path: Annotated[str, "File to make or replace"],
+    content: Annotated[str, "All of its content"],
+) -> ToolRecord:
+    path = ctx.resolve(file_path)
+    old, data, diff, note = _planned(ctx, path, content)
+    shown = ctx.workspace.show(path)
+    if old and old.data == data:
+        return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **_counts(diff))
+    replace(ctx, path, old, data)
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    said = f"Replaced {shown}: {diff.summary}, now {lines} lines." if old else f"Created {shown}: {lines} lines."
+    return ok(
+        f"{said}{note}",
+        display=_display(shown, diff),
+        path=shown,
+        created=old is None,
+        lines=lines,
+        bytes=len(data),
+        **_counts(diff),
+    )
+
+
+def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+    """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
+    path = ctx.resolve(args["file_path"])
+    diff = _planned(ctx, path, args["content"])[2]
+    return _display(ctx.workspace.show(path), diff)
+
+
+def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | None, bytes, Diff, str]:
+    """The file as it is, the bytes to write, the diff between them and a note for the model; nothing is written."""
+    if has_surrogates(content):
+        raise ToolError("INVALID_PARAM", "`content` holds half a character (a lone surrogate). Send it whole.")
+    try:
+        old = current(ctx, path)
+    except FileNotFoundError:
+        old = None
+    before = decode(old.data) if old else Content("")
+    if before is None:
+        raise ToolError(
+            "BINARY_FILE",
+            f"{ctx.workspace.show(path)} is no text file and was left alone. To replace it, remove it with Bash first.",
+        )
+    after = _in_style(before, content) if old else Content(content)
+    try:
+        data, note = after.encode(), ""
+    except UnicodeEncodeError:
+        after = Content(after.text)
+        data, note = after.encode(), f" It was {before.encoding} and is now UTF-8, as the new content does not fit."
+    if len(data) > MAX_TEXT:
+        raise ToolError("INVALID_PARAM", f"`content` is larger than {MAX_TEXT // 1_000_000} MB. Write less at a time.")
+    shown = ctx.workspace.show(path)
+    diff = unified(printable(before.text), after.text, f"a/{shown}" if old else "/dev/null", f"b/{shown}")
+    return old, data, diff, note
+
+
+def _in_style(before: Content, content: str) -> Content:
+    """The content with the newlines, mark, encoding and final newline of the file it replaces."""
+    text = content.removeprefix("\ufeff") if before.bom else content
+    if before.newline == "\r\n":
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    if text and before.text.endswith("\n") and not text.endswith("\n"):
+        text += "\r\n" if before.newline == "\r\n" else "\n"
+    return before.with_text(text)
+
+
+def _counts(diff: Diff) -> Json:
+    return {"diff": diff.text, "added": diff.added, "removed": diff.removed}
+
+
+def _display(shown: str, diff: Diff) -> Json:
+    return {"kind": "diff", "path": shown, "summary": diff.summary, **_counts(diff)}
