@@ -71,7 +71,7 @@ class Group(TyperGroup):
 
 
 def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Parameter:
-    hint = Literal[option.choices] | None if option.choices else _TYPES[kind]  # type: ignore[valid-type]
+    hint: Any = Literal[option.choices] | None if option.choices else _TYPES[kind]
     spec = typer.Option(
         *option.flags, help=option.help, metavar=option.metavar or None, show_default=bool(default) and kind == "str"
     )

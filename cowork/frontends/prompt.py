@@ -1,0 +1,149 @@
+"""Questions of a one-shot run, asked on the terminal a line at a time, whatever stdin and stdout are used for."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import termios
+from collections.abc import Iterator
+from typing import Any
+
+from cowork.core.hygiene import visible
+from cowork.core.ports import Answer, Question
+
+TERMINAL = "/dev/tty"
+_SHOWN_LINES = 60
+_LOOK_EVERY = 0.05
+
+
+class LinePrompt:
+    """The `Ask` port over a terminal. Questions of parallel children wait for one another."""
+
+    def __init__(self, path: str = TERMINAL) -> None:
+        self._path = path
+        self._turn = asyncio.Lock()
+
+    async def __call__(self, question: Question) -> Answer:
+        async with self._turn:
+            try:
+                with _opened(self._path) as terminal:
+                    return await _ask(terminal, question)
+            except (OSError, termios.error):
+                return Answer("no", "there is no terminal to ask on")
+
+
+def available(path: str = TERMINAL) -> bool:
+    """Whether there is a terminal to ask on."""
+    try:
+        with _opened(path) as terminal:
+            return os.isatty(terminal)
+    except OSError:
+        return False
+
+
+async def _ask(terminal: int, question: Question) -> Answer:
+    choices = _choices(question)
+    termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before the question is no answer to it
+    _write(terminal, "\n".join(_body(question)) + "\n")
+    while True:
+        _write(terminal, "  ".join(f"[{key}] {words}" for key, words in choices.items()) + "\n> ")
+        line = await _line(terminal)
+        if line is None:
+            return Answer("no", "the terminal was closed")
+        word, _, rest = line.strip().partition(" ")
+        key = word.lower()[:1]
+        if question.kind == "choice" and word.isdigit() and 1 <= int(word) <= len(question.options):
+            return Answer("once", question.options[int(word) - 1])
+        if key == "n" and "n" in choices:
+            return Answer("no", rest.strip() or await _why(terminal))
+        if key in choices and key in _ANSWERS:
+            return Answer(_ANSWERS[key])
+
+
+async def _why(terminal: int) -> str:
+    _write(terminal, "why not? (goes to the model; Enter for none) > ")
+    return (await _line(terminal) or "").strip()
+
+
+_ANSWERS: dict[str, Any] = {"y": "once", "s": "session", "a": "always"}
+
+
+def _choices(question: Question) -> dict[str, str]:
+    if question.kind == "choice":
+        numbered = {str(n): visible(words) for n, words in enumerate(question.options, 1)}
+        return {**numbered, "n": "none of these"}
+    if question.kind == "trust":
+        return {"y": "yes, trust it", "n": "no"}
+    choices = {"y": "once"}
+    if question.session_rule:
+        choices["s"] = f"this session: {visible(question.session_rule)}"
+    if question.rule:
+        choices["a"] = f"always, adds rule {visible(question.rule)}"
+    return {**choices, "n": "no"}
+
+
+def _body(question: Question) -> Iterator[str]:
+    asked_by = "" if question.agent == "main" else f"   asked by {visible(question.agent)}"
+    yield f"\n? {visible(question.title)}{asked_by}"
+    if question.reason:
+        yield f"  {visible(question.reason)}"
+    yield from _bounded(list(_display(question.display)))
+
+
+def _display(display: dict[str, Any]) -> Iterator[str]:
+    match display.get("kind"):
+        case "diff":
+            yield from _lines(display.get("diff"))
+        case "command":
+            parts = [part for part in display.get("parts") or () if isinstance(part, dict)]
+            texts = [visible(str(part.get("text", ""))).replace("\n", "\\n") for part in parts]
+            wide = min(60, max((len(text) for text in texts), default=0))
+            for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
+                verdict, why = visible(str(part.get("verdict", ""))), visible(str(part.get("why", "")))
+                yield f"   {number} {text:<{wide}}  {verdict:<5}  {why}".rstrip()
+        case "terminal":
+            yield from _lines(display.get("command"))
+        case "text":
+            yield from _lines(display.get("text"))
+
+
+def _lines(text: object) -> Iterator[str]:
+    for line in visible(str(text or "")).split("\n"):
+        yield f"   {line}"
+
+
+def _bounded(lines: list[str]) -> Iterator[str]:
+    yield from lines[:_SHOWN_LINES]
+    if len(lines) > _SHOWN_LINES:
+        yield f"   … {len(lines) - _SHOWN_LINES} more lines"
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _write(terminal: int, text: str) -> None:
+    raw = text.encode("utf-8", "replace")
+    while raw:
+        raw = raw[os.write(terminal, raw) :]
+
+
+async def _line(terminal: int) -> str | None:
+    """The next line typed; None at the end of input. It looks now and then instead of blocking a thread, because a
+    thread could not be cancelled and kqueue cannot watch a terminal."""
+    raw = b""
+    while not raw.endswith(b"\n"):
+        while not select.select([terminal], [], [], 0)[0]:
+            await asyncio.sleep(_LOOK_EVERY)
+        piece = os.read(terminal, 4096)
+        if not piece:
+            return None
+        raw += piece
+    return raw.decode("utf-8", "replace")
