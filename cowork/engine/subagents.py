@@ -70,10 +70,10 @@ class Subagents:
         self._background: dict[asyncio.Task[None], str] = {}  # task -> path of the parent
         self._ledger = Ledger(
             Limits(
-                settings.max_total_tokens,
-                settings.max_total_cost_usd,
-                settings.max_total_time,
-                settings.max_executions,
+                settings.max_total_tokens or None,
+                settings.max_total_cost_usd or None,
+                settings.max_total_time or None,
+                settings.max_executions or None,
             ),
             parent=ledger,
         )
@@ -336,7 +336,7 @@ class Subagents:
         record, truncation = record_of(
             end,
             keep_in=self.world.tree.scratch / file_name(f"result-{child.id}"),
-            max_bytes=self.settings.output_max_size,
+            max_bytes=self.settings.output_max_size or None,
             alias=bool(order.get("alias")),
         )
         if matched_from:

@@ -1,0 +1,221 @@
+"""A stage to play a scripted model on: real tools in a real folder, real engine, every event kept.
+
+story = await stage.play("fix it", [turn(call("Write", file_path="a", content="b")), say("ok")], answer="no")
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cowork import prompts
+from cowork.agents import Agents, load_agents
+from cowork.core.blocks import Json, Message
+from cowork.core.events import Event
+from cowork.core.ports import AgentDef, Answer, Decision, Effect, Provider, Question, Request
+from cowork.core.transcript import Transcript
+from cowork.core.workspace import Workspace
+from cowork.engine.budget import Ledger
+from cowork.engine.compaction import Compaction
+from cowork.engine.emitter import Emitter
+from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.orders import Parent
+from cowork.engine.runner import Runner
+from cowork.engine.subagents import Subagents, World
+from cowork.providers.scripted import Scripted
+from cowork.tools.base import AgentState, Tool, TreeState
+from cowork.tools.registry import TOOLS
+
+
+def call(name: str, /, **given: Any) -> Json:
+    return {"name": name, "input": given}
+
+
+def turn(*calls: Json, say: str = "", **rest: Any) -> Json:
+    return {"calls": list(calls), **({"say": say} if say else {}), **rest}
+
+
+def say(text: str, **rest: Any) -> Json:
+    return {"say": text, **rest}
+
+
+@dataclass
+class Settings:
+    """`[agent.subagent]` as a test wants it."""
+
+    max_depth: int = 3
+    default_max_turns: int = 10
+    output_max_size: int = 0
+    telemetry_enabled: bool = True
+    max_concurrent: int = 5
+    timeout: float = 0
+    idle_timeout: float = 0
+    match: str = "exact"
+    allow_nesting: bool = False
+    default_tools: str = "inherit"
+    max_executions: int = 0
+    max_total_tokens: int = 0
+    max_total_time: float = 0
+    max_total_cost_usd: float = 0
+
+
+@dataclass
+class Policy:
+    """Reads and delegation are free, the rest asks, and what was granted stays granted."""
+
+    allow_all: bool = False
+    deny: frozenset[str] = frozenset()
+    granted: list[tuple[str, str, bool]] = field(default_factory=list)
+
+    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        if tool in self.deny:
+            return Decision("deny", f"a rule denies {tool}")
+        harmless = all(e.kind in ("read", "delegate", "none") for e in effects)
+        if self.allow_all or harmless or any(rule == tool for _, rule, _ in self.granted):
+            read_only = str(args.get("command", "")).startswith(("sleep", "echo"))
+            return Decision("allow", read_only=harmless or read_only)
+        return Decision("ask", f"{tool} changes things", rule=tool, session_rule=tool)
+
+    def grant(self, agent: str, rule: str, *, forever: bool) -> None:
+        self.granted.append((agent, rule, forever))
+
+
+@dataclass
+class Story:
+    """What happened, for asserting on."""
+
+    events: list[Event]
+    requests: list[Request]
+    outcome: Outcome
+    stage: Stage
+
+    def kinds(self, prefix: str = "", agent: str | None = None) -> list[str]:
+        return [e.type for e in self.events if e.type.startswith(prefix) and agent in (None, e.agent)]
+
+    def of(self, cls: type[Any]) -> list[Any]:
+        return [e for e in self.events if isinstance(e, cls)]
+
+    def asked(self, text: str) -> list[Request]:
+        """The requests of the conversation whose system prompt or first message holds the text."""
+        return [r for r in self.requests if text in r.system or text in r.messages[0].text]
+
+    @property
+    def last_message(self) -> Message:
+        return self.requests[-1].messages[-1]
+
+
+class Stage:
+    """One run in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.workspace = Workspace(folder / "work", readable=(folder / "scratch",))
+        self.workspace.root.mkdir(exist_ok=True)
+        self.events: list[Event] = []
+        self.questions: list[Question] = []
+        self.emitter = Emitter("testsession")
+        self.emitter.add(self.events.append)
+        self.tree = TreeState(scratch=folder / "scratch", environ={"PATH": "/usr/bin:/bin"})
+        self.ledger = Ledger()
+        self.settings = Settings()
+        self.policy = Policy()
+        self.agents: Agents = load_agents([("shipped", prompts.data_root() / "agents")])
+        self.tools: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if name != "subagent"}
+        self.answer: Answer | Callable[[Question], Answer] = Answer("no", "the test says no")
+        self.light: Provider | None = None
+        self.init_error: Exception | None = None
+        self.max_turns = 0
+        self.compaction: Compaction | None = None
+        self.started = False
+
+    def set_up(self, provider: Provider) -> None:
+        """Join the parts around a model."""
+        self.provider = provider
+        self.world = World(
+            emitter=self.emitter,
+            ask=self._ask,
+            workspace=self.workspace,
+            tree=self.tree,
+            permit_for=lambda definition: self.policy,
+            model=self._model,
+            specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, self.agents),
+            system=prompts.child_prompt,
+            compact=self.compaction,
+        )
+        self.subagents = Subagents(self.world, self.agents, self.settings, self.ledger)
+        parent = Parent("main", self.tools, "main", self.ledger)
+        transcript = Transcript()
+        self.emitter.add(transcript.apply)
+        emit = self.emitter.bind("main")
+        self.runner = Runner(
+            agent="main",
+            tools=self.tools,
+            emit=emit,
+            ask=self._ask,
+            permit=self.policy,
+            workspace=self.workspace,
+            state=AgentState(cwd=self.workspace.root),
+            tree=self.tree,
+            spawn=self.subagents.spawner(parent),
+            known_tools=tuple(TOOLS),
+        )
+        self.agent = parent.agent = Agent(
+            path="main",
+            provider=provider,
+            system=prompts.system_prompt(agents=self.agents, can_delegate="Task" in self.tools),
+            specs=self.world.specs(self.tools),
+            runner=self.runner,
+            transcript=transcript,
+            emit=emit,
+            ledger=self.ledger,
+            max_turns=self.max_turns,
+            compact=self.compaction,
+            session_id="testsession",
+        )
+        self.agent.more = lambda: self.subagents.wait_background("main")
+        self.started = True
+
+    async def play(
+        self, prompt: str, script: list[Json], children: Mapping[str, Any] | None = None, answer: str = ""
+    ) -> Story:
+        """Answer one prompt with a scripted model."""
+        if answer:
+            self.answer = Answer(answer, "no thanks" if answer == "no" else "")  # type: ignore[arg-type]
+        if not self.started:
+            self.set_up(Scripted(script, children))
+        outcome = await self.agent.run(Prompt(prompt))
+        return self.story(outcome)
+
+    def story(self, outcome: Outcome) -> Story:
+        requests = list(self.provider.requests) + list(getattr(self.light, "requests", ()))  # type: ignore[attr-defined]
+        return Story(self.events, requests, outcome, self)
+
+    async def until(self, kind: str, agent: str = "main") -> None:
+        """Wait for an event of that kind to come."""
+        here = asyncio.get_running_loop().create_future()
+
+        def look(event: Event) -> None:
+            if event.type == kind and event.agent == agent and not here.done():
+                here.set_result(None)
+
+        self.emitter.add(look)
+        await asyncio.wait_for(here, 30)
+        self.emitter.remove(look)
+
+    async def _ask(self, question: Question) -> Answer:
+        self.questions.append(question)
+        return self.answer if isinstance(self.answer, Answer) else self.answer(question)
+
+    def _model(self, name: str) -> tuple[Provider, str]:
+        if self.init_error:
+            raise self.init_error
+        if name == "light" and self.light is not None:
+            return self.light, "light"
+        return self.provider, "main" if name in ("main", "light") else name
+
+
+def agent_def(name: str, **rest: Any) -> AgentDef:
+    return AgentDef(name, rest.pop("description", f"The {name}"), rest.pop("role", f"You are {name}."), **rest)
