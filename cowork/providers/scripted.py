@@ -31,6 +31,7 @@ from typing import Any
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
+from cowork.providers.canonical import request_to_dict
 from cowork.providers.prices import price
 from cowork.providers.script import Fault, Scene, Script, Turn, agent_key, load_script, parse_script
 
@@ -39,7 +40,7 @@ _BUSY = -1
 _TASK_TOOLS = {"Task", "Agent", "subagent"}
 
 
-def open_scripted(spec: ModelSpec) -> Scripted:
+def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = None) -> Scripted:
     """The model for a spec whose `options["script"]` (or model id) names a file, or is the script itself."""
     given = spec.options.get("script")
     if given is None and spec.model.endswith((".yaml", ".yml", ".json")):
@@ -53,6 +54,7 @@ def open_scripted(spec: ModelSpec) -> Scripted:
         context_window=script.context_window or spec.context_window,
         max_output_tokens=script.max_output_tokens or spec.max_output_tokens,
         price=spec.prices or script.price,
+        on_request=on_request,
     )
 
 
@@ -71,6 +73,7 @@ class Scripted:
         max_output_tokens: int = 0,
         price: Mapping[str, float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_request: Callable[[bytes], None] | None = None,
     ) -> None:
         if not isinstance(script, Script):
             head = {"main": script} if isinstance(script, list) else script
@@ -82,6 +85,7 @@ class Scripted:
         self.prices = price or script.price
         self.requests: list[Request] = []
         self._sleep = sleep
+        self._on_request = on_request
         self._main: _Player | None = None
         self._players: dict[tuple[str, ...], list[_Player]] = {}
         self._named: dict[str, int] = {}
@@ -90,6 +94,8 @@ class Scripted:
     async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
         """The next turn of whoever asks."""
         self.requests.append(request)
+        if self._on_request:  # nothing goes over a wire here, so the request is shown in our own words
+            self._on_request(json.dumps(request_to_dict(request)).encode())
         player = self._player(request)
         turn, fault = player.next()
         player.check(turn, request)
