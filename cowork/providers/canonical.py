@@ -46,6 +46,11 @@ def request_to_dict(request: Request) -> Json:
     }
 
 
+def request_bytes(request: Request) -> bytes:
+    """What stands for the wire body where there is no wire."""
+    return json.dumps(request_to_dict(request)).encode()
+
+
 def item_to_dict(item: Delta | Retry | Reply, price: Price) -> Json:
     match item:
         case Delta(kind, text):

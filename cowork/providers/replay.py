@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from cowork.providers.canonical import (
     error_from_dict,
     item_from_dict,
     moved,
+    request_bytes,
     request_to_dict,
     settled,
 )
@@ -41,15 +42,21 @@ class _Exchange:
     played: bool = False
 
 
-class Recording:
-    """A recording to play back."""
+class Replay:
+    """A recording, played back."""
 
     def __init__(
-        self, path: str | Path, *, facts: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
+        self,
+        path: str | Path,
+        *,
+        facts: Mapping[str, str] | None = None,
+        secrets: Iterable[str] = (),
+        on_request: Callable[[bytes], None] | None = None,
     ) -> None:
         self.path = str(path)
         self._facts = dict(facts or {})
         self._secrets = {str(i): secret for i, secret in enumerate(secrets) if secret}
+        self._on_request = on_request
         self._models: dict[str, Json] = {}
         self._exchanges: list[_Exchange] = []
         self._by_key: dict[tuple[str, str], list[_Exchange]] = {}
@@ -62,7 +69,7 @@ class Recording:
         """Exchanges nobody asked for yet."""
         return sum(not exchange.played for exchange in self._exchanges)
 
-    def provider(self, role: str = "main") -> Provider:
+    def open(self, role: str = "main") -> Provider:
         """The recorded model of a role, or of the main one when that role was never recorded."""
         model = self._models.get(role) or self._models.get("main") or next(iter(self._models.values()), None)
         if model is None:
@@ -71,6 +78,8 @@ class Recording:
 
     def take(self, role: str, request: Request) -> tuple[list[Delta | Retry | Reply], ProviderError | None]:
         """What was answered to a request like this one; each exchange is given once."""
+        if self._on_request:
+            self._on_request(request_bytes(request))
         body = moved(request_to_dict(request), self._secrets, dict.fromkeys(self._secrets, HIDDEN))
         plain = self._settled(body)
         waiting = [e for e in self._by_key.get((role, _digest(plain)), ()) if not e.played]
@@ -153,7 +162,7 @@ class Recording:
 class _Replayed:
     """A recorded model: same name, same window, same price."""
 
-    def __init__(self, recording: Recording, role: str, model: Json) -> None:
+    def __init__(self, recording: Replay, role: str, model: Json) -> None:
         self._recording = recording
         self._role = role
         self._rates = model["rates"]

@@ -31,7 +31,7 @@ from typing import Any
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
-from cowork.providers.canonical import request_to_dict
+from cowork.providers.canonical import request_bytes
 from cowork.providers.prices import price
 from cowork.providers.script import Fault, Scene, Script, Turn, agent_key, load_script, parse_script
 
@@ -94,8 +94,8 @@ class Scripted:
     async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
         """The next turn of whoever asks."""
         self.requests.append(request)
-        if self._on_request:  # nothing goes over a wire here, so the request is shown in our own words
-            self._on_request(json.dumps(request_to_dict(request)).encode())
+        if self._on_request:
+            self._on_request(request_bytes(request))
         player = self._player(request)
         turn, fault = player.next()
         player.check(turn, request)

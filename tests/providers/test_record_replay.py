@@ -18,7 +18,7 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, ToolSpec
 from cowork.providers.canonical import difference, item_from_dict, item_to_dict, moved, request_to_dict, settled
 from cowork.providers.record import Recorder, RequestDump
-from cowork.providers.replay import Recording
+from cowork.providers.replay import Replay
 from cowork.providers.retry import with_retry
 from cowork.providers.scripted import TASK_MARK, Scripted
 
@@ -66,10 +66,10 @@ async def test_a_replay_is_identical_to_the_byte_faults_and_waits_included(tmp_p
     costs = [recorded.price(item.usage) for items in told for item in items if isinstance(item, Reply)]
     recorder.close()
 
-    recording = Recording(first)
+    recording = Replay(first)
     assert recording.unplayed == 4
     again = Recorder(second)
-    replayed = again.wrap(recording.provider())
+    replayed = again.wrap(recording.open())
     assert [await play(replayed, request) for request in REQUESTS] == told
     assert [type(i) for i in told[1]] == [Delta, Delta, Retry, Delta, Delta, Delta, Retry, Delta, Delta, Delta, Reply]
     assert told[2] == [("auth", "no key", 401, None, Usage())]
@@ -94,7 +94,7 @@ async def test_parallel_children_may_ask_in_any_order(tmp_path: Path) -> None:
     recorder = Recorder(path)
     recorded = recorder.wrap(Scripted([], children))
     told = [await whole(recorded, i, []) for i in range(5)]
-    replayed = Recording(path).provider()
+    replayed = Replay(path).open()
     order: list[int] = []
     backwards = await asyncio.gather(*(whole(replayed, i, order) for i in reversed(range(5))))
     assert order == [4, 3, 2, 1, 0]
@@ -106,7 +106,7 @@ async def test_the_same_request_twice_is_answered_in_the_recorded_order_and_no_t
     recorder = Recorder(path)
     recorded = recorder.wrap(Scripted(["one", "two", "three"]))
     told = [await play(recorded, r) for r in (asked("a"), asked("a"), asked("b"))]
-    replayed = Recording(path).provider()
+    replayed = Replay(path).open()
     assert [await play(replayed, asked("a")) for _ in range(2)] == told[:2]
     [(kind, message, *_)] = await play(replayed, asked("a"))
     assert kind == "script"
@@ -122,7 +122,7 @@ async def test_a_mismatch_names_the_nearest_request_the_place_and_both_sides(tmp
     recorded = recorder.wrap(Scripted(["one", "two"]))
     await play(recorded, asked("hello there"))
     await play(recorded, asked("hello there", "one", "please read the file src/auth.py and fix it"))
-    replayed = Recording(path).provider()
+    replayed = Replay(path).open()
     [(kind, message, *_)] = await play(
         replayed, asked("hello there", "one", "please read the file src/login.py and fix it")
     )
@@ -160,9 +160,9 @@ async def test_another_folder_another_day_and_another_session_still_replay(tmp_p
     here = {"cwd": "/srv/bob/repo", "session": "zyxwvutsrq77"}
     later = request("/srv/bob/repo", "zyxwvutsrq77", "2027-05-06", "0.4", "9f8e7d6c5b")
     later = Request(later.system, later.messages, session_id="other")
-    unlike = Recording(path, facts={}).provider()
+    unlike = Replay(path, facts={}).open()
     assert (await play(unlike, later))[0][0] == "script"
-    items = await play(Recording(path, facts=here).provider(), later)
+    items = await play(Replay(path, facts=here).open(), later)
     assert isinstance(items[-1], Reply), items
     assert items[-1].text == "see /srv/bob/repo/src"
     assert items[-1].calls[0].input == {"file_path": "/srv/bob/repo/a.py"}
@@ -190,7 +190,10 @@ async def test_keys_are_in_no_file_and_the_files_are_private(tmp_path: Path) -> 
     lines = [json.loads(line) for line in dump_path.read_text().splitlines()]
     assert lines[0]["messages"][0]["content"][0]["text"] == "env shows <key>"
     assert lines[1:] == [{"input": "<key>", "n": 1}, {"input": "plain"}]
-    replayed = await play(Recording(path, secrets=[secret]).provider(), asked(f"env shows {secret}"))
+    bodies: list[bytes] = []
+    again = Replay(path, secrets=[secret], on_request=bodies.append)
+    replayed = await play(again.open(), asked(f"env shows {secret}"))
+    assert [json.loads(body)["system"] for body in bodies] == ["sys"]
     assert [type(i) for i in replayed] == [type(i) for i in told]
 
 
@@ -207,7 +210,7 @@ async def test_an_existing_file_is_replaced_only_when_it_is_a_recording(tmp_path
         await play(recorder.wrap(Scripted([say])), asked("a"))
         recorder.close()
     assert stat.S_IMODE(fine.stat().st_mode) == 0o600
-    assert (await play(Recording(fine).provider(), asked("a")))[-1].text == "two"
+    assert (await play(Replay(fine).open(), asked("a")))[-1].text == "two"
     with pytest.raises(UserError, match="Cannot write"):
         Recorder(tmp_path / "none" / "r.jsonl")
 
@@ -226,7 +229,7 @@ async def test_an_interrupted_reply_is_recorded_as_such(tmp_path: Path) -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    [(kind, message, *_)] = await play(Recording(path).provider(), asked("a"))
+    [(kind, message, *_)] = await play(Replay(path).open(), asked("a"))
     assert (kind, message) == ("script", f"{path}: this reply was interrupted when it was recorded")
 
 
@@ -238,11 +241,11 @@ async def test_a_torn_last_line_is_left_out_and_damage_elsewhere_is_said(tmp_pat
     await play(provider, asked("b"))
     whole = path.read_bytes()
     path.write_bytes(whole[:-5])
-    assert await play(Recording(path).provider(), asked("a")) == told
+    assert await play(Replay(path).open(), asked("a")) == told
     lines = whole.split(b"\n")
     path.write_bytes(b"\n".join([*lines[:2], b"{oops", *lines[3:]]))
     with pytest.raises(UserError, match="is damaged in line 3"):
-        Recording(path)
+        Replay(path)
     for content, message in [
         (b"hello\n", "not a recording"),
         (b"\xff\xfe\n", "not a recording"),
@@ -251,9 +254,9 @@ async def test_a_torn_last_line_is_left_out_and_damage_elsewhere_is_said(tmp_pat
     ]:
         path.write_bytes(content)
         with pytest.raises(UserError, match=message):
-            Recording(path).provider()
+            Replay(path).open()
     with pytest.raises(UserError, match="Cannot read"):
-        Recording(tmp_path / "none")
+        Replay(tmp_path / "none")
 
 
 async def test_main_and_light_models_are_told_apart(tmp_path: Path) -> None:
@@ -262,9 +265,9 @@ async def test_main_and_light_models_are_told_apart(tmp_path: Path) -> None:
     main, light = recorder.wrap(Scripted(["big"], model="m")), recorder.wrap(Scripted(["small"], model="l"), "light")
     await play(main, asked("a"))
     await play(light, asked("a"))
-    recording = Recording(path)
-    assert (await play(recording.provider("light"), asked("a")))[-1].text == "small"
-    assert (recording.provider("light").model, recording.provider("other").model) == ("l", "m")
+    recording = Replay(path)
+    assert (await play(recording.open("light"), asked("a")))[-1].text == "small"
+    assert (recording.open("light").model, recording.open("other").model) == ("l", "m")
 
 
 def test_a_long_conversation_is_stored_once_and_not_once_a_turn(tmp_path: Path) -> None:
