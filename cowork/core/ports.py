@@ -122,6 +122,7 @@ class Effect:
 
     kind: Literal["read", "write", "exec", "delegate", "none"]
     target: str = ""
+    cwd: str = ""  # where a command would run; empty: the workspace root
 
 
 Status = Literal["success", "partial", "error"]
