@@ -1,0 +1,321 @@
+"""The Messages API: our blocks as its request, its stream as our blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.errors import ProviderError
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.providers.catalog import ThinkingStyle, known
+from cowork.providers.faults import event_error
+from cowork.providers.wire import (
+    Deltas,
+    EncodedMessages,
+    assemble,
+    dump,
+    effort,
+    load_arguments,
+    load_event,
+)
+
+VERSION = "2026-10-21"
+BASE_URL = "https://api.anthropic.com"
+
+_MARK: Json = {"type": "ephemeral"}
+_MARK_BYTES = b',"cache_control":' + dump(_MARK)
+_BUDGETS = {"low": 4_000, "medium": 12_000, "high": 31_999}
+_LEAST_BUDGET = 1_024
+_ROOM_TO_ANSWER = 4_096
+_PLAIN_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
+_STOPS: dict[str, StopReason] = {
+    "end_turn": "end_turn",
+    "stop_sequence": "end_turn",
+    "tool_use": "tool_use",
+    "max_tokens": "max_tokens",
+    "pause_turn": "pause_turn",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_overflow",
+}
+
+
+class AnthropicCodec:
+    """Requests whose bytes only grow at the end from turn to turn, but for the cache marks that move with it."""
+
+    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
+        self._model = spec.model
+        self._host = host
+        self._secret = spec.api_key
+        self._thinking = spec.thinking
+        self._limit = max_output_tokens
+        self._known = known(spec.model)
+        self._style: ThinkingStyle = self._known.thinking
+        self._effort = True
+        self._messages = EncodedMessages(self._encode_message)
+
+    def encode(self, request: Request) -> bytes:
+        """The request body."""
+        head: Json = {"model": self._model}
+        if request.tools:
+            head["tools"] = [_tool(tool) for tool in request.tools]
+            head["tools"][-1]["cache_control"] = _MARK
+        if request.system.strip():
+            head["system"] = [{"type": "text", "text": request.system, "cache_control": _MARK}]
+        tail = self._tail(request)
+        thinks = tail.get("thinking", {}).get("type") in ("enabled", "adaptive") or self._style == "always"
+        encoded = [self._messages.get(message, thinks) for message in request.messages]
+        for n in _last_two_of_user(request.messages):
+            if encoded[n].endswith(b"}]}"):  # the end of the last block, of the content, of the message
+                encoded[n] = encoded[n][:-3] + _MARK_BYTES + b"}]}"
+        return assemble(head, "messages", encoded, tail)
+
+    def decoder(self, request: Request) -> AnthropicDecoder:
+        return AnthropicDecoder(self._model, self._host, self._secret)
+
+    def adapt(self, error: ProviderError) -> bool:
+        """Models differ in how they may be told to think; a refusal names the way."""
+        if error.kind != "bad_request" or "support" not in error.message:
+            return False
+        said, before = error.message, (self._style, self._effort)
+        if "thinking.type.disabled" in said:
+            self._style = "always"
+        elif "thinking.type.enabled" in said:
+            self._style = "adaptive"
+        elif "adaptive" in said:
+            self._style = "budget"
+        elif "effort" in said:
+            self._effort = False
+        elif "thinking" in said:
+            self._style = "none"
+        return (self._style, self._effort) != before
+
+    def _tail(self, request: Request) -> Json:
+        limit = request.max_output_tokens or self._limit
+        level = self._thinking if request.thinking is None else request.thinking
+        tail: Json = {"max_tokens": limit, "stream": True}
+        if request.tools and request.tool_choice == "none":
+            tail["tool_choice"] = {"type": "none"}
+        if self._style == "budget":
+            tail |= self._budget(level, limit, request.messages)
+        elif self._style in ("adaptive", "always"):
+            if level not in ("off", 0):
+                tail["thinking"] = {"type": "adaptive", "display": "summarized"}
+                if self._effort:
+                    tail["output_config"] = {"effort": effort(level)}
+            elif self._style == "adaptive":
+                tail["thinking"] = {"type": "disabled"}
+        return tail
+
+    def _budget(self, level: str | int, limit: int, messages: Sequence[Message]) -> Json:
+        """A thinking budget that fits the output limit; nothing when it may not or cannot be asked for."""
+        budget = _BUDGETS.get(level, 0) if isinstance(level, str) else level
+        if budget <= 0 or not self._loop_began_thinking(messages):
+            return {}
+        limit = max(limit, min(budget + _ROOM_TO_ANSWER, self._known.output))
+        budget = min(max(budget, _LEAST_BUDGET), limit - _LEAST_BUDGET)
+        if budget < _LEAST_BUDGET:
+            return {}
+        return {"max_tokens": limit, "thinking": {"type": "enabled", "budget_tokens": budget}}
+
+    def _loop_began_thinking(self, messages: Sequence[Message]) -> bool:
+        """Whether the running tool loop, if there is one, starts with reasoning: a budget demands it."""
+        first: Message | None = None
+        for message in reversed(messages):
+            if message.role == "assistant":
+                first = message
+            elif not message.results:
+                break
+        return first is None or (bool(first.content) and self._is_own_thinking(first.content[0]))
+
+    def _is_own_thinking(self, block: Block) -> bool:
+        if not isinstance(block, Thinking) or block.model != self._model:
+            return False
+        return block.wire.get("type") in ("thinking", "redacted_thinking")
+
+    def _encode_message(self, message: Message, thinks: bool) -> bytes:
+        blocks = (self._block(block, thinks) for block in message.content)
+        return dump({"role": message.role, "content": [block for block in blocks if block is not None]})
+
+    def _block(self, block: Block, thinks: bool) -> Json | None:
+        match block:
+            case Text(text):
+                return {"type": "text", "text": text} if text.strip() else None
+            case ToolUse(id, name, input):
+                return {"type": "tool_use", "id": plain_id(id), "name": name, "input": input}
+            case ToolResult():
+                return _result(block)
+            case Image():
+                return _image(block)
+            case Thinking(wire=wire):
+                return wire if thinks and self._is_own_thinking(block) else None
+
+
+class AnthropicDecoder:
+    """Folds one stream of the Messages API."""
+
+    def __init__(self, model: str, host: str, secret: str) -> None:
+        self.beats = 0
+        self.done = False
+        self.usage = Usage()
+        self._model = model
+        self._host = host
+        self._secret = secret
+        self._blocks: dict[int, _Open] = {}
+        self._counted: dict[str, int] = {}
+        self._stop = ""
+
+    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
+        deltas = Deltas()
+        for payload in payloads:
+            event = load_event(payload, self._host)
+            kind = event.get("type")
+            if kind == "ping":
+                continue
+            self.beats += 1
+            if kind == "content_block_delta":
+                self._delta(event, deltas)
+            else:
+                self._other(kind, event, deltas)
+        return deltas.take()
+
+    def reply(self) -> Reply | None:
+        if not self.done:
+            return None
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        content = [made for block in blocks if (made := block.close(self._model)) is not None]
+        stop = _STOPS.get(self._stop, "end_turn")
+        if stop == "max_tokens" and blocks and blocks[-1].cut_short():
+            last = content[-1]
+            if isinstance(last, ToolUse) and not last.malformed:
+                content[-1] = ToolUse(last.id, last.name, {}, "the answer was cut off at its length limit")
+        if stop == "end_turn" and any(isinstance(block, ToolUse) for block in content):
+            stop = "tool_use"
+        return Reply(tuple(content), stop, self.usage, self._model)
+
+    def _delta(self, event: Json, deltas: Deltas) -> None:
+        block = self._blocks.get(event.get("index", -1))
+        delta = event.get("delta")
+        if block is None or not isinstance(delta, dict):
+            return
+        match delta.get("type"):
+            case "text_delta":
+                text = delta["text"]
+                block.text.append(text)
+                deltas.add("text", text)
+            case "input_json_delta":
+                text = delta["partial_json"]
+                block.text.append(text)
+                deltas.add("tool", text)
+            case "thinking_delta":
+                text = delta["thinking"]
+                block.text.append(text)
+                deltas.add("thinking", text)
+            case "signature_delta":
+                block.start["signature"] = block.start.get("signature", "") + delta["signature"]
+
+    def _other(self, kind: object, event: Json, deltas: Deltas) -> None:
+        match kind:
+            case "message_start":
+                self._count((event.get("message") or {}).get("usage"))
+            case "content_block_start":
+                start = event.get("content_block") or {}
+                block = self._blocks[event.get("index", len(self._blocks))] = _Open(start)
+                if block.kind == "text" and start.get("text"):
+                    block.text.append(start["text"])
+                    deltas.add("text", start["text"])
+                elif block.kind == "tool_use":
+                    deltas.add("tool", str(start.get("name", "")))
+            case "message_delta":
+                self._stop = (event.get("delta") or {}).get("stop_reason") or self._stop
+                self._count(event.get("usage"))
+            case "message_stop":
+                self.done = True
+            case "error":
+                raise event_error(event, host=self._host, secret=self._secret)
+
+    def _count(self, usage: Any) -> None:
+        """Counts are totals so far: a later one replaces an earlier one."""
+        if not isinstance(usage, dict):
+            return
+        self._counted |= {key: value for key, value in usage.items() if isinstance(value, int)}
+        get = self._counted.get
+        self.usage = Usage(
+            get("input_tokens", 0),
+            get("output_tokens", 0),
+            get("cache_read_input_tokens", 0),
+            get("cache_creation_input_tokens", 0),
+        )
+
+
+class _Open:
+    """A block being written."""
+
+    __slots__ = ("kind", "start", "text")
+
+    def __init__(self, start: Json) -> None:
+        self.kind = start.get("type")
+        self.start = dict(start)
+        self.text: list[str] = []
+
+    def close(self, model: str) -> Block | None:
+        text = "".join(self.text)
+        match self.kind:
+            case "text":
+                return Text(text) if text else None
+            case "thinking":
+                whole = self.start.get("thinking", "") + text
+                return Thinking(whole, self.start | {"thinking": whole}, model)
+            case "redacted_thinking":
+                return Thinking("", self.start, model)
+            case "tool_use":
+                given = self.start.get("input")
+                arguments, malformed = load_arguments(text)
+                if not text.strip() and isinstance(given, dict):
+                    arguments = given  # some services send it whole with the start
+                return ToolUse(str(self.start.get("id", "")), str(self.start.get("name", "")), arguments, malformed)
+        return None
+
+    def cut_short(self) -> bool:
+        """Whether this is a call of which no argument came."""
+        return self.kind == "tool_use" and not "".join(self.text).strip() and not self.start.get("input")
+
+
+def plain_id(id: str) -> str:
+    """A call id this service accepts, the same for the same id: other services have wilder ones."""
+    if _PLAIN_ID.match(id):
+        return id
+    return "toolu_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def _tool(tool: ToolSpec) -> Json:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+
+
+def _result(block: ToolResult) -> Json:
+    content: Any = block.content
+    if not isinstance(content, str):
+        kept = [b for b in content if (b.text.strip() if isinstance(b, Text) else not block.is_error)]
+        content = [{"type": "text", "text": b.text} if isinstance(b, Text) else _image(b) for b in kept]
+    elif not content.strip():
+        content = ""
+    out: Json = {
+        "type": "tool_result",
+        "tool_use_id": plain_id(block.tool_use_id),
+        "content": content or "(no output)",
+    }
+    if block.is_error:
+        out["is_error"] = True
+    return out
+
+
+def _image(block: Image) -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": block.media_type, "data": block.data}}
+
+
+def _last_two_of_user(messages: Sequence[Message]) -> list[int]:
+    """Where the marks go: the end now and the end one turn ago, so that a turn of many blocks still finds the cache."""
+    found = [n for n, message in enumerate(messages) if message.role == "user" and message.content]
+    return found[-2:]

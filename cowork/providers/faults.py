@@ -1,0 +1,207 @@
+"""What went wrong, as a ProviderError: HTTP statuses, error events and broken connections in one clear line each."""
+
+from __future__ import annotations
+
+import json
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any
+
+from cowork.core.errors import ProviderError, ProviderErrorKind
+
+_KINDS: dict[int, ProviderErrorKind] = {
+    401: "auth",
+    402: "spend_limit",
+    403: "auth",
+    404: "not_found",
+    408: "server",
+    409: "server",
+    413: "too_large",
+    425: "server",
+    429: "rate_limit",
+    503: "overloaded",
+    529: "overloaded",
+}
+
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|context (window|length|limit|size)"
+    r"|prompt is too long|input is too long|too many (input )?tokens|input token count .{0,40}exceeds"
+    r"|reduce the length of the (messages|prompt|input)",
+    re.IGNORECASE,
+)
+_SPENT = re.compile(
+    r"insufficient[ _](quota|credit|fund|balance)|exceeded your current quota|credit balance|out of credits"
+    r"|spend(ing)?[ _-]limit|billing|usage limits?\b|payment required",
+    re.IGNORECASE,
+)
+_EVENT_KINDS: dict[str, ProviderErrorKind] = {
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "invalid_api_key": "auth",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "overloaded_error": "overloaded",
+    "invalid_request_error": "bad_request",
+    "invalid_prompt": "bad_request",
+    "not_found_error": "not_found",
+    "request_too_large": "too_large",
+}
+_SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|AIza)[-_][A-Za-z0-9_-]{12,}|Bearer\s+\S{8,}")
+_LONGEST = 300
+
+
+def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: str, secret: str = "") -> ProviderError:
+    """The refusal an HTTP status stands for; header names are in lower case."""
+    code, said = _error_fields(body)
+    kind = _kind(status, f"{code} {said}")
+    wait = retry_after(headers) if kind in ("rate_limit", "overloaded", "server") else None
+    if 300 <= status < 400:
+        said = "it redirects, which is not followed; set base_url to the final address"
+    if not said and kind != "auth":
+        said = _phrase(status)
+    lead = {
+        "auth": f"{host} refused the credentials ({status})",
+        "not_found": f"{host} knows no such model or address (404)",
+        "rate_limit": f"{host} asks to slow down ({status})",
+        "spend_limit": f"{host} says the spending limit is reached ({status})",
+        "overloaded": f"{host} is overloaded ({status})",
+        "context_overflow": f"The conversation does not fit the model's context window ({status})",
+        "too_large": f"{host} says the request is too large ({status})",
+    }.get(kind, f"{host} answered {status}")
+    message = one_line(f"{lead}: {said}" if said else lead, secret)
+    return ProviderError(kind, message, status=status, retry_after=wait)
+
+
+def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
+    """The error a service put into a stream that had begun well."""
+    code, said = _fields_of(error)
+    text = f"{code} {said}"
+    kind: ProviderErrorKind = _EVENT_KINDS.get(code, "broken_stream")
+    if _OVERFLOW.search(text):
+        kind = "context_overflow"
+    elif _SPENT.search(text):
+        kind = "spend_limit"
+    named = f" ({code})" if code else ""
+    return ProviderError(kind, one_line(f"{host} broke off{named}: {said or 'no reason given'}", secret))
+
+
+def connection_error(error: BaseException, *, host: str, secret: str = "") -> ProviderError:
+    """What an exception of a socket, of TLS or of an HTTP client means."""
+    chain = list(_causes(error))
+    for cause in chain:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return ProviderError(
+                "certificate", one_line(f"The certificate of {host} was refused: {cause.verify_message}")
+            )
+    for cause in chain:
+        if isinstance(cause, ssl.SSLError) and "certificate" in str(cause).lower():
+            return ProviderError("certificate", one_line(f"The certificate of {host} was refused: {cause.reason}"))
+    reason = next((text for cause in reversed(chain) if (text := _reason(cause))), type(error).__name__)
+    return ProviderError("connection", one_line(f"No connection to {host}: {reason}", secret))
+
+
+def broken_stream(host: str, why: str = "the stream ended before the answer was complete") -> ProviderError:
+    """A reply that cannot be trusted to be whole."""
+    return ProviderError("broken_stream", one_line(f"{host}: {why}"))
+
+
+def stalled(host: str, seconds: float) -> ProviderError:
+    return ProviderError("stalled", f"{host} sent no data for {seconds:g} s")
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait as the service asks, from 0; None when it says nothing that can be read."""
+    try:
+        return _seconds(float(headers["retry-after-ms"]) / 1000)
+    except (KeyError, ValueError):
+        pass
+    given = headers.get("retry-after", "").strip()
+    try:
+        return _seconds(float(given))
+    except ValueError:
+        pass
+    try:
+        until = parsedate_to_datetime(given).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0.0, until - _service_time(headers))
+
+
+def one_line(text: str, secret: str = "") -> str:
+    """Without keys, control characters and line breaks, and not too long."""
+    if secret:
+        text = text.replace(secret, "***")
+    text = _SECRET.sub("***", text)
+    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _kind(status: int, text: str) -> ProviderErrorKind:
+    if status in (400, 413, 422, 500) and _OVERFLOW.search(text):
+        return "context_overflow"
+    if status in (400, 402, 403, 429) and _SPENT.search(text):
+        return "spend_limit"
+    if known := _KINDS.get(status):
+        return known
+    return "server" if status >= 500 else "bad_request"
+
+
+def _seconds(value: float) -> float | None:
+    return max(0.0, value) if value == value and value != float("inf") else None
+
+
+def _service_time(headers: Mapping[str, str]) -> float:
+    """The service's own clock where it tells it, since a date means nothing to a clock that is off."""
+    try:
+        return parsedate_to_datetime(headers["date"]).timestamp()
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return time.time()
+
+
+def _error_fields(body: bytes) -> tuple[str, str]:
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return "", "" if body.lstrip()[:1] == b"<" else body[:_LONGEST].decode("utf-8", "replace")
+    return _fields_of(parsed)
+
+
+def _fields_of(error: Any) -> tuple[str, str]:
+    """(code or type, message) from the shapes services use: nested, flat, a list of one, a plain string."""
+    if isinstance(error, list) and error:
+        error = error[0]
+    if isinstance(error, dict) and error.get("error"):
+        error = error["error"]
+    if isinstance(error, str):
+        return "", error
+    if not isinstance(error, dict):
+        return "", ""
+    code = next((str(error[k]) for k in ("code", "type") if isinstance(error.get(k), str) and error[k]), "")
+    said = next((str(error[k]) for k in ("message", "detail", "error_description") if error.get(k)), "")
+    return code, said
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase.lower()
+    except ValueError:
+        return ""
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in found:
+        found.append(current)
+        current = current.__cause__ or current.__context__
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)

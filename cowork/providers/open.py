@@ -1,0 +1,141 @@
+"""From a ModelSpec to a Provider, importing only what was chosen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from cowork import __version__
+from cowork.core.blocks import Usage
+from cowork.core.errors import UserError
+from cowork.core.ports import ModelSpec, Provider
+from cowork.providers.catalog import default_output, known
+
+IDLE_TIMEOUT = 180.0
+
+_PATHS = {"anthropic": "/v1/messages", "openai": "/responses", "openai-chat": "/chat/completions"}
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+def open_provider(
+    spec: ModelSpec,
+    *,
+    idle_timeout: float = IDLE_TIMEOUT,
+    on_request: Callable[[bytes], None] | None = None,
+) -> Provider:
+    """The provider a spec asks for. `on_request` sees each body before it is sent."""
+    if spec.provider == "scripted":
+        from cowork.providers.scripted import open_scripted
+
+        return open_scripted(spec)
+    if spec.provider == "offline":
+        from cowork.providers.offline import open_offline
+
+        return open_offline(spec)
+    if spec.provider not in _PATHS:
+        raise UserError(
+            f"Unknown provider {spec.provider!r}", "Known: anthropic, openai, openai-chat, offline, scripted"
+        )
+    return _open_wire(spec, idle_timeout, on_request)
+
+
+def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes], None] | None) -> Provider:
+    from cowork.providers.prices import price
+    from cowork.providers.wire import WireProvider
+
+    if not spec.model:
+        raise UserError(f"No model is named for the provider {spec.provider}", "Set `model` in the configuration.")
+    codec_of, base_url = _codec(spec.provider)
+    base_url = (spec.base_url or base_url).rstrip("/")
+    host = _host(base_url)
+    limit = spec.max_output_tokens or default_output(spec.model)
+    if spec.transport == "sdk":
+        from cowork.providers.sdk import SdkTransport
+
+        transport: Any = SdkTransport(spec, host=host)
+    else:
+        from cowork.providers.direct import Address, DirectTransport
+
+        url = _endpoint(spec.provider, base_url)
+        transport = DirectTransport(Address(url, host, _headers(spec), spec.api_key, _proxy_for(url)))
+
+    def cost(usage: Usage) -> float | None:
+        return price(spec.model, usage, spec.prices, base_url=spec.base_url)
+
+    return WireProvider(
+        spec,
+        codec_of(spec, host=host, max_output_tokens=limit),
+        transport,
+        context_window=spec.context_window or known(spec.model).window,
+        max_output_tokens=limit,
+        idle_timeout=idle_timeout,
+        price=cost,
+        on_request=on_request,
+    )
+
+
+def _codec(provider: str) -> tuple[Any, str]:
+    """The codec of a format, and where its service lives."""
+    if provider == "anthropic":
+        from cowork.providers import anthropic
+
+        return anthropic.AnthropicCodec, anthropic.BASE_URL
+    if provider == "openai":
+        from cowork.providers import openai
+
+        return openai.OpenAICodec, openai.BASE_URL
+    from cowork.providers import openai_chat
+
+    return openai_chat.ChatCodec, openai_chat.BASE_URL
+
+
+def _endpoint(provider: str, base_url: str) -> str:
+    path = _PATHS[provider]
+    if base_url.endswith(path):
+        return base_url
+    if provider == "anthropic" and base_url.endswith("/v1"):
+        return base_url + path.removeprefix("/v1")
+    return base_url + path
+
+
+def _headers(spec: ModelSpec) -> dict[str, str]:
+    headers = {"user-agent": f"cowork/{__version__}"}
+    if spec.provider == "anthropic":
+        from cowork.providers.anthropic import VERSION
+
+        headers["anthropic-version"] = VERSION
+    given = {name.lower(): value for name, value in spec.headers.items()}
+    if spec.api_key and not given.keys() & {"authorization", "x-api-key", "api-key"}:
+        if spec.provider == "anthropic":
+            headers["x-api-key"] = spec.api_key
+        else:
+            headers["authorization"] = f"Bearer {spec.api_key}"
+    headers |= given
+    for name, value in headers.items():
+        if not value.isprintable() or not value.isascii() or value != value.strip():
+            what = "The API key" if spec.api_key and spec.api_key in value else f"The header {name}"
+            raise UserError(f"{what} holds characters that cannot be sent", "Look for a stray space or line break.")
+    return headers
+
+
+def _host(base_url: str) -> str:
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"{base_url!r} is not a base URL", "It starts with https:// or http:// and names a host.")
+    return parts.netloc.rpartition("@")[2]
+
+
+def _proxy_for(url: str) -> str:
+    """The proxy the environment names for a URL; looked up only where it names one at all."""
+    if not any(name in os.environ or name.upper() in os.environ for name in _PROXIES):
+        return ""
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
+        return ""
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all") or ""

@@ -1,0 +1,260 @@
+"""The Responses API: our blocks as its input items, its stream as our blocks. Nothing is stored on the service."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.errors import ProviderError
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.providers.catalog import known
+from cowork.providers.faults import event_error
+from cowork.providers.wire import Deltas, EncodedMessages, assemble, dump, effort, load_arguments, load_event
+
+BASE_URL = "https://api.openai.com/v1"
+
+_LEAST_OUTPUT = 16
+_LONGEST_ID = 64
+_ENCRYPTED = "reasoning.encrypted_content"
+_IDLE_EVENTS = ("ping", "keepalive")
+
+
+class OpenAICodec:
+    """Requests that carry the whole conversation, reasoning included, so that the service need keep nothing."""
+
+    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
+        self._model = spec.model
+        self._host = host
+        self._secret = spec.api_key
+        self._thinking = spec.thinking
+        self._limit = max_output_tokens
+        self._reasons = known(spec.model).thinking == "effort" or spec.thinking not in ("off", 0)
+        self._refused: set[str] = set()  # optional fields this service does not take
+        self._messages = EncodedMessages(self._encode_message)
+
+    def encode(self, request: Request) -> bytes:
+        """The request body."""
+        head: Json = {"model": self._model, "store": False}
+        if request.system.strip():
+            head["instructions"] = request.system
+        if request.tools:
+            head["tools"] = [_tool(tool) for tool in request.tools]
+        if request.session_id and "prompt_cache_key" not in self._refused:
+            head["prompt_cache_key"] = request.session_id
+        reasons = self._reasons and "reasoning" not in self._refused
+        encoded = [item for message in request.messages if (item := self._messages.get(message, reasons))]
+        return assemble(head, "input", encoded, self._tail(request, reasons))
+
+    def decoder(self, request: Request) -> OpenAIDecoder:
+        return OpenAIDecoder(self._model, self._host, self._secret)
+
+    def adapt(self, error: ProviderError) -> bool:
+        """Models without reasoning refuse what belongs to it; compatible services may lack the cache key."""
+        if error.kind != "bad_request":
+            return False
+        said, before = error.message.lower(), len(self._refused)
+        if "reasoning" in said or "encrypted content" in said:
+            self._refused.add("reasoning")
+        if "prompt_cache_key" in said:
+            self._refused.add("prompt_cache_key")
+        return len(self._refused) != before
+
+    def _tail(self, request: Request, reasons: bool) -> Json:
+        limit = request.max_output_tokens or self._limit
+        tail: Json = {"max_output_tokens": max(limit, _LEAST_OUTPUT), "stream": True}
+        if request.tools and request.tool_choice == "none":
+            tail["tool_choice"] = "none"
+        level = self._thinking if request.thinking is None else request.thinking
+        if reasons:
+            tail["include"] = [_ENCRYPTED]
+            if level not in ("off", 0):
+                tail["reasoning"] = {"effort": effort(level), "summary": "auto"}
+        return tail
+
+    def _encode_message(self, message: Message, reasons: bool) -> bytes:
+        """The items of a message, as a comma-separated run."""
+        items = self._reply_items(message, reasons) if message.role == "assistant" else _user_items(message)
+        return b",".join(dump(item) for item in items)
+
+    def _reply_items(self, message: Message, reasons: bool) -> list[Json]:
+        items: list[Json] = []
+        waiting: list[Json] = []  # reasoning is only taken together with what it led to
+        for block in message.content:
+            match block:
+                case Thinking(wire=wire, model=model):
+                    if reasons and model == self._model and wire.get("encrypted_content"):
+                        waiting.append({k: v for k, v in wire.items() if v is not None and k != "status"})
+                    continue
+                case Text(text) if text.strip():
+                    part = {"type": "output_text", "text": text}
+                    item: Json = {"type": "message", "role": "assistant", "content": [part]}
+                case ToolUse(id, name, input):
+                    arguments = dump(input).decode()
+                    item = {"type": "function_call", "call_id": short_id(id), "name": name, "arguments": arguments}
+                case _:
+                    continue
+            items += [*waiting, item]
+            waiting = []
+        return items
+
+
+class OpenAIDecoder:
+    """Folds one stream of the Responses API."""
+
+    def __init__(self, model: str, host: str, secret: str) -> None:
+        self.beats = 0
+        self.done = False
+        self.usage = Usage()
+        self._model = model
+        self._host = host
+        self._secret = secret
+        self._items: dict[int, Json] = {}
+        self._final: Json = {}
+
+    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
+        deltas = Deltas()
+        for payload in payloads:
+            if payload == b"[DONE]":
+                continue
+            event = load_event(payload, self._host)
+            kind = event.get("type", "")
+            if kind in _IDLE_EVENTS:
+                continue
+            self.beats += 1
+            if kind == "response.output_text.delta":
+                deltas.add("text", event["delta"])
+            else:
+                self._other(kind, event, deltas)
+        return deltas.take()
+
+    def reply(self) -> Reply | None:
+        if not self.done:
+            return None
+        items = [self._items[index] for index in sorted(self._items)] or self._final.get("output") or []
+        content: list[Block] = []
+        refused = False
+        for item in items:
+            match item.get("type"):
+                case "message":
+                    text, declined = _message_text(item)
+                    refused = refused or declined
+                    if text:
+                        content.append(Text(text))
+                case "reasoning":
+                    content.append(Thinking(_summary(item), item, self._model))
+                case "function_call":
+                    content.append(_call(item))
+        return Reply(tuple(content), self._stop(content, refused), self.usage, self._model)
+
+    def _other(self, kind: str, event: Json, deltas: Deltas) -> None:
+        match kind:
+            case "response.refusal.delta":
+                deltas.add("text", event["delta"])
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                deltas.add("thinking", event["delta"])
+            case "response.reasoning_summary_part.added":
+                if event.get("summary_index"):
+                    deltas.add("thinking", "\n\n")
+            case "response.function_call_arguments.delta":
+                deltas.add("tool", event["delta"])
+            case "response.output_item.added":
+                if event["item"].get("type") == "function_call":
+                    deltas.add("tool", event["item"].get("name") or "")
+            case "response.output_item.done":
+                self._items[event.get("output_index", len(self._items))] = event["item"]
+            case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
+                self._end(kind, event.get("response") or {})
+            case "error":
+                raise event_error(event, host=self._host, secret=self._secret)
+
+    def _end(self, kind: str, response: Json) -> None:
+        self.usage = _usage(response.get("usage"))
+        if kind in ("response.failed", "response.cancelled"):
+            raise event_error(response.get("error"), host=self._host, secret=self._secret)
+        self._final = response
+        self.done = True
+
+    def _stop(self, content: list[Block], refused: bool) -> StopReason:
+        if self._final.get("status") == "incomplete":
+            reason = (self._final.get("incomplete_details") or {}).get("reason")
+            return "refusal" if reason == "content_filter" else "max_tokens"
+        if any(isinstance(block, ToolUse) for block in content):
+            return "tool_use"
+        return "refusal" if refused else "end_turn"
+
+
+def short_id(id: str) -> str:
+    """A call id of a length this service accepts, the same for the same id."""
+    if 0 < len(id) <= _LONGEST_ID:
+        return id
+    return "call_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def _user_items(message: Message) -> list[Json]:
+    items: list[Json] = []
+    parts: list[Json] = []
+    for block in message.content:
+        match block:
+            case ToolResult():
+                items.append(_output(block))
+            case Text(text) if text.strip():
+                parts.append({"type": "input_text", "text": text})
+            case Image():
+                parts.append(_image(block))
+    if parts:
+        items.append({"type": "message", "role": "user", "content": parts})
+    return items
+
+
+def _output(block: ToolResult) -> Json:
+    output: Any = block.content
+    if not isinstance(output, str):
+        kept = [b for b in output if not isinstance(b, Text) or b.text.strip()]
+        output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in kept]
+    elif not output.strip():
+        output = ""
+    return {"type": "function_call_output", "call_id": short_id(block.tool_use_id), "output": output or "(no output)"}
+
+
+def _image(block: Image) -> Json:
+    return {"type": "input_image", "image_url": f"data:{block.media_type};base64,{block.data}", "detail": "auto"}
+
+
+def _tool(tool: ToolSpec) -> Json:
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.schema,
+        "strict": False,  # strict schemas may have no optional parameters
+    }
+
+
+def _call(item: Json) -> ToolUse:
+    arguments, malformed = load_arguments(item.get("arguments") or "")
+    if item.get("status") == "incomplete" and not malformed:
+        arguments, malformed = {}, "the answer was cut off at its length limit"
+    return ToolUse(str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or ""), arguments, malformed)
+
+
+def _message_text(item: Json) -> tuple[str, bool]:
+    """The text of a message, and whether it is a refusal."""
+    parts = item.get("content") or []
+    refused = any(part.get("type") == "refusal" for part in parts)
+    return "".join(part.get("text") or part.get("refusal") or "" for part in parts), refused
+
+
+def _summary(item: Json) -> str:
+    parts = item.get("summary") or item.get("content") or []
+    return "\n\n".join(part.get("text") or "" for part in parts)
+
+
+def _usage(raw: Any) -> Usage:
+    if not isinstance(raw, dict):
+        return Usage()
+    details = raw.get("input_tokens_details") or {}
+    read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+    fresh = max(0, (raw.get("input_tokens") or 0) - read - written)
+    return Usage(fresh, raw.get("output_tokens") or 0, read, written)

@@ -1,0 +1,222 @@
+"""Chat Completions, as OpenAI and every server that imitates it speak it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.errors import ProviderError
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.providers.catalog import known
+from cowork.providers.chat_calls import CallPieces
+from cowork.providers.faults import event_error
+from cowork.providers.wire import Deltas, EncodedMessages, assemble, dump, effort, load_event
+
+BASE_URL = "https://api.openai.com/v1"
+
+_STOPS: dict[str, StopReason] = {
+    "length": "max_tokens",
+    "max_tokens": "max_tokens",
+    "model_length": "max_tokens",
+    "content_filter": "refusal",
+    "refusal": "refusal",
+}
+_OPTIONAL = ("stream_options", "prompt_cache_key", "reasoning_effort", "tool_choice")
+_NOT_TAKEN = re.compile(r"un(supported|known|recognized|expected)|not (supported|permitted|allowed)", re.IGNORECASE)
+
+
+class ChatCodec:
+    """Requests with what a server is known to take; what it refuses by name is left out from then on."""
+
+    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
+        self._model = spec.model
+        self._host = host
+        self._secret = spec.api_key
+        self._thinking = spec.thinking
+        self._limit = max_output_tokens
+        self._openai = host.endswith(("openai.com", "azure.com"))
+        self._echo = bool(spec.options.get("echo_reasoning", known(spec.model).echo_reasoning))
+        self._refused: set[str] = set()
+        self._swap_limit = self._openai  # OpenAI's own models want it under its newer name
+        self._tried_both = False
+        self._messages = EncodedMessages(self._encode_message)
+
+    def encode(self, request: Request) -> bytes:
+        """The request body."""
+        head: Json = {"model": self._model}
+        if request.tools:
+            head["tools"] = [_tool(tool) for tool in request.tools]
+        if request.session_id and self._openai:
+            head["prompt_cache_key"] = request.session_id
+        tail: Json = {"stream": True, "stream_options": {"include_usage": True}}
+        if request.tools and request.tool_choice == "none":
+            tail["tool_choice"] = "none"
+        level = self._thinking if request.thinking is None else request.thinking
+        if level not in ("off", 0):
+            tail["reasoning_effort"] = effort(level)
+        name = "max_completion_tokens" if self._swap_limit else "max_tokens"
+        tail[name] = request.max_output_tokens or self._limit
+        head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))
+        encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
+        encoded += [each for message in request.messages if (each := self._messages.get(message))]
+        return assemble(head, "messages", encoded, tail)
+
+    def decoder(self, request: Request) -> ChatDecoder:
+        return ChatDecoder(self._model, self._host, self._secret, len(request.messages))
+
+    def adapt(self, error: ProviderError) -> bool:
+        """Leave out, or rename, the optional field a refusal names."""
+        said = error.message
+        if error.kind != "bad_request" or not _NOT_TAKEN.search(said):
+            return False
+        if "max_tokens" in said or "max_completion_tokens" in said:
+            tried, self._tried_both = self._tried_both, True
+            self._swap_limit = self._swap_limit if tried else not self._swap_limit
+            return not tried
+        named = {field for field in _OPTIONAL if field in said} - self._refused
+        self._refused |= named
+        return bool(named)
+
+    def _encode_message(self, message: Message, _: Any) -> bytes:
+        """The messages one of ours becomes, as a comma-separated run."""
+        made = [self._assistant(message)] if message.role == "assistant" else _user(message)
+        return b",".join(dump(each) for each in made)
+
+    def _assistant(self, message: Message) -> Json:
+        texts = [b.text for b in message.content if isinstance(b, Text) and b.text.strip()]
+        out: Json = {"role": "assistant", "content": "\n\n".join(texts) or None}
+        thoughts = [b.text for b in message.content if isinstance(b, Thinking) and b.model == self._model]
+        if self._echo and any(thoughts):
+            out["reasoning_content"] = "".join(thoughts)
+        if message.calls:
+            out["tool_calls"] = [_call(call) for call in message.calls]
+        return out
+
+
+class ChatDecoder:
+    """Folds one stream of chunks, whichever server wrote it."""
+
+    def __init__(self, model: str, host: str, secret: str, turn: int) -> None:
+        self.beats = 0
+        self.done = False
+        self.usage = Usage()
+        self._model = model
+        self._host = host
+        self._secret = secret
+        self._calls = CallPieces(turn)
+        self._text: list[str] = []
+        self._thoughts: list[str] = []
+        self._finish = ""
+        self._refused = False
+
+    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
+        deltas = Deltas()
+        for payload in payloads:
+            if payload.strip() == b"[DONE]":
+                self.beats += 1
+                self.done = True
+                break
+            chunk = load_event(payload, self._host)
+            if chunk.get("error"):
+                raise event_error(chunk, host=self._host, secret=self._secret)
+            if chunk.get("usage"):
+                self.beats += 1
+                self.usage = _usage(chunk["usage"])
+            if choices := chunk.get("choices"):
+                self.beats += 1
+                self._choice(choices[0], deltas)
+        return deltas.take()
+
+    def reply(self) -> Reply | None:
+        if not self.done and not self._finish:
+            return None
+        content: list[Block] = []
+        if thoughts := "".join(self._thoughts):
+            content.append(Thinking(thoughts, {"reasoning_content": thoughts}, self._model))
+        if text := "".join(self._text):
+            content.append(Text(text))
+        calls = self._calls.close(cut_off=self._finish == "length")
+        stop: StopReason = _STOPS.get(self._finish, "end_turn")
+        if stop == "end_turn":
+            stop = "tool_use" if calls else "refusal" if self._refused else "end_turn"
+        return Reply((*content, *calls), stop, self.usage, self._model)
+
+    def _choice(self, choice: Json, deltas: Deltas) -> None:
+        delta = choice.get("delta") or choice.get("message") or {}
+        if text := delta.get("content"):
+            text = text if isinstance(text, str) else "".join(part.get("text") or "" for part in text)
+            self._text.append(text)
+            deltas.add("text", text)
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._thoughts.append(thought)
+            deltas.add("thinking", thought)
+        if refusal := delta.get("refusal"):
+            self._refused = True
+            self._text.append(refusal)
+            deltas.add("text", refusal)
+        for piece in delta.get("tool_calls") or ():
+            deltas.add("tool", self._calls.add(piece))
+        if legacy := delta.get("function_call"):
+            deltas.add("tool", self._calls.add({"index": 0, "function": legacy}))
+        if finish := choice.get("finish_reason"):
+            if finish == "error":
+                raise event_error(choice.get("error"), host=self._host, secret=self._secret)
+            self._finish = finish
+
+
+def _user(message: Message) -> list[Json]:
+    """Tool messages first, then one user message; images of results go there, since tool messages hold only text."""
+    made: list[Json] = []
+    parts: list[Json] = []
+    for block in message.content:
+        match block:
+            case ToolResult(id, content):
+                made.append({"role": "tool", "tool_call_id": id, "content": _result_text(content)})
+                if not isinstance(content, str):
+                    parts += [_image(inner) for inner in content if isinstance(inner, Image)]
+            case Text(text) if text.strip():
+                parts.append({"type": "text", "text": text})
+            case Image():
+                parts.append(_image(block))
+    if all(part["type"] == "text" for part in parts):
+        text = "\n\n".join(part["text"] for part in parts)
+        return [*made, {"role": "user", "content": text}] if text else made
+    return [*made, {"role": "user", "content": parts}]
+
+
+def _result_text(content: str | tuple[Text | Image, ...]) -> str:
+    if isinstance(content, str):
+        return content if content.strip() else "(no output)"
+    texts = [block.text for block in content if isinstance(block, Text) and block.text.strip()]
+    if any(isinstance(block, Image) for block in content):
+        texts.append("(the image follows in the next message)")
+    return "\n\n".join(texts) or "(no output)"
+
+
+def _call(call: ToolUse) -> Json:
+    return {
+        "id": call.id,
+        "type": "function",
+        "function": {"name": call.name, "arguments": dump(call.input).decode()},
+    }
+
+
+def _image(block: Image) -> Json:
+    return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}
+
+
+def _tool(tool: ToolSpec) -> Json:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
+    return {"type": "function", "function": function}
+
+
+def _usage(raw: Any) -> Usage:
+    if not isinstance(raw, dict):
+        return Usage()
+    details = raw.get("prompt_tokens_details") or {}
+    read = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens") or 0
+    written = details.get("cache_write_tokens") or 0
+    fresh = max(0, (raw.get("prompt_tokens") or 0) - read - written)
+    return Usage(fresh, raw.get("completion_tokens") or 0, read, written)

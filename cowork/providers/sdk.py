@@ -1,0 +1,135 @@
+"""The vendors' own clients as a transport, for Bedrock, Vertex, Azure and whatever needs their way to log in.
+
+Only their raw streaming responses are used; retries are off, so that each try is seen and counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
+
+import httpx2
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ProviderError, UserError
+from cowork.core.ports import ModelSpec
+from cowork.providers.faults import broken_stream, connection_error, http_error, one_line
+from cowork.providers.sse import SseParser
+
+_CLIENTS: dict[tuple[str, str], str] = {
+    ("anthropic", ""): "AsyncAnthropic",
+    ("anthropic", "bedrock"): "AsyncAnthropicBedrock",
+    ("anthropic", "vertex"): "AsyncAnthropicVertex",
+    ("anthropic", "azure"): "AsyncAnthropicFoundry",
+    ("openai", ""): "AsyncOpenAI",
+    ("openai", "azure"): "AsyncAzureOpenAI",
+}
+_BINARY = ("bedrock",)  # frames of their own in place of SSE: only the client can read them
+
+
+class SdkTransport:
+    """POSTs through a client of `anthropic` or `openai`, imported when this is made."""
+
+    def __init__(self, spec: ModelSpec, *, host: str, connect_timeout: float = 15.0) -> None:
+        self.host = host
+        self._secret = spec.api_key
+        self._package = "anthropic" if spec.provider == "anthropic" else "openai"
+        self._kind = str(spec.options.get("client") or "")
+        self._module: Any = importlib.import_module(self._package)
+        self._client = self._open_client(spec, connect_timeout)
+        self._create = {
+            "anthropic": lambda: self._client.messages,
+            "openai": lambda: self._client.responses,
+            "openai-chat": lambda: self._client.chat.completions,
+        }[spec.provider]()
+
+    async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
+        fields: Json = json.loads(body)
+        began = False
+        try:
+            reads = self._events(fields) if self._kind in _BINARY else self._bytes(fields)
+            async with contextlib.aclosing(reads):
+                async for payloads in reads:
+                    began = True
+                    yield payloads
+        except self._module.APIStatusError as error:
+            raise self._refusal(error) from error
+        except (httpx2.HTTPError, self._module.APIError, OSError) as error:
+            if began:
+                raise broken_stream(self.host, "the connection was lost in the middle of the answer") from error
+            raise connection_error(error, host=self.host, secret=self._secret) from error
+        except json.JSONDecodeError:
+            raise broken_stream(self.host, "a piece of the stream is not readable") from None
+        except TypeError as error:
+            if "authentication" not in str(error):
+                raise
+            raise ProviderError("auth", one_line(f"No credentials for {self.host}: {error}")) from error
+
+    async def aclose(self) -> None:
+        await self._client.close()
+
+    async def _bytes(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
+        parser = SseParser()
+        async with self._create.with_streaming_response.create(**fields) as response:
+            kind = response.headers.get("content-type", "").partition(";")[0].strip()
+            if kind in ("application/json", "text/html"):
+                raise broken_stream(self.host, f"it answered with {kind} in place of a stream")
+            async for chunk in response.iter_bytes():
+                if payloads := parser.feed(chunk):
+                    yield payloads
+        if payloads := parser.close():
+            yield payloads
+
+    async def _events(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
+        stream = await self._create.create(**fields)
+        async with stream:
+            async for event in _as_json(stream):
+                yield [event]
+
+    def _refusal(self, error: Any) -> ProviderError:
+        headers = {name.lower(): value for name, value in error.response.headers.items()}
+        return http_error(
+            error.response.status_code, headers, error.response.content, host=self.host, secret=self._secret
+        )
+
+    def _open_client(self, spec: ModelSpec, connect_timeout: float) -> Any:
+        name = _CLIENTS.get((self._package, self._kind))
+        if name is None:
+            kinds = ", ".join(kind for package, kind in _CLIENTS if package == self._package and kind)
+            raise UserError(f"No {self._package} client called {self._kind!r}", f"Known: {kinds}")
+        given: dict[str, Any] = {key: value for key, value in spec.options.items() if key != "client"}
+        given |= _credentials(spec, self._kind)
+        # The clients would follow redirects, key included.
+        http = self._module.DefaultAsyncHttpxClient(
+            follow_redirects=False, timeout=httpx2.Timeout(None, connect=connect_timeout)
+        )
+        try:
+            return getattr(self._module, name)(
+                max_retries=0, http_client=http, default_headers=dict(spec.headers), **given
+            )
+        except (TypeError, ValueError, ImportError, self._base_error()) as error:
+            raise UserError(one_line(f"The {name} client cannot be made: {error}", spec.api_key)) from error
+
+    def _base_error(self) -> type[Exception]:
+        name = "AnthropicError" if self._package == "anthropic" else "OpenAIError"
+        found: type[Exception] = getattr(self._module, name)
+        return found
+
+
+def _credentials(spec: ModelSpec, kind: str) -> Mapping[str, Any]:
+    given: dict[str, Any] = {}
+    if spec.base_url:
+        given["azure_endpoint" if (spec.provider != "anthropic" and kind == "azure") else "base_url"] = spec.base_url
+    if spec.api_key:
+        given["access_token" if kind == "vertex" else "api_key"] = spec.api_key
+    elif spec.provider != "anthropic" and not kind:
+        given["api_key"] = "none"  # local servers want no key, but the client does
+    return given
+
+
+async def _as_json(stream: Any) -> AsyncIterator[bytes]:
+    async for event in stream:
+        yield event.to_json(indent=None).encode()
