@@ -1,0 +1,230 @@
+"""Bash, BashOutput and KillBash: run a shell command, look at one in the background, end it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord, ok, partial
+from cowork.tools import jobs, rg
+from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.capture import TAIL_BYTES, WHOLE_BYTES, Capture, Live
+
+TIMEOUT_MS, MOST_MS = 120_000, 600_000
+_SETTLE = 0.2  # seconds in which a background command may fail at once
+_CANCEL = 0.2  # seconds an interrupted command has before we stop looking; it is ended all the same
+_FILTERED = 4 << 20
+_SHOWN_TO_PEOPLE = 4_000
+_BINARY_SHOWN = 400
+
+
+def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    return [Effect("exec", str(args["command"]))]
+
+
+@tool("Bash", effects=_effects)
+async def bash(
+    ctx: ToolContext,
+    command: Annotated[str, "The command"],
+    timeout: Annotated[int, Param("Milliseconds, default 120000", minimum=1, maximum=MOST_MS)] = TIMEOUT_MS,
+    description: Annotated[str, "What it does, in 5-10 words"] = "",
+    run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False,
+) -> ToolRecord:
+    if not command.strip():
+        raise ToolError("INVALID_PARAM", "command is empty. Give a shell command.")
+    if "\0" in command:
+        raise ToolError("INVALID_PARAM", "command holds a NUL character. Leave it out.")
+    notes = _return_to_workspace(ctx)
+    ctx.tree.before_change(None)
+    if run_in_background:
+        return await _background(ctx, command, notes)
+    capture = Capture(ctx.tree.scratch, "bash")
+    live = Live(ctx.output, capture.pending)
+    running = await jobs.start(ctx.tree, command, ctx.state.cwd, capture, live.add)
+    timed_out = False
+    try:
+        ended = await asyncio.wait_for(running.wait(), timeout / 1000)
+    except TimeoutError:
+        timed_out = True
+        ended = await running.end()
+    except asyncio.CancelledError:
+        await _cancel(running)
+        raise
+    finally:
+        live.stop()
+    live.flush()
+    if ended.error:
+        raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
+    notes += _follow(ctx, ended.cwd) + _leftovers(ended)
+    return _record(command, running, ended, notes, timeout if timed_out else 0)
+
+
+@tool("BashOutput", parallel=True)
+async def bash_output(
+    ctx: ToolContext,
+    bash_id: Annotated[str, "Such as bash_1"],
+    filter: Annotated[str, "Only new lines that match this regular expression"] = "",
+) -> ToolRecord:
+    job = _job(ctx, bash_id)
+    text, skipped = await _news(job, filter)
+    state, code = _state(job)
+    capture = job.running_command.capture
+    lines = [text.rstrip("\n")] if text.strip() else ["(no new output)"]
+    if skipped:
+        lines.insert(0, f"[… {skipped:,} bytes left out; all of it is in {capture.path} …]")
+    if capture.full:
+        lines.append(f"[No longer recorded: {capture.path} is full. The latest:]\n{capture.tail(2_000)}")
+    whole = "\n".join([*lines, "", f"{bash_id} {state}."])
+    display = _terminal(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
+    data: Json = {"bash_id": bash_id, "running": job.running, "exit_code": code, "lines": capture.lines}
+    make = partial if skipped or capture.full else ok
+    return make(whole, display=display, output_file=str(capture.path), **data)
+
+
+@tool("KillBash")
+async def kill_bash(ctx: ToolContext, shell_id: Annotated[str, "Such as bash_1"]) -> ToolRecord:
+    job = _job(ctx, shell_id)
+    if not job.running:
+        return ok(f"{shell_id} has already ended: it {_state(job)[0]}.", shell_id=shell_id, killed=False)
+    await job.kill()
+    text = f"{shell_id} and every process it started were ended. BashOutput shows what it printed last."
+    return ok(text, display={"kind": "text", "text": text, "summary": "ended"}, shell_id=shell_id, killed=True)
+
+
+async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolRecord:
+    name = f"bash_{len(ctx.tree.jobs) + 1}"
+    capture = Capture(ctx.tree.scratch, name, file=True)
+    if capture.full:
+        raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")
+    running = await jobs.start(ctx.tree, command, ctx.state.cwd, capture, lambda text: None)
+    watch = asyncio.get_running_loop().create_task(running.wait())
+    job = ctx.tree.jobs[name] = jobs.Background(name, command, running, watch)
+    await asyncio.wait([watch], timeout=_SETTLE)
+    state, code = _state(job)
+    text = [*notes, f"Started in the background as {name}; it {state}."]
+    text.append(f'BashOutput(bash_id="{name}") shows what is new, KillBash(shell_id="{name}") ends it.')
+    data: Json = {"bash_id": name, "running": job.running, "exit_code": code, "output_file": str(capture.path)}
+    display = _terminal(command, "", code, 0, f"{name} {state}")
+    return (ok if job.running or code == 0 else partial)("\n".join(text), display=display, **data)
+
+
+async def _cancel(running: jobs.Command) -> None:
+    """Have it ended; wait a moment so that the next command rarely meets this one."""
+    try:
+        await asyncio.wait_for(running.end(), _CANCEL)
+    except TimeoutError:
+        running.abandon()
+
+
+def _return_to_workspace(ctx: ToolContext) -> list[str]:
+    if ctx.state.cwd.is_dir():
+        return []
+    gone, ctx.state.cwd = ctx.state.cwd, ctx.workspace.root
+    return [f"{gone} no longer exists; the working directory is {ctx.workspace.root} again."]
+
+
+def _follow(ctx: ToolContext, told: str) -> list[str]:
+    """Make the folder the shell ended in the working directory, if it lies in the workspace."""
+    if not told or told == str(ctx.state.cwd):
+        return []
+    folder = Path(os.path.realpath(told))
+    if not folder.is_dir():
+        return []
+    if not ctx.workspace.may_write(folder):
+        ctx.state.cwd = ctx.workspace.root
+        return [f"{told} is outside the workspace; the working directory is {ctx.workspace.root} again."]
+    ctx.state.cwd = folder
+    return [f"The working directory is now {folder}."]
+
+
+def _leftovers(ended: jobs.Ended) -> list[str]:
+    notes = []
+    if ended.left:
+        names = ", ".join(dict.fromkeys(ended.left))
+        notes.append(
+            f"Still running when the shell exited, and ended: {names}. Use run_in_background to keep a command going."
+        )
+    if ended.survivors:
+        notes.append(f"Could not be ended: {', '.join(ended.survivors)}.")
+    return notes
+
+
+def _record(command: str, running: jobs.Command, ended: jobs.Ended, notes: list[str], timeout: int) -> ToolRecord:
+    capture = running.capture
+    summary = "exit 0" if ended.code == 0 else f"exit {ended.code}" if ended.code is not None else ended.signal
+    if timeout:
+        summary = f"timed out after {timeout / 1000:g} s"
+        notes.insert(0, f"Timed out after {timeout} ms; the command and its children were ended.")
+        notes.append("Give a longer timeout (at most 600000), or run_in_background.")
+    elif ended.signal:
+        notes.insert(0, f"Ended by {ended.signal}.")
+    elif ended.code:
+        notes.insert(0, f"Exit code {ended.code}.")
+    text = _text(capture) or ("" if timeout or notes else "(no output)")
+    data: Json = {
+        "exit_code": ended.code,
+        "signal": ended.signal,
+        "duration_ms": round(running.seconds * 1000),
+        "lines": capture.lines,
+        "bytes": capture.bytes,
+        "truncated": capture.spilled,
+        "output_file": str(capture.path) if capture.spilled else "",
+        "ended_processes": list(ended.left),
+    }
+    display = _terminal(command, capture.tail(_SHOWN_TO_PEOPLE), ended.code, capture.lines, summary)
+    whole = "\n\n".join(part for part in (text, "\n".join(notes)) if part)
+    if timeout:
+        error: Json = {"code": "TIMEOUT", "message": f"Command timed out after {timeout} ms"}
+        return ToolRecord("error", whole, data, error=error, display=display)
+    complete = ended.code == 0 and not capture.spilled and not ended.left and not ended.survivors
+    return ToolRecord("success" if complete else "partial", whole, data, display=display)
+
+
+def _text(capture: Capture) -> str:
+    if capture.binary:
+        return f"{capture.text()[:_BINARY_SHOWN]}\n[Binary output, {capture.bytes:,} bytes; redirect it to a file.]"
+    return capture.text().rstrip("\n")
+
+
+def _terminal(command: str, output: str, code: int | None, lines: int, summary: str) -> Json:
+    shown = output[-_SHOWN_TO_PEOPLE:]
+    display: Json = {"kind": "terminal", "command": command, "output": shown, "exit_code": code, "lines": lines}
+    return {**display, "summary": summary}
+
+
+def _job(ctx: ToolContext, name: str) -> jobs.Background:
+    job = ctx.tree.jobs.get(name)
+    if not isinstance(job, jobs.Background):
+        known = ", ".join(ctx.tree.jobs) or "none"
+        raise ToolError("NOT_FOUND", f"No background command {name}. Known: {known}.", known=list(ctx.tree.jobs))
+    return job
+
+
+def _state(job: jobs.Background) -> tuple[str, int | None]:
+    ended = job.running_command.ended
+    if ended is None:
+        return f"is running ({job.running_command.seconds:.0f} s)", None
+    if ended.error:
+        return f"could not be started: {ended.error}", None
+    return (f"was ended by {ended.signal}" if ended.signal else f"exited with code {ended.code}"), ended.code
+
+
+async def _news(job: jobs.Background, pattern: str) -> tuple[str, int]:
+    """What was printed since the last look, and how many bytes of it are left out."""
+    capture = job.running_command.capture
+    most = _FILTERED if pattern else WHOLE_BYTES
+    capture.settle()
+    new = capture.recorded - job.position
+    skipped = max(0, new - most)
+    data = capture.read(job.position + skipped, most)
+    if not pattern:
+        job.position += skipped + len(data)
+        return data.decode("utf-8", "replace"), skipped
+    matching = await rg.matching(pattern, data)
+    job.position += skipped + len(data)
+    return matching[-TAIL_BYTES:], skipped

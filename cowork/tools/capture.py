@@ -1,0 +1,217 @@
+"""Keeps what a command prints: head and tail in memory, the rest in a file, however much there is."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+
+from cowork.tools.plain import Stream, plain
+
+WHOLE_BYTES, WHOLE_LINES = 46_000, 1_900  # up to here the model gets all of it
+HEAD_BYTES, HEAD_LINES = 16_000, 700
+TAIL_BYTES, TAIL_LINES = 28_000, 1_100
+RECORDED_BYTES = 100 << 20
+CLEANED_BYTES = 4 << 20
+_RAW_TAIL, _RAW_SHOWN = 1 << 16, 2_000
+_HARMLESS = bytes(ord("?") if (byte < 32 and byte not in b"\t\n\r") or byte == 127 else byte for byte in range(256))
+
+
+class Capture:
+    """The output of one command as plain text. Memory does not grow with it."""
+
+    def __init__(self, scratch: Path, name: str, *, file: bool = False) -> None:
+        self.path = scratch / f"{name}-{secrets.token_hex(4)}.txt"
+        self.bytes = 0  # as the command wrote them
+        self.lines = 0
+        self.recorded = 0  # bytes in the file
+        self.full = False  # the file has reached its size; the rest was not recorded
+        self._stream = Stream()
+        self._head = ""
+        self._tail = ""
+        self._bulk = False  # so much came that it is no longer cleaned with care
+        self._raw = b""
+        self._open_line = False
+        self.spilled = False  # there is, or should be, a file
+        self.problem = ""  # why recording ended early
+        self._file: int | None = None
+        if file:
+            self._spill()
+
+    def feed(self, data: bytes) -> str:
+        """Take in some output; gives what of it is worth showing."""
+        self.bytes += len(data)
+        if not self._bulk:
+            text = self._keep(self._stream.feed(data))
+            if self.bytes > CLEANED_BYTES:
+                self._begin_bulk()
+            return text
+        self.lines += data.count(b"\n")
+        self._raw = (self._raw + data)[-_RAW_TAIL:]
+        if not self.full:
+            self._record(data.translate(_HARMLESS))
+        return plain(data[-_RAW_SHOWN:].decode("utf-8", "replace"))
+
+    def finish(self) -> str:
+        """There will be no more."""
+        text = "" if self._bulk else self._keep(self._stream.finish())
+        self.lines += self._open_line
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        return text
+
+    def settle(self) -> None:
+        """Count the unfinished line in, for a reader who will not wait for its end."""
+        if not self._bulk:
+            self._keep(self._stream.flush())
+
+    def pending(self) -> str:
+        """The last line, which has no end yet."""
+        return "" if self._bulk else self._stream.pending
+
+    @property
+    def binary(self) -> bool:
+        """Whether most of it is no text."""
+        return self._head.count("\ufffd") * 5 + self._head.count("\\x") * 20 > len(self._head)
+
+    def text(self) -> str:
+        """All of it, or head and tail and where the rest is."""
+        if not self.spilled or (self.recorded <= WHOLE_BYTES and self.lines <= WHOLE_LINES and not self.full):
+            return self._head
+        head = _first(self._head, HEAD_BYTES, HEAD_LINES)
+        tail = self.tail()
+        left = max(0, self.lines - head.count("\n") - tail.count("\n"))
+        rest = f"all of it is in {self.path}"
+        if self.full:
+            rest = f"the first {_size(self.recorded)} are in {self.path}, the rest was not recorded{self.problem}"
+        return f"{head}\n[… about {left:,} lines left out of {self.lines:,} ({_size(self.bytes)}); {rest} …]\n\n{tail}"
+
+    def tail(self, size: int = TAIL_BYTES, lines: int = TAIL_LINES) -> str:
+        """The end of it, from the beginning of a line where there is one."""
+        text = plain(self._raw.decode("utf-8", "replace")) if self._raw else self._tail or self._head
+        return _last(text, size, lines)
+
+    def read(self, start: int, most: int) -> bytes:
+        """Recorded bytes from `start` on."""
+        with open(self.path, "rb") as file:
+            file.seek(start)
+            return file.read(most)
+
+    def _keep(self, text: str) -> str:
+        if not text:
+            return ""
+        self.lines += text.count("\n")
+        self._open_line = not text.endswith("\n")
+        data = text.encode("utf-8", "replace")
+        if not self.spilled and (self.recorded + len(data) > WHOLE_BYTES or self.lines > WHOLE_LINES):
+            self._spill()
+        if len(self._head) < WHOLE_BYTES:
+            self._head += text[:WHOLE_BYTES]
+        if not self.spilled:
+            self.recorded += len(data)
+        else:
+            self._tail = (self._tail + text)[-2 * TAIL_BYTES :]
+            self._record(data)
+        return text
+
+    def _record(self, data: bytes) -> None:
+        if self.full or self._file is None:
+            return
+        part = data[: RECORDED_BYTES - self.recorded]
+        try:
+            written = os.write(self._file, part)
+        except OSError as error:  # what is recorded stays, and the command goes on
+            written, self.problem = 0, f" ({error.strerror})"
+        self.recorded += written
+        self.full = written < len(data)
+
+    def _begin_bulk(self) -> None:
+        self._keep(self._stream.finish())
+        if not self.spilled:  # much came, but little of it was text
+            self._spill()
+        self._raw = self._tail.encode("utf-8", "replace")[-_RAW_TAIL:]
+        self._bulk = True
+
+    def _spill(self) -> None:
+        self.spilled = True
+        before, self._tail, self.recorded = self._head.encode("utf-8", "replace"), self._head, 0
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            self.full, self.problem = True, f" ({error.strerror})"
+            return
+        if before:
+            self._record(before)
+
+
+class Live:
+    """Hands output to a screen now and then, in pieces a screen can take."""
+
+    _PIECE = 4_000
+    _CALM = 64_000  # after this much the pace slows down
+
+    def __init__(self, output: Callable[[str], None], pending: Callable[[], str]) -> None:
+        self._output = output
+        self._pending = pending  # the unfinished line, as it looks now
+        self._new = ""
+        self._skipped = False
+        self._sent = ""  # of the unfinished line
+        self._total = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, text: str) -> None:
+        """New final text."""
+        self._new += text
+        if len(self._new) > self._PIECE:
+            self._new, self._skipped = _last(self._new, self._PIECE, 200), True
+        if self._timer is None:
+            delay = 0.1 if self._total < self._CALM else 1.0
+            self._timer = asyncio.get_running_loop().call_later(delay, self.flush)
+
+    def flush(self) -> None:
+        """Send what is there."""
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+        line = self._pending()[-self._PIECE :]
+        text = self._new + line
+        if self._skipped:
+            text = f"\n[…]\n{text}"
+        elif text.startswith(self._sent):
+            text = text[len(self._sent) :]
+        elif self._sent:
+            text = f"\n{text}"
+        self._sent, self._new, self._skipped = line, "", False
+        if text:
+            self._total += len(text)
+            self._output(text)
+
+    def stop(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+
+def _first(text: str, size: int, lines: int) -> str:
+    text = text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+    text = "\n".join(text.split("\n", lines)[:lines])
+    end = text.rfind("\n") + 1
+    return text[:end] if end > size // 2 else text
+
+
+def _last(text: str, size: int, lines: int) -> str:
+    data = text[-size:].encode("utf-8", "replace")
+    text = "\n".join(data[-size:].decode("utf-8", "ignore").rsplit("\n", lines)[-lines:])
+    start = text.find("\n", 0, size // 2) + 1 if len(data) >= size else 0
+    return text[start:]
+
+
+def _size(count: int) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
+        count = count / 1024  # type: ignore[assignment]
+    return f"{count:.1f} GB"

@@ -1,0 +1,85 @@
+"""Reads a glob so that ripgrep does most of the work: where to start, which names, how deep, and what is left to check.
+
+rg's own `-g` is not used to include files, for a match there beats .gitignore and `**/*` would bring back node_modules.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from cowork.core.errors import ToolError
+from cowork.tools.fallback import translate
+
+_MAGIC = re.compile(r"[*?\[\]{}\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A glob, taken apart. `regex` is None when names and depth already say everything."""
+
+    prefix: str = ""  # the leading folders without wildcards
+    name: str = ""  # a glob every file's name matches; empty: any name
+    depth: int | None = None
+    regex: re.Pattern[str] | None = None  # for the path below `prefix`
+
+    def arguments(self) -> list[str]:
+        """What to tell rg."""
+        depth = [] if self.depth is None else ["--max-depth", str(self.depth)]
+        return depth + names([self.name] if self.name else [])
+
+    def accepts(self, path: str) -> bool:
+        """Whether a path below `prefix` fits the part of the glob that rg was not told."""
+        return self.regex is None or self.regex.fullmatch(path) is not None
+
+
+def plan(glob: str) -> Plan:
+    """Take a glob apart. Without a slash it names files at any depth, as in .gitignore."""
+    glob = os.path.expanduser(glob.strip())
+    if not glob:
+        raise ToolError("INVALID_PARAM", "pattern is empty. Give a glob such as **/*.py.")
+    try:
+        translate(glob)
+    except (ValueError, re.error) as error:
+        raise ToolError("INVALID_PARAM", f"pattern is not a glob: {error}.") from error
+    if glob.endswith("/"):
+        glob += "**"
+    parts = split(glob.removeprefix("./"), "/")
+    prefix: list[str] = []
+    while len(parts) > 1 and not _MAGIC.search(parts[0]):
+        prefix.append(parts.pop(0))
+    folder = "/".join(prefix) or ("/" if prefix else "")
+    if not prefix and len(parts) == 1:
+        parts.insert(0, "**")
+    name = "" if parts[-1] in ("*", "**") else parts[-1]
+    if len(parts) == 1 and parts[0] != "**":
+        return Plan(folder, name, depth=1)
+    if parts[:-1] in ([], ["**"]):
+        return Plan(folder, name)
+    return Plan(folder, name, regex=re.compile(translate("/".join(parts)), re.DOTALL))
+
+
+def names(globs: list[str]) -> list[str]:
+    """Options that keep rg to files of these names, without overruling .gitignore."""
+    if not globs:
+        return []
+    return [*(f"--type-add=cowork:{glob}" for glob in globs), "-tcowork"]
+
+
+def split(text: str, separators: str) -> list[str]:
+    """Split at separators that stand outside braces and brackets."""
+    parts, depth, current, i = [], 0, "", 0
+    while i < len(text):
+        char = text[i]
+        if char == "\\" and i + 1 < len(text):
+            current, i = current + text[i : i + 2], i + 2
+            continue
+        depth += (char == "{") - (char == "}" and depth > 0)
+        if char in separators and depth == 0:
+            parts.append(current)
+            current = ""
+        else:
+            current += char
+        i += 1
+    return [*parts, current]

@@ -1,0 +1,215 @@
+"""Grep: search the contents of files with ripgrep."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord, ok, partial
+from cowork.tools import globs, rg
+from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.fallback import translate
+from cowork.tools.plain import plain
+
+HEAD_LIMIT = 250
+_MOST_RESULTS = 20_000  # lines or files; beyond this the search is stopped
+_MOST_BYTES = 16 << 20
+_WIDTH = 500
+_SHOWN_TO_PEOPLE = 20
+_LINE = re.compile(rb"([^\0]*)\0(\d+)([:-])([^\n]*)\n")
+_COUNT = re.compile(rb"([^\0]*)\0(\d+)\n")
+_FILE = re.compile(rb"([^\0]*)\0")
+
+Mode = Literal["content", "files_with_matches", "count"]
+
+
+@dataclass(slots=True)
+class Where:
+    """Which files a call searches: a place, options for rg, and what has to be checked afterwards."""
+
+    path: Path
+    options: list[str] = field(default_factory=list)
+    base: str = ""  # how rg will spell the place
+    checks: list[globs.Plan] = field(default_factory=list)
+
+    def accepts(self, name: str) -> bool:
+        inner = name.removeprefix(self.base).removeprefix("/")
+        return not self.checks or any(check.accepts(inner) for check in self.checks)
+
+
+def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    return [Effect("read", str(ctx.resolve(args.get("path") or ".")))]
+
+
+@tool("Grep", effects=_effects, parallel=True)
+async def grep(
+    ctx: ToolContext,
+    pattern: Annotated[str, "Regular expression (ripgrep syntax)"],
+    path: Annotated[str, "File or folder; default: working directory"] = ".",
+    glob: Annotated[str, "Only files matching, such as *.py or src/**/*.ts; !x excludes"] = "",
+    type: Annotated[str, "Only files of this rg type, such as py, js, rust"] = "",
+    output_mode: Annotated[Mode, "Default: files_with_matches"] = "files_with_matches",
+    ignore_case: Annotated[bool, Param("Ignore case", "-i")] = False,
+    line_numbers: Annotated[bool, Param("Line numbers (content), default true", "-n")] = True,
+    after: Annotated[int, Param("Lines after each match (content)", "-A", minimum=0)] = 0,
+    before: Annotated[int, Param("Lines before", "-B", minimum=0)] = 0,
+    context: Annotated[int, Param("Lines before and after", "-C", minimum=0)] = 0,
+    multiline: Annotated[bool, "Let matches span lines; . matches newlines"] = False,
+    head_limit: Annotated[int, Param("Most lines or files to show, default 250", minimum=1)] = HEAD_LIMIT,
+) -> ToolRecord:
+    if not pattern:
+        raise ToolError("INVALID_PARAM", "pattern is empty. Give a regular expression.")
+    where = _where(ctx, path or ".", glob, type)
+    options = ["-H", "--no-heading", "--color=never", "--engine=auto", f"-e{pattern}", *where.options]
+    options += (["-i"] if ignore_case else []) + (["-U", "--multiline-dotall"] if multiline else [])
+    found = Found(ctx, where, output_mode)
+    match output_mode:
+        case "content":
+            options += ["-n", f"-M{_WIDTH}", "--max-columns-preview", "--no-context-separator"]
+            options += [f"-A{after or context}", f"-B{before or context}"]
+        case "files_with_matches":
+            options.append("-l")
+        case "count":
+            options.append("-c")
+    outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
+    return _record(found, outcome, head_limit, line_numbers=line_numbers)
+
+
+class Found:
+    """What rg printed so far, sorted into files. Bounded."""
+
+    def __init__(self, ctx: ToolContext, where: Where, mode: Mode) -> None:
+        self._ctx = ctx
+        self._where = where
+        self._rest = b""
+        self._pattern = {"content": _LINE, "count": _COUNT, "files_with_matches": _FILE}[mode]
+        self._kept: dict[bytes, bool] = {}
+        self._bytes = 0
+        self.mode = mode
+        self.files: dict[str, list[tuple[int, bool, bytes]]] = {}
+        self.total = 0
+
+    def take(self, chunk: bytes) -> bool:
+        """Read on; False once there is more than anyone will look at."""
+        data = self._rest + chunk
+        end = 0
+        for match in self._pattern.finditer(data):
+            end = match.end()
+            name = match[1]
+            if name not in self._kept:
+                self._kept[name] = self._keep(name)
+            if self._kept[name]:
+                self._add(match)
+            if self.total >= _MOST_RESULTS or self._bytes >= _MOST_BYTES:
+                return False
+        self._rest = data[end:]
+        return len(self._rest) < _MOST_BYTES
+
+    @property
+    def binary(self) -> bool:
+        """Whether the one file searched is binary and matches."""
+        return b": binary file matches" in self._rest
+
+    def _keep(self, raw: bytes) -> bool:
+        name = _name(raw)
+        return self._where.accepts(name) and self._ctx.tree.may_read(self._ctx.state.cwd / name)
+
+    def _add(self, match: re.Match[bytes]) -> None:
+        lines = self.files.setdefault(_name(match[1]), [])
+        self._bytes += len(match[0])
+        if self.mode == "files_with_matches":
+            self.total += 1
+        elif self.mode == "count":
+            lines.append((int(match[2]), True, b""))
+            self.total += int(match[2])
+        else:
+            hit = match[3] == b":"
+            lines.append((int(match[2]), hit, match[4]))
+            self.total += hit
+
+
+def _name(raw: bytes) -> str:
+    return os.fsdecode(raw).removeprefix("./")
+
+
+def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
+    place = rg.existing(ctx, path)
+    given = [part for part in globs.split(glob, ", \t") if part]
+    excluded = [f"-g{part}" for part in given if part.startswith("!")]
+    plans = [globs.plan(part) for part in given if not part.startswith("!")]
+    options = [*excluded, *([f"-t{kind}"] if kind else [])]
+    where = Where(place, options)
+    if len(plans) == 1 and not kind and place.is_dir():
+        where.path = place / plans[0].prefix
+        where.options += plans[0].arguments()
+        where.checks = plans if plans[0].regex else []
+        if not where.path.is_dir() or not where.path.resolve().is_relative_to(place):
+            raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.shown(ctx, place)}.")
+    elif plans and not kind and not any(p.prefix or p.regex or p.depth for p in plans):
+        where.options += globs.names([p.name or "*" for p in plans])
+    else:
+        where.checks = [globs.Plan(regex=_whole(part)) for part in given if not part.startswith("!")]
+    where.base = rg.shown(ctx, where.path)
+    where.base = "" if where.base == "." else where.base
+    return where
+
+
+def _whole(glob: str) -> re.Pattern[str]:
+    body = translate(glob.removeprefix("./"))
+    return re.compile(body if "/" in glob else f"(?:.*/)?{body}", re.DOTALL)
+
+
+def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool) -> ToolRecord:
+    if found.binary:
+        return ok("The file is binary and matches; its lines cannot be shown.", matches=1, files=1, binary=True)
+    lines = _lines(found, line_numbers=line_numbers)
+    files, more = len(found.files), outcome.stopped == "limit"
+    total = f"{'more than ' if more else ''}{found.total:,}"
+    head = lines[:limit]
+    notes = outcome.notes()
+    if len(lines) > limit or more:
+        unit = "files" if found.mode != "content" else "lines"
+        notes.insert(0, f"Showing {len(head):,} {unit}; narrow the pattern, path or glob, or raise head_limit.")
+    summary = _summary(found, total, files)
+    text = "\n".join([*head, *([""] if head else []), f"{summary}.", *notes])
+    display: Json = {"kind": "matches", "lines": head[:_SHOWN_TO_PEOPLE], "total": found.total, "files": files}
+    display["summary"] = summary
+    make = partial if notes else ok
+    data: Json = {"mode": found.mode, "matches": found.total, "files": files, "shown": len(head)}
+    return make(text, display=display, truncated=len(lines) > limit or more, notes=notes, **data)
+
+
+def _summary(found: Found, total: str, files: int) -> str:
+    if not found.total:
+        return "No matches"
+    in_files = f"{files:,} file{'s' if files != 1 else ''}"
+    if found.mode == "files_with_matches":
+        return f"{total} file{'s' if found.total != 1 else ''}"
+    return f"{total} match{'es' if found.total != 1 else ''} in {in_files}"
+
+
+def _lines(found: Found, *, line_numbers: bool) -> list[str]:
+    """The result, a line each, in an order that does not depend on rg's threads."""
+    if found.mode == "files_with_matches":
+        return [rg.spelled(name) for name in sorted(found.files)]
+    if found.mode == "count":
+        counts = sorted(((-rows[0][0], name) for name, rows in found.files.items()))
+        return [f"{rg.spelled(name)}:{-count}" for count, name in counts]
+    out: list[str] = []
+    gaps = any(not hit for rows in found.files.values() for _, hit, _ in rows)
+    for name in sorted(found.files):
+        last, shown = -1, rg.spelled(name)
+        for number, hit, raw in found.files[name]:
+            if gaps and out and number != last + 1:
+                out.append("--")
+            last = number
+            mark = ":" if hit else "-"
+            text = plain(raw.decode("utf-8", "replace")).rstrip("\r")
+            out.append(f"{shown}{mark}{f'{number}{mark}' if line_numbers else ''}{text}")
+    return out

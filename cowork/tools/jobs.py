@@ -1,0 +1,317 @@
+"""Commands under way: how they are started in the nursery, read, waited for and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from cowork.core.errors import ToolError
+from cowork.tools import nursery as script
+from cowork.tools.base import Job, TreeState
+from cowork.tools.capture import Capture
+
+_READ, _PIPE = 1 << 16, 1 << 18
+_PATIENCE = 6.0  # seconds a keeper may take to end a command before it is ended itself
+_MARK = "COWORK_SHELL"
+_DROPPED = ("BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "OLDPWD")
+_QUIET = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "GIT_EDITOR": "true",
+    "EDITOR": "true",
+    "VISUAL": "true",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GCM_INTERACTIVE": "never",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PYTHONUNBUFFERED": "1",
+}
+# The command comes by descriptor, so it may be of any length and no `pkill -f` of its own words hits the shell. It
+# cannot see the descriptor on which the folder it ends in is told; the trap is for commands that call exit.
+_TELL = f"{{ builtin pwd -P >&{script.CWD_FD}; }} 2>/dev/null"
+_BASH = (
+    f"trap '{_TELL}' EXIT; IFS= read -r -d '' -u {script.SCRIPT_FD} command;"
+    f' eval "$command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-;'
+    f' {{ set -- "$?"; set +x; }} 2>/dev/null; {_TELL}; exit "$1"'
+)
+_SH = (
+    f"trap '{{ pwd -P >&{script.CWD_FD}; }} 2>/dev/null' EXIT; command=$(cat <&{script.SCRIPT_FD});"
+    f' eval "$command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended: its exit code or the signal that ended it, and what it left behind."""
+
+    code: int | None = None
+    signal: str = ""
+    cwd: str = ""
+    left: tuple[str, ...] = ()  # processes that were still running when the shell exited, and were ended
+    survivors: tuple[str, ...] = ()  # processes that could not be ended
+    error: str = ""  # why it did not even start
+
+
+class Nursery:
+    """The process that runs commands: one a session, gone when this process is."""
+
+    def __init__(self) -> None:
+        self.mark = secrets.token_hex(8)
+        self._socket, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", script.__file__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={},  # a command can read its ancestors' environment
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+
+    def open(self) -> tuple[socket.socket, int]:
+        """(control socket, descriptor of the output) of a new keeper."""
+        ours, theirs = socket.socketpair()
+        out, into = os.pipe()
+        with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
+            fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
+        try:
+            socket.send_fds(self._socket, [b"c"], [theirs.fileno(), into])
+        except OSError:
+            ours.close()
+            os.close(out)
+            raise
+        finally:
+            theirs.close()
+            os.close(into)
+        ours.setblocking(False)
+        os.set_blocking(out, False)
+        return ours, out
+
+    async def aclose(self) -> None:
+        """Let it go; it ends once the commands have."""
+        self._socket.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            await asyncio.to_thread(self._process.wait, _PATIENCE)
+
+
+def prepare(tree: TreeState) -> Nursery:
+    """Start the nursery ahead of the first command, which then need not wait for it."""
+    if tree.nursery is None:
+        tree.nursery = Nursery()
+    return cast(Nursery, tree.nursery)
+
+
+@dataclass(slots=True)
+class Command:
+    """One command under way. `wait` for it; `end` it; both may be called more than once."""
+
+    capture: Capture
+    on_text: Callable[[str], None]
+    mark: str
+    _control: socket.socket
+    _output: int
+    _report: bytearray = field(default_factory=bytearray)
+    _reported: asyncio.Event = field(default_factory=asyncio.Event)
+    _drained: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: Ended | None = None
+    started: float = field(default_factory=time.monotonic)
+    stopped: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return (self.stopped or time.monotonic()) - self.started
+
+    async def wait(self) -> Ended:
+        """The end of the command and of every process it started."""
+        await self._reported.wait()
+        with contextlib.suppress(TimeoutError):
+            # Every writer is dead by now, unless the pipe was handed to a process that is none of ours.
+            await asyncio.wait_for(self._drained.wait(), 0.5)
+        return self._finish()
+
+    async def end(self, *, now: bool = False) -> Ended:
+        """TERM and then KILL everything; `now` skips the TERM."""
+        with contextlib.suppress(OSError):
+            self._control.send(b"K" if now else b"T")
+        try:
+            await asyncio.wait_for(self._reported.wait(), _PATIENCE)
+        except TimeoutError:
+            await self._sweep()
+            self._reported.set()
+        return await self.wait()
+
+    def abandon(self) -> None:
+        """Stop listening. The keeper sees that and ends everything by itself."""
+        self._finish()
+
+    def on_output(self) -> None:
+        try:
+            data = os.read(self._output, _READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if data:
+            self.on_text(self.capture.feed(data))
+            return
+        asyncio.get_running_loop().remove_reader(self._output)
+        self._drained.set()
+
+    def on_report(self) -> None:
+        try:
+            data = self._control.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        self._report += data
+        if not data or b"\n" in data:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._control)
+            if data:
+                self._reported.set()
+            else:  # the keeper itself was killed
+                sweep = loop.create_task(self._sweep())
+                sweep.add_done_callback(lambda _: self._reported.set())
+
+    def _finish(self) -> Ended:
+        if self.ended is None:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._output)
+            loop.remove_reader(self._control)
+            self._control.close()
+            os.close(self._output)
+            self.stopped = time.monotonic()
+            self.on_text(self.capture.finish())
+            self.ended = _ended(bytes(self._report))
+        return self.ended
+
+    async def _sweep(self) -> None:
+        """Kill by environment what an absent or deaf keeper should have killed."""
+        needle = f"{_MARK}={self.mark}".encode()
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline and (pids := _marked(needle)):
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+            await asyncio.sleep(0.05)
+
+
+async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_text: Callable[[str], None]) -> Command:
+    """Run a shell command in the nursery, inside the sandbox if there is one."""
+    mark = secrets.token_hex(8)
+    environ = _environ(tree.environ, mark)
+    argv = list(tree.wrap(_shell(environ), cwd))
+    try:
+        control, output = prepare(tree).open()
+    except OSError:  # it was killed; a new one will do
+        tree.nursery = None
+        control, output = prepare(tree).open()
+    running = Command(capture, on_text, mark, control, output)
+    loop = asyncio.get_running_loop()
+    request = {"argv": argv, "cwd": str(cwd), "env": environ, "script": command}
+    try:
+        await loop.sock_sendall(control, json.dumps(request).encode() + b"\n")
+    except OSError as error:
+        running.abandon()
+        raise ToolError("INTERNAL_ERROR", f"The command could not be started: {error.strerror}. Try again.") from error
+    except asyncio.CancelledError:
+        running.abandon()
+        raise
+    loop.add_reader(output, running.on_output)
+    loop.add_reader(control, running.on_report)
+    return running
+
+
+@dataclass(slots=True)
+class Background:
+    """A command that runs beside the conversation. `position` is how far its output was read."""
+
+    id: str
+    command: str
+    running_command: Command
+    watch: asyncio.Task[Ended]  # held here, for a task nobody holds may be collected before it is done
+    position: int = 0
+
+    @property
+    def running(self) -> bool:
+        return self.running_command.ended is None
+
+    async def kill(self) -> None:
+        await self.running_command.end()
+
+
+async def kill_all(jobs: Mapping[str, Job] | Iterable[Job]) -> None:
+    """End every background command, all at once."""
+    each = jobs.values() if isinstance(jobs, Mapping) else jobs
+    await asyncio.gather(*(job.kill() for job in each if job.running))
+
+
+async def close(tree: TreeState) -> None:
+    """End every background command and the nursery."""
+    await kill_all(tree.jobs)
+    if tree.nursery is not None:
+        await cast(Nursery, tree.nursery).aclose()
+        tree.nursery = None
+
+
+def _environ(given: Mapping[str, str], mark: str) -> dict[str, str]:
+    kept = {k: v for k, v in given.items() if k not in _DROPPED and not k.startswith("BASH_FUNC_")}
+    return {"PATH": os.defpath, **kept, **_QUIET, _MARK: mark}
+
+
+def _shell(environ: Mapping[str, str]) -> list[str]:
+    for bash in ("/bin/bash", "/usr/bin/bash", shutil.which("bash", path=environ["PATH"])):
+        if bash and os.access(bash, os.X_OK):
+            return [bash, "--noprofile", "--norc", "-c", _BASH, "bash"]
+    return ["/bin/sh", "-c", _SH, "sh"]
+
+
+def _ended(report: bytes) -> Ended:
+    if not report.endswith(b"\n"):
+        return Ended(signal="SIGKILL")
+    raw: dict[str, Any] = json.loads(report)
+    if "error" in raw:
+        return Ended(error=str(raw["error"]))
+    status = raw["status"]
+    left, survivors = tuple(raw["left"]), tuple(raw["survivors"])
+    if status is None:
+        return Ended(signal="SIGKILL", survivors=survivors)
+    if os.WIFSIGNALED(status):
+        return Ended(signal=_signal_name(os.WTERMSIG(status)), cwd=raw["cwd"], left=left, survivors=survivors)
+    return Ended(os.WEXITSTATUS(status), cwd=raw["cwd"], left=left, survivors=survivors)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _marked(needle: bytes) -> list[int]:
+    found = []
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                with contextlib.suppress(OSError):
+                    if needle in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
+                        found.append(int(name))
+    return found

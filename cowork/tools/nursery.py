@@ -1,0 +1,382 @@
+"""Runs commands for cowork and lets none of their processes outlive them. A script of its own: standard library only.
+
+The nursery forks one keeper a command. A keeper is the reaper of every orphan below it, so children that fork twice or
+start sessions of their own still come back to it; it ends them all when the shell exits, when it is told to, or when
+cowork's end of the control socket closes, as it does on kill -9. A keeper that is killed itself leaves its orphans to
+the nursery. Where the system has no such reaping (macOS), process groups and the process table have to do.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+CWD_FD, SCRIPT_FD = 3, 4
+TERM_GRACE = 1.5  # seconds between TERM and KILL
+EXIT_GRACE = 0.2  # what a shell left behind may end by itself
+LEFT_GRACE = 0.5  # between TERM and KILL for that
+KILL_TIME = 3.0
+_LINUX = sys.platform.startswith("linux")
+_RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
+
+
+def main(fd: int) -> None:
+    """Take commands from the socket until it closes, then wait for the keepers to finish."""
+    requests = socket.socket(fileno=fd)
+    requests.set_inheritable(False)
+    alarm = _listen()
+    _adopt_orphans()
+    keepers: set[int] = set()
+    deadline = None
+    while deadline is None or (keepers and time.monotonic() < deadline):
+        waiting = [alarm] if deadline else [alarm, requests.fileno()]
+        ready = select.select(waiting, [], [], 0.5 if deadline else None)[0]
+        if alarm in ready:
+            _drain(alarm)
+        if requests.fileno() in ready and deadline is None:
+            data, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
+            if not data:
+                deadline = time.monotonic() + 10
+            elif len(descriptors) == 2:
+                keepers.add(_fork_keeper(requests, alarm, *descriptors))
+            for descriptor in descriptors:
+                os.close(descriptor)
+        for pid, _status in _reaped():
+            keepers.discard(pid)
+        _end_strays(keepers)
+    _end_strays(set())
+
+
+def keep(control: socket.socket, output: int) -> None:
+    """Run one command and report on the control socket once none of its processes is left."""
+    alarm = _listen()
+    _adopt_orphans()
+    request = _receive(control)
+    if request is None:
+        return
+    cwd_out, cwd_in = os.pipe()
+    os.set_blocking(cwd_out, False)
+    try:
+        shell = _fork_shell(request, output, cwd_in)
+    except OSError as error:
+        _send(control, {"error": f"{error.strerror}: {error.filename or request['argv'][0]}"})
+        return
+    os.close(output)
+    os.close(cwd_in)
+    status: int | None = None
+    order = b""
+    while status is None and not order:
+        ready = select.select([alarm, control.fileno()], [], [], None)[0]
+        _drain(alarm)
+        for pid, ended in _reaped():
+            status = ended if pid == shell else status
+        if control.fileno() in ready:
+            order = _order(control)
+    left = _names(_below(shell)) if status is not None else []
+    if status is None:
+        status = _end(alarm, shell, 0.0 if order == b"K" else TERM_GRACE)
+    elif left:
+        _wait(alarm, shell, EXIT_GRACE)
+        left = _names(_below(shell))
+        _end(alarm, shell, LEFT_GRACE)
+    survivors = _names(_below(shell))
+    report: dict[str, Any] = {"status": status, "cwd": _last_line(cwd_out), "left": left, "survivors": survivors}
+    _send(control, report)
+
+
+# ---------------------------------------------------------------- starting
+
+
+def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        requests.close()
+        signal.set_wakeup_fd(-1)
+        os.close(alarm)
+        keep(socket.socket(fileno=control), output)
+    except BrokenPipeError:  # cowork is gone, and so is everything that was to be ended
+        pass
+    finally:
+        os._exit(0)
+
+
+def _fork_shell(request: dict[str, Any], output: int, cwd_in: int) -> int:
+    """Start the shell in a session of its own; raises what kept it from starting."""
+    script = _unnamed_file(request["script"].encode("utf-8", "surrogateescape"))
+    failed_out, failed_in = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _become(request, [os.open(os.devnull, os.O_RDONLY), output, output, cwd_in, script], failed_in)
+        except OSError as error:
+            os.write(failed_in, json.dumps([error.errno, error.strerror, error.filename]).encode())
+        finally:
+            os._exit(127)
+    os.close(failed_in)
+    os.close(script)
+    problem = os.read(failed_out, 1 << 16)
+    os.close(failed_out)
+    if problem:
+        os.waitpid(pid, 0)
+        raise OSError(*json.loads(problem))
+    return pid
+
+
+def _become(request: dict[str, Any], descriptors: list[int], failed_in: int) -> None:
+    signal.set_wakeup_fd(-1)
+    os.setsid()
+    for number in _RESET:
+        signal.signal(number, signal.SIG_DFL)
+    high = [_above(descriptor) for descriptor in descriptors]
+    failed_in = _above(failed_in)
+    for target, descriptor in enumerate(high):
+        os.dup2(descriptor, target)
+    os.closerange(len(high), failed_in)
+    os.closerange(failed_in + 1, failed_in + 256)
+    os.chdir(request["cwd"])
+    os.execvpe(request["argv"][0], request["argv"], request["env"])
+
+
+def _above(descriptor: int) -> int:
+    """A copy that dup2 to the low numbers cannot hit; closed on exec."""
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32)
+
+
+def _unnamed_file(content: bytes) -> int:
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("command")
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+# ---------------------------------------------------------------- ending
+
+
+def _end(alarm: int, shell: int, grace: float) -> int | None:
+    """TERM, then KILL, until nothing is left; gives the shell's exit status if it came."""
+    status = None
+    if grace:
+        for pid in _below(shell):
+            _signal(pid, signal.SIGTERM)
+            _signal(pid, signal.SIGCONT)
+        status = _wait(alarm, shell, grace)
+    deadline = time.monotonic() + KILL_TIME
+    while time.monotonic() < deadline:
+        pids = _below(shell)
+        if not pids:
+            break
+        for pid in pids:  # first all are stopped, so that none can fork while the others are being killed
+            _signal(pid, signal.SIGSTOP)
+        for pid in {*pids, *_below(shell)}:
+            _signal(pid, signal.SIGKILL)
+        ended = _wait(alarm, shell, 0.02)
+        status = status if ended is None else ended
+    return status
+
+
+def _wait(alarm: int, shell: int, seconds: float) -> int | None:
+    """Reap until nothing is left or the time is over."""
+    status = None
+    deadline = time.monotonic() + seconds
+    while True:
+        for pid, ended in _reaped():
+            status = ended if pid == shell else status
+        left = deadline - time.monotonic()
+        if left <= 0 or not _below(shell):
+            return status
+        select.select([alarm], [], [], min(left, 0.1))
+        _drain(alarm)
+
+
+def _end_strays(keepers: set[int]) -> None:
+    """Kill what came back from a keeper that was itself killed."""
+    if not _LINUX:
+        return
+    strays = [pid for pid in _children(os.getpid()) if pid not in keepers]
+    for pid in strays:
+        for below in [*_tree(pid), pid]:
+            _signal(below, signal.SIGKILL)
+
+
+def _signal(pid: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.kill(pid, number)
+
+
+def _reaped() -> Iterator[tuple[int, int]]:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
+
+
+# ---------------------------------------------------------------- who is there
+
+
+def _below(shell: int) -> list[int]:
+    """Every living process of the command."""
+    if _LINUX:
+        return _tree(os.getpid())
+    return _table(shell)
+
+
+def _tree(pid: int) -> list[int]:
+    found: list[int] = []
+    queue = [pid]
+    while queue:
+        children = _children(queue.pop())
+        found += children
+        queue += children
+    return found
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        return found if found or os.path.exists("/proc/self/task/self/children") else _children_by_parent(pid)
+    except OSError:
+        return found
+    return [child for child in found if not _is_zombie(child)]
+
+
+def _children_by_parent(pid: int) -> list[int]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+                if int(fields[1]) == pid and fields[0] != b"Z":
+                    found.append(int(name))
+    return found
+
+
+def _is_zombie(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"Z" and not _has_threads(pid)
+    except OSError:
+        return True
+
+
+def _has_threads(pid: int) -> bool:
+    """A main thread that ended before the others looks like a zombie, but its process lives on."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/task")) > 1
+    except OSError:
+        return False
+
+
+def _table(shell: int) -> list[int]:
+    """Without /proc: the shell's group and what descends from it, as far as ps can tell."""
+    rows = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=False).stdout
+    parents: dict[int, int] = {}
+    found: set[int] = set()
+    for row in rows.splitlines():
+        pid, parent, group, state = row.split(None, 3)
+        if not state.startswith("Z"):
+            parents[int(pid)] = int(parent)
+            if int(group) == shell:
+                found.add(int(pid))
+    grown = True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in found or parent == shell} - found
+        found |= more
+        grown = bool(more)
+    return sorted(found)
+
+
+def _names(pids: list[int]) -> list[str]:
+    names = []
+    for pid in pids:
+        try:
+            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
+                names.append(file.read().strip())
+        except OSError:  # ended in this moment, or no /proc here
+            if not _LINUX:
+                names.append(str(pid))
+    return names
+
+
+# ---------------------------------------------------------------- small change
+
+
+def _adopt_orphans() -> None:
+    if _LINUX:
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def _listen() -> int:
+    """A descriptor that becomes readable when a child ends. Polite signals do not end us: our work is not done."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    os.set_blocking(into, False)
+    signal.set_wakeup_fd(into, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, lambda *_: None)
+    return out
+
+
+def _drain(descriptor: int) -> bytes:
+    with contextlib.suppress(BlockingIOError):
+        return os.read(descriptor, 1 << 16)
+    return b""
+
+
+def _receive(control: socket.socket) -> dict[str, Any] | None:
+    data = b""
+    while b"\n" not in data:
+        piece = control.recv(1 << 16)
+        if not piece:
+            return None
+        data += piece
+    request: dict[str, Any] = json.loads(data)
+    return request
+
+
+def _order(control: socket.socket) -> bytes:
+    try:
+        return control.recv(1) or b"gone"
+    except OSError:
+        return b"gone"
+
+
+def _send(control: socket.socket, report: dict[str, Any]) -> None:
+    control.sendall(json.dumps(report).encode() + b"\n")
+
+
+def _last_line(descriptor: int) -> str:
+    lines = _drain(descriptor).decode("utf-8", "surrogateescape").splitlines()
+    return lines[-1] if lines else ""
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,167 @@
+"""Finds ripgrep and runs it: streaming, stopped as soon as enough was seen, killed when the call is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import functools
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from cowork.core.errors import ToolError
+from cowork.tools import fallback
+from cowork.tools.base import ToolContext
+from cowork.tools.plain import plain
+
+SLOW = "ripgrep was not found, so a slow search in Python was used; install ripgrep for speed."
+UNREADABLE = "Some files could not be read and were skipped."
+_SECONDS = 60.0
+_CHUNK = 1 << 18
+_VCS = (".git", ".hg", ".svn", ".jj")
+_BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended. `stopped`: by us, at the limit or out of time."""
+
+    code: int
+    error: str
+    stopped: Literal["", "limit", "time"]
+    slow: bool
+
+    def notes(self) -> list[str]:
+        """What makes the result less than whole, as sentences."""
+        out = [SLOW] if self.slow else []
+        if self.stopped == "time":
+            out.append(f"The search was stopped after {_SECONDS:.0f} s; name a folder in path to see the rest.")
+        if self.code == 2 and not self.stopped:
+            out.append(UNREADABLE)
+        return out
+
+
+@functools.cache
+def program() -> tuple[str, ...]:
+    """The command line that starts ripgrep: the one installed with cowork, the system's, or the stand-in."""
+    for found in (shutil.which("rg", path=sysconfig.get_path("scripts")), shutil.which("rg")):
+        if found and os.path.isabs(found):
+            return (found,)
+    return stand_in()
+
+
+def stand_in() -> tuple[str, ...]:
+    return (sys.executable, "-I", "-S", fallback.__file__)
+
+
+async def run(arguments: Sequence[str], path: str, cwd: Path, take: Callable[[bytes], bool]) -> Outcome:
+    """Run rg over `path` and hand its output on in pieces, until `take` says False."""
+    excluded = [f"-g!{name}" for name in _VCS]
+    process, slow = await _start([*_BASE, *excluded, *arguments, "--", path], cwd)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    stopped: Literal["", "limit", "time"] = ""
+    error = b""
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while chunk := await process.stdout.read(_CHUNK):
+                if not take(chunk):
+                    stopped = "limit"
+                    break
+            if not stopped:  # with --no-messages only a fatal error speaks, so this is short
+                error = await process.stderr.read(1 << 16)
+                await process.wait()
+    except TimeoutError:
+        stopped = "time"
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()  # what was still in the pipe
+    text = error.decode("utf-8", "replace").strip()
+    if text and not stopped:
+        raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
+    return Outcome(process.returncode or 0, text, stopped, slow)
+
+
+async def matching(pattern: str, text: bytes) -> str:
+    """The lines of a text that match, found outside this process so that no pattern can hold it up."""
+    process, _ = await _start(
+        [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"], Path("/")
+    )
+    try:
+        async with asyncio.timeout(_SECONDS):
+            out, error = await process.communicate(text)
+    except TimeoutError:
+        raise ToolError("TIMEOUT", "filter took too long. Use a simpler one.") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode == 2:
+        raise ToolError("INVALID_PARAM", f"{_reason(error.decode('utf-8', 'replace') or 'bad filter')}.")
+    return out.decode("utf-8", "replace")
+
+
+def shown(ctx: ToolContext, path: Path) -> str:
+    """A path the way other tools take it back: relative to the working directory where it lies below, else whole."""
+    return str(path.relative_to(ctx.state.cwd)) if path.is_relative_to(ctx.state.cwd) else str(path)
+
+
+def spelled(name: str) -> str:
+    """A file name as text that can be printed and stored, whatever bytes it holds."""
+    return plain(name.encode("utf-8", "backslashreplace").decode()).replace("\n", "\\n")
+
+
+def existing(ctx: ToolContext, given: str) -> Path:
+    """The resolved path, or NOT_FOUND with the nearest names."""
+    path = ctx.resolve(given)
+    if os.path.lexists(path):
+        return path
+    parent = path.parent
+    while not parent.is_dir():
+        parent = parent.parent
+    missing = path.relative_to(parent).parts[0]
+    with contextlib.suppress(OSError):
+        near = difflib.get_close_matches(missing, os.listdir(parent), n=3, cutoff=0.5)
+        if near:
+            names = ", ".join(shown(ctx, parent / name) for name in near)
+            raise ToolError("NOT_FOUND", f"{given} does not exist. Nearest: {names}", nearest=near)
+    raise ToolError("NOT_FOUND", f"{given} does not exist. LS {shown(ctx, parent)} shows what is there.", nearest=[])
+
+
+async def _start(arguments: list[str], cwd: Path) -> tuple[asyncio.subprocess.Process, bool]:
+    environ = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}  # nothing of the user's environment steers a search
+    for command in dict.fromkeys((program(), stand_in())):
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                *arguments,
+                cwd=cwd,
+                env=environ,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                limit=_CHUNK,
+            )
+        except OSError as error:
+            reason = error
+            continue
+        return process, command == stand_in()
+    raise ToolError("INTERNAL_ERROR", f"No search program could be started: {reason.strerror}.")
+
+
+def _reason(text: str) -> str:
+    """rg's complaint in one line."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith("error: "):
+            return f"pattern is not a regular expression: {line.removeprefix('error: ').rstrip('.')}"
+    return lines[0].removeprefix("rg: ").rstrip(".")
