@@ -35,7 +35,8 @@ def tightest(key: Key, old: Any, new: Any) -> Any:
         case "stricter":
             return max(old, value, key=key.stricter.index)
         case "narrow":
-            return tuple(item for item in value if item in old) if old else value
+            # An empty list means everything, so a choice that leaves nothing must not become one.
+            return tuple(item for item in value if item in old) or old if old else value
         case _:
             return value
 

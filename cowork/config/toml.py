@@ -14,6 +14,9 @@ MAX_BYTES = 256 * 1024
 
 _AT = re.compile(r"\s*\(at line (\d+), column \d+\)|\s*\(at end of document\)")
 _STRING = re.compile(r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'', re.DOTALL)
+_TOKEN = re.compile(rf"(?:{_STRING.pattern})|#[^\n]*|[=\n,{{}}\[\]]|\.", re.DOTALL)
+_MAX_DOTS = 16
+_DEEP = "A settings file needs three levels at most."
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 _BASIC_ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 _ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
@@ -31,10 +34,11 @@ def parse(text: str, shown: str) -> tuple[dict[str, Any], dict[tuple[str, ...], 
     """(values, key path -> line) of a TOML text; `shown` names it in errors."""
     import tomllib
 
+    _refuse_long_names(text, shown)
     try:
         return tomllib.loads(text), lines_of(text)
     except RecursionError:
-        raise UserError(f"config: {shown} is nested too deeply", "A settings file needs two levels at most.") from None
+        raise UserError(f"config: {shown} is nested too deeply", _DEEP) from None
     except ValueError as error:  # a number of too many digits is a plain ValueError
         where = _AT.search(str(error))
         line = where.group(1) if where and where.group(1) else str(text.count("\n") + 1)
@@ -66,6 +70,16 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
     return found
 
 
+def _refuse_long_names(text: str, shown: str) -> None:
+    """The parser of the standard library takes quadratic time on a dotted name, so a long one never reaches it."""
+    dots = 0
+    for found in _TOKEN.finditer(text):
+        dots = dots + 1 if found.group() == "." else dots if found.group()[0] in "\"'" else 0
+        if dots > _MAX_DOTS:
+            line = text.count("\n", 0, found.start()) + 1
+            raise UserError(f"config: {shown}:{line} is nested too deeply", _DEEP)
+
+
 def _text(path: Path, shown: str) -> str | None:
     try:
         # Not blocking: a FIFO in the place of the file must not hang the start.
@@ -74,10 +88,12 @@ def _text(path: Path, shown: str) -> str | None:
         return None
     except (OSError, ValueError) as error:
         raise UserError(f"config: {shown} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    with open(descriptor, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise UserError(f"config: {shown} is not a regular file")
-        raw = file.read(MAX_BYTES + 1)
+        raw = os.read(descriptor, MAX_BYTES + 1)
+    finally:
+        os.close(descriptor)
     if len(raw) > MAX_BYTES:
         raise UserError(f"config: {shown} is larger than {MAX_BYTES // 1024} KB")
     try:

@@ -140,7 +140,7 @@ async def _line(terminal: int) -> str | None:
     thread could not be cancelled and kqueue cannot watch a terminal."""
     raw = b""
     while not raw.endswith(b"\n"):
-        while not select.select([terminal], [], [], 0)[0]:
+        while not select.select([terminal], [], [], 0)[0]:  # noqa: ASYNC110 - no event tells of a key
             await asyncio.sleep(_LOOK_EVERY)
         piece = os.read(terminal, 4096)
         if not piece:
