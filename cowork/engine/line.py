@@ -22,10 +22,16 @@ class Line:
     def waiting(self) -> int:
         return sum(not f.done() for f in self._waiting)
 
+    def take(self) -> bool:
+        """Take a place if one is free."""
+        if self.full:
+            return False
+        self.inside += 1
+        return True
+
     async def enter(self) -> None:
         """Returns with a place taken."""
-        if not self.full:
-            self.inside += 1
+        if self.take():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)

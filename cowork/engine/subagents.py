@@ -221,7 +221,8 @@ class Subagents:
         return child
 
     def _announce(self, parent: Parent, ctx: ToolContext, child: Child, order: Json) -> None:
-        child.status = "waiting" if self.line.full else "active"
+        child.as_parent.placed = self.line.take()
+        child.status = "active" if child.as_parent.placed else "waiting"
         self.running[child.id] = child
         event = AgentStarted(
             subagent_id=child.id,
@@ -272,7 +273,9 @@ class Subagents:
                 child.stop = child.stop or "the parent was interrupted"
                 task.cancel()
                 cancelled = error
-        record = self._book(child, task.result(), order, matched_from)
+        # A task that was cancelled before its first step never saw it coming.
+        end = self._aborted(child) if task.cancelled() else task.result()
+        record = self._book(child, end, order, matched_from)
         if cancelled:
             raise cancelled
         return record
@@ -282,14 +285,15 @@ class Subagents:
         transcript = child.agent.transcript
         self.world.emitter.add(transcript.apply)
         try:
-            await self.line.enter()
-            child.as_parent.placed = True
+            if not child.as_parent.placed:
+                await self.line.enter()
+                child.as_parent.placed = True
             child.status, child.started = "active", time.monotonic()
             self.world.emitter.publish(child.update(), child.path)
             total = child.definition.timeout or self.settings.timeout
             return await bounded(child, order, total=total, idle=self.settings.idle_timeout)
         except asyncio.CancelledError:
-            return child.end("aborted", salvage(transcript), "ABORTED", f"Subagent was aborted: {child.stop}")
+            return self._aborted(child)
         except SchemaFailed as failure:
             return child.end("error", failure.outcome.text, "EXECUTION_ERROR", failure.message)
         except Exception as error:
@@ -300,8 +304,6 @@ class Subagents:
             for other in list(self.running.values()):
                 if other.path.startswith(child.path + "/"):
                     self.kill(other.id, "its parent ended")
-            if child.as_parent.placed:
-                self.line.leave()
             self.world.emitter.remove(transcript.apply)
 
     @asynccontextmanager
@@ -318,6 +320,9 @@ class Subagents:
             if parent.depth and not parent.waits:
                 await self.line.enter()
                 parent.placed = True
+
+    def _aborted(self, child: Child) -> ChildEnd:
+        return child.end("aborted", salvage(child.agent.transcript), "ABORTED", f"Subagent was aborted: {child.stop}")
 
     def _acted(self, child: Child, name: str, args: Json) -> None:
         child.action = brief(name, args)
@@ -346,6 +351,9 @@ class Subagents:
         child.status = "completed" if end.status == "incomplete" else end.status
         self.world.emitter.publish(child.update(), child.path)
         self.world.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
+        if child.as_parent.placed:
+            child.as_parent.placed = False
+            self.line.leave()
         return record
 
     def _report(self, child: Child, end: ChildEnd, truncation: Json) -> None:

@@ -1,0 +1,287 @@
+"""Puts a run together from options, configuration and files."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cowork import prompts
+from cowork.agents import Agents, load_agents
+from cowork.app import logs
+from cowork.app.models import Models
+from cowork.app.repo import branch_of, project_root
+from cowork.app.run import Run, folder_of
+from cowork.config import paths
+from cowork.config.load import Config, load
+from cowork.config.options import RunOptions
+from cowork.core.blocks import Json, Usage
+from cowork.core.errors import UserError
+from cowork.core.events import AgentStarted, Event
+from cowork.core.hygiene import clean_environ
+from cowork.core.ports import AgentDef, AgentOrigin, Ask, Emit, Provider
+from cowork.core.transcript import Transcript, fold
+from cowork.core.workspace import Workspace
+from cowork.engine.budget import Ledger, Limits
+from cowork.engine.child import Child
+from cowork.engine.compaction import Compaction
+from cowork.engine.emitter import Emitter, SinkFailed
+from cowork.engine.loop import Agent
+from cowork.engine.orders import Parent
+from cowork.engine.runner import ALIASES, Runner
+from cowork.engine.subagents import Subagents, World
+from cowork.permissions import Permissions
+from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.trust import Trust
+from cowork.sessions import index
+from cowork.sessions.log import SessionLog, new_id
+from cowork.sessions.reading import read
+from cowork.tools.base import AgentState, Tool, TreeState
+from cowork.tools.registry import TOOLS
+from cowork.tools.schema import schema_problems
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run takes place and what was settled about it."""
+
+    options: RunOptions
+    environ: Mapping[str, str]
+    root: Path
+    trusted: bool
+    config: Config
+    agents: Agents
+
+
+def build(
+    options: RunOptions, environ: Mapping[str, str], *, ask: Ask, sinks: Sequence[Emit], on_sink_failure: SinkFailed
+) -> Run:
+    """A run that is ready for its first prompt."""
+    place = look_around(options, environ)
+    schema = _output_schema(options.output_schema)
+    log, past = _session(place)
+    emitter = Emitter(log.id if log else new_id(), first_id=past[-1].id + 1 if past else 1, on_failure=on_sink_failure)
+    if log:
+        emitter.add(log)
+    scratch = log.folder / "outputs" if log else Path(tempfile.mkdtemp(prefix="cowork-"))
+    workspace = Workspace(
+        place.root, [Path(d).expanduser() for d in place.config.permissions.add_dirs], readable=[scratch]
+    )
+    models = Models(place.config, options, place.root)
+    permissions, tree = _safety(place, workspace, scratch)
+    limits = place.config.limits
+    ledger = Ledger(Limits(limits.max_tokens or None, limits.max_cost_usd or None))
+    world = World(
+        emitter=emitter,
+        ask=ask,
+        workspace=workspace,
+        tree=tree,
+        permit_for=lambda definition: permissions.child(definition.permission_mode),
+        model=models,
+        specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, place.agents),
+        system=prompts.child_prompt,
+        compact=_compaction(place.config, lambda: subagents.running),
+        recall=lambda path: _recalled(log, path),
+    )
+    first = 1 + sum(isinstance(event, AgentStarted) for event in past)
+    subagents = Subagents(world, place.agents, place.config.agent.subagent, ledger, first_number=first)
+    transcript = fold(past)
+    emitter.add(transcript.apply)
+    for sink in sinks:
+        emitter.add(sink)
+    return Run(
+        options=options,
+        config=place.config,
+        environ=environ,
+        root=place.root,
+        branch=branch_of(place.root),
+        trusted=place.trusted,
+        emitter=emitter,
+        agent=_main_agent(place, world, subagents, permissions, ledger, transcript),
+        subagents=subagents,
+        agents=place.agents,
+        permissions=permissions,
+        ledger=ledger,
+        tree=tree,
+        models=models,
+        log=log,
+        scratch=scratch,
+        knowledge=_knowledge_files(place),
+        output_schema=schema,
+        greeted=bool(past),
+    )
+
+
+def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
+    """The folder, whether it is trusted, the configuration and the agents."""
+    root = folder_of(options)
+    trusted = not options.bare and (options.trust or Trust(paths.trust_file(environ)).is_trusted(root))
+    config = load(
+        cwd=root,
+        environ=environ,
+        flags=options.flags(),
+        config_file=options.config_file,
+        trusted=trusted,
+        bare=options.bare,
+    )
+    logs.set_up(config.log.level, config.log.file)
+    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
+    return Place(options, environ, root, trusted, config, agents)
+
+
+def agent_folders(
+    root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool
+) -> list[tuple[AgentOrigin, Path]]:
+    """Where agent files are, weakest first; those of a project only when it is trusted."""
+    folders: list[tuple[AgentOrigin, Path]] = [("shipped", prompts.data_root() / "agents")]
+    if not bare:
+        folders += [("user", paths.home(environ) / ".claude" / "agents"), ("user", paths.agents_dir(environ))]
+    if trusted and not bare:
+        folders += [("project", root / ".claude" / "agents"), ("project", root / ".cowork" / "agents")]
+    return folders
+
+
+def chosen_tools(config: Config) -> dict[str, Tool]:
+    """The tools the configuration leaves; unknown names are a mistake worth a word."""
+    enabled, disabled = config.tools.enabled, config.tools.disabled
+    for name in (*enabled, *disabled):
+        if ALIASES.get(name, name) not in TOOLS:
+            raise UserError(f"There is no tool {name!r}.", f"The tools are {', '.join(TOOLS)}.")
+    off = {ALIASES.get(name, name) for name in disabled}
+    if not config.agent.subagent.expose_subagent_tool:
+        off.add("subagent")
+    on = {ALIASES.get(name, name) for name in enabled} or set(TOOLS)
+    return {name: tool for name, tool in TOOLS.items() if name in on and name not in off}
+
+
+def _main_agent(
+    place: Place, world: World, subagents: Subagents, permissions: Permissions, ledger: Ledger, transcript: Transcript
+) -> Agent:
+    options, config = place.options, place.config
+    tools = chosen_tools(config)
+    role = _role(options.agent, place.agents)
+    if role:
+        tools = {n: t for n, t in tools.items() if (role.tools is None or n in role.tools)}
+        tools = {n: t for n, t in tools.items() if n not in role.disallowed_tools}
+    wanted = options.model or (role.model if role and role.model != "inherit" else "main")
+    provider, tier = world.model(wanted)
+    _need_price(config, provider)
+    emit = world.emitter.bind("main")
+    parent = Parent("main", tools, tier, ledger)
+    runner = Runner(
+        agent="main",
+        tools=tools,
+        emit=emit,
+        ask=world.ask,
+        permit=permissions.child(role.permission_mode) if role else permissions,
+        workspace=world.workspace,
+        state=AgentState(cwd=place.root),
+        tree=world.tree,
+        spawn=subagents.spawner(parent),
+        known_tools=tuple(TOOLS),
+    )
+    can_delegate = "Task" in tools and bool(place.agents)
+    system = prompts.system_prompt(agents=place.agents, can_delegate=can_delegate)
+    agent = Agent(
+        path="main",
+        provider=provider,
+        system="\n\n".join(p for p in (role.role if role else system, options.system_prompt_append) if p),
+        specs=world.specs(tools),
+        runner=runner,
+        transcript=transcript,
+        emit=emit,
+        ledger=ledger,
+        max_turns=config.limits.max_turns,
+        compact=world.compact,
+        session_id=world.emitter.session_id,
+    )
+    parent.agent = agent
+    return agent
+
+
+def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissions, TreeState]:
+    config, environ = place.config, place.environ
+    sandbox = Sandbox(
+        mode=config.sandbox.mode, network=config.sandbox.network, workspace=workspace, scratch=scratch, environ=environ
+    )
+    permissions = Permissions(
+        workspace=workspace,
+        mode=config.permissions.mode,
+        allow=config.permissions.allow,
+        ask=config.permissions.ask,
+        deny=config.permissions.deny,
+        rules_file=paths.config_dir(environ) / "rules.json",
+        trusted=place.trusted,
+        sandbox=sandbox,
+        auto_allow=config.sandbox.auto_allow,
+    )
+    return permissions, TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
+
+
+def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> Compaction:
+    return Compaction(
+        prompts.text_of("compact"),
+        config.compaction.auto,
+        config.compaction.threshold,
+        lambda: [f"{child.id}: {child.label}" for child in running().values()],
+    )
+
+
+def _session(place: Place) -> tuple[SessionLog | None, list[Event]]:
+    """The log to write to and the events it already holds."""
+    options = place.options
+    sessions = paths.sessions_dir(place.environ)
+    if options.continue_ or options.resume:
+        entry = index.find(sessions, options.resume) if options.resume else index.latest(sessions, place.root)
+        log = SessionLog.open(sessions, entry.id)
+        return log, list(log.loaded.events)
+    if not place.config.session.enabled:
+        return None, []
+    return SessionLog.create(sessions), []
+
+
+def _recalled(log: SessionLog | None, path: str) -> Transcript | None:
+    """A child's conversation from the log."""
+    if log is None:
+        return None
+    log.sync()
+    return fold(read(log.path).events, path)
+
+
+def _role(name: str, agents: Agents) -> AgentDef | None:
+    if not name:
+        return None
+    if found := agents.find(name):
+        return found
+    raise UserError(f"There is no agent {name!r}.", f"The agents are {', '.join(sorted(agents))}.")
+
+
+def _need_price(config: Config, provider: Provider) -> None:
+    if config.limits.max_cost_usd and provider.price(Usage(1, 1)) is None:
+        raise UserError(
+            f"--max-cost needs prices, and none are known for {provider.model}.",
+            f'Set [pricing."{provider.model}"] in the configuration.',
+        )
+
+
+def _knowledge_files(place: Place) -> list[Path]:
+    user = None if place.options.bare else paths.config_dir(place.environ)
+    return prompts.knowledge_files(project_root(place.root), place.root, user, trusted=place.trusted)
+
+
+def _output_schema(path: Path | None) -> Json | None:
+    if path is None:
+        return None
+    try:
+        schema = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--output-schema: {path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise UserError(f"--output-schema: {path} is not JSON: {error}.") from error
+    if not isinstance(schema, dict) or (wrong := schema_problems(schema)):
+        raise UserError(
+            f"--output-schema: {path} is not a JSON Schema: {'; '.join(wrong) if wrong else 'not an object'}."
+        )
+    return schema

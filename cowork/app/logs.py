@@ -1,0 +1,44 @@
+"""Diagnostic lines: `COWORK_LOG=info` or `cowork.subagents=debug,cowork.engine=warning`, to stderr or a file."""
+
+from __future__ import annotations
+
+import logging
+import os
+from pathlib import Path
+
+from cowork.core.errors import UserError
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "warn": 30, "error": 40, "off": 100}
+
+
+def set_up(wanted: str, file: str = "") -> None:
+    """Silent unless asked; each filter names a logger and its level, a bare level means all of cowork."""
+    root = logging.getLogger("cowork")
+    root.propagate = False
+    root.setLevel(LEVELS["off"])
+    root.handlers = [logging.NullHandler()]
+    if not wanted:
+        return
+    root.handlers = [_handler(file)]
+    for part in filter(None, (p.strip() for p in wanted.split(","))):
+        name, _, level = part.rpartition("=")
+        if level.lower() not in LEVELS or (name and name.split(".")[0] != "cowork"):
+            raise UserError(
+                f"COWORK_LOG: {part!r} is not a filter.", "Use info, or a logger such as cowork.subagents=debug."
+            )
+        logging.getLogger(name or "cowork").setLevel(LEVELS[level.lower()])
+
+
+def _handler(file: str) -> logging.Handler:
+    if not file:
+        handler: logging.Handler = logging.StreamHandler()
+    else:
+        try:
+            fd = os.open(Path(file).expanduser(), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise UserError(
+                f"The log file {file} cannot be opened: {error.strerror}.", "Give another --log-file."
+            ) from error
+        handler = logging.StreamHandler(os.fdopen(fd, "a", encoding="utf-8"))
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    return handler

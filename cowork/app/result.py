@@ -1,0 +1,58 @@
+"""How a run ended, as the object of `--output json` and as an exit code."""
+
+from __future__ import annotations
+
+from cowork.core.blocks import Json
+
+EXIT_CODES = {
+    "completed": 0,
+    "max_turns": 4,
+    "budget": 4,
+    "denied": 5,
+    "schema": 1,
+    "timeout": 124,
+    "interrupted": 130,
+    "terminated": 143,
+    "auth": 3,
+    "api_error": 1,
+    "unavailable": 75,
+    "internal_error": 1,
+}
+USAGE_ERROR = 2
+PIPE_CLOSED = 141
+
+
+def result_object(
+    *,
+    reason: str,
+    text: str,
+    session_id: str,
+    turns: int,
+    duration_ms: int,
+    usage: Json,
+    cost_usd: float | None,
+    model: str,
+    tasks: list[Json],
+    cost_by_type: Json,
+    denials: list[Json],
+    structured: object,
+    error: Json | None,
+) -> Json:
+    """SPEC's result; the keys are always all there."""
+    return {
+        "type": "result",
+        "status": "success" if EXIT_CODES.get(reason, 1) == 0 else "error",
+        "result": text,
+        "terminal_reason": reason,
+        "session_id": session_id,
+        "num_turns": turns,
+        "duration_ms": duration_ms,
+        "usage": usage,
+        "total_cost_usd": cost_usd,
+        "model": model,
+        "tasks": tasks,
+        "cost_by_subagent_type": cost_by_type,
+        "denials": denials,
+        "structured_output": structured,
+        "error": error,
+    }

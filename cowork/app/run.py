@@ -1,0 +1,148 @@
+"""Everything one run has, joined: the main agent, its children, its models, its log and its permissions."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from cowork import __version__, prompts
+from cowork.agents import Agents
+from cowork.app.models import Models
+from cowork.app.result import result_object
+from cowork.config.load import Config
+from cowork.config.options import RunOptions
+from cowork.core.blocks import Json
+from cowork.core.errors import UserError
+from cowork.core.events import Notice, RunEnded, SessionStarted
+from cowork.core.ports import Emit
+from cowork.engine.budget import Ledger
+from cowork.engine.emitter import Emitter
+from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.subagents import Subagents
+from cowork.engine.typed import SchemaFailed, instruction, typed
+from cowork.permissions import Permissions
+from cowork.sessions.log import SessionLog
+from cowork.tools.base import TreeState
+
+
+@dataclass(slots=True)
+class Run:
+    """A conversation in a folder, ready for prompts."""
+
+    options: RunOptions
+    config: Config
+    environ: Mapping[str, str]
+    root: Path
+    branch: str
+    trusted: bool
+    emitter: Emitter
+    agent: Agent
+    subagents: Subagents
+    agents: Agents
+    permissions: Permissions
+    ledger: Ledger
+    tree: TreeState
+    models: Models
+    scratch: Path
+    log: SessionLog | None = None
+    knowledge: Sequence[Path] = ()
+    output_schema: Json | None = None
+    started: float = field(default_factory=time.monotonic)
+    structured: object = None
+    greeted: bool = False
+
+    @property
+    def session_id(self) -> str:
+        return self.emitter.session_id
+
+    @property
+    def emit(self) -> Emit:
+        return self.emitter.bind("main")
+
+    def begin(self, *, resumed: bool = False) -> None:
+        """Say who and where we are."""
+        self.emit(
+            SessionStarted(
+                cwd=str(self.root),
+                model=self.agent.provider.model,
+                provider=self.agent.provider.name,
+                mode=self.permissions.mode,
+                branch=self.branch,
+                version=__version__,
+                resumed=resumed,
+                tools=tuple(self.agent.runner.tools),
+                agents=tuple(self.agents),
+            )
+        )
+        for problem in self.agents.problems:
+            if problem.fatal:
+                self.emit(Notice(f"agent file {problem}", "warning", "agents.bad_file"))
+        for note in self.config.notes:
+            self.emit(Notice(note, "warning", "config.note"))
+
+    async def ask(self, prompt: Prompt) -> Outcome:
+        """One prompt to the main agent; the first one carries what the model should know from the start."""
+        if not self.greeted:
+            self.greeted = True
+            known = prompts.knowledge(self.knowledge, self.config.knowledge.max_bytes)
+            facts = prompts.environment(self.root, self.branch)
+            prompt.context = "\n\n".join(p for p in (facts, known, prompt.context) if p)
+        if self.output_schema is None:
+            return await self.agent.run(prompt)
+        prompt.text = f"{prompt.text}\n\n{instruction(self.output_schema)}"
+        outcome = await self.agent.run(prompt)
+        if outcome.reason != "completed":
+            return outcome
+        try:
+            self.structured, outcome = await typed(self.agent, outcome, self.output_schema)
+        except SchemaFailed as failure:
+            error = {"code": "schema", "message": failure.message}
+            return replace(failure.outcome, reason="schema", error=error)
+        return outcome
+
+    def end(self, reason: str, text: str, error: Json | None) -> Json:
+        """Publish the last event; gives the result object."""
+        denials = [d.to_dict() for d in (*self.agent.runner.denials, *self.subagents.denials)]
+        result = result_object(
+            reason=reason,
+            text=text,
+            session_id=self.session_id,
+            turns=self.agent.turns,
+            duration_ms=round((time.monotonic() - self.started) * 1000),
+            usage=self.ledger.usage.to_dict(),
+            cost_usd=self.ledger.cost_usd,
+            model=self.agent.provider.model,
+            tasks=self.subagents.tasks,
+            cost_by_type=self.subagents.cost_by_type(),
+            denials=denials,
+            structured=self.structured,
+            error=error or None,
+        )
+        self.emit(RunEnded(result))
+        return result
+
+    async def close(self) -> None:
+        """End children and background commands, close connections and the log."""
+        await self.subagents.stop_all()
+        for job in list(self.tree.jobs.values()):
+            with contextlib.suppress(OSError):
+                await job.kill()
+        await self.models.close()
+        if self.log:
+            self.log.close()
+        else:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def folder_of(options: RunOptions) -> Path:
+    """The folder to work in."""
+    given = options.cwd or Path.cwd()
+    root = Path(os.path.realpath(given.expanduser()))
+    if not root.is_dir():
+        raise UserError(f"{given} is not a folder.", "Give --cwd the folder to work in.")
+    return root
