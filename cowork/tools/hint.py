@@ -45,12 +45,12 @@ def slips(text: str, wanted: str) -> str:
 
 
 def _by_lines(lines: list[str], sought: list[str]) -> int | None:
-    """Each wanted line that occurs, spaces aside, votes for where the whole would begin."""
-    keys = [_bare(line) for line in sought]
+    """Each wanted line that occurs, spaces, case and look-alikes aside, votes for where the whole would begin."""
+    keys = [_key(line) for line in sought]
     wanted = {key for key in keys if key}
     found: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        key = _bare(line)
+        key = _key(line)
         if key in wanted:
             found.setdefault(key, []).append(number)
     votes: Counter[int] = Counter()
@@ -88,6 +88,8 @@ def _winner(votes: Counter[int], total: int) -> int | None:
 def _named(sought: list[str], there: list[str], first: int) -> str:
     """What the difference is when it is of one kind; else where the nearest lines are."""
     place = f"line {first}" if len(there) == 1 else f"lines {first}-{first + len(there) - 1}"
+    if sought == there:
+        return f"The nearest is {place}; only newlines at the start or end of old_string are different."
     for same, name in _KINDS:
         if len(sought) == len(there) and all(same(a) == same(b) for a, b in zip(sought, there, strict=True)):
             detail = next(
@@ -99,6 +101,10 @@ def _named(sought: list[str], there: list[str], first: int) -> str:
 
 def _bare(line: str) -> str:
     return "".join(line.split())
+
+
+def _key(line: str) -> str:
+    return (_bare(line) if line.isascii() else _ascii(line)).casefold()
 
 
 def _indent(line: str) -> str:

@@ -29,7 +29,8 @@ class Pages:
 
     def find(self, wanted: str) -> Found:
         """Occurrences of `wanted` (\\n-only); overlapping ones count as two, since either could be meant."""
-        places, start = [], self.plain.find(wanted)
+        places: list[int] = []
+        start = self.plain.find(wanted)
         while start >= 0 and len(places) < MAX_SHOWN:
             places.append(start)
             start = self.plain.find(wanted, start + 1)

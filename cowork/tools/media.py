@@ -66,9 +66,11 @@ def picture(data: bytes) -> Picture | None:
     """What the image is; None when its header makes no sense."""
     try:
         if data.startswith(b"\x89PNG"):
-            return Picture("image/png", *struct.unpack(">II", data[16:24]), whole=b"IEND" in data[-1024:])
+            width, height = struct.unpack(">II", data[16:24])
+            return Picture("image/png", width, height, whole=b"IEND" in data[-1024:])
         if data.startswith(b"GIF8"):
-            return Picture("image/gif", *struct.unpack("<HH", data[6:10]), whole=b";" in data[-64:])
+            width, height = struct.unpack("<HH", data[6:10])
+            return Picture("image/gif", width, height, whole=b";" in data[-64:])
         if data.startswith(b"\xff\xd8"):
             return _jpeg(data)
         return _webp(data) if _is_webp(data) else None

@@ -39,15 +39,8 @@ def current(ctx: ToolContext, path: Path) -> Snapshot:
 def replace(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> None:
     """Make `data` the content of `path`, which was `old` (None: no such file). There is no await in here on purpose:
     between the last look at the old content and the rename no other agent can run."""
-    with _before(ctx, path), explained(ctx.workspace, path):
-        made = [] if old else _make_folders(ctx.workspace, path.parent)
-        try:
-            _put(ctx, path, old, data)
-        except BaseException:
-            for folder in reversed(made):
-                with contextlib.suppress(OSError), ctx.workspace.parent(folder) as (fd, leaf):
-                    os.rmdir(leaf, dir_fd=fd)
-            raise
+    with _before(ctx, path), explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
+        _put(ctx, path, old, data)
     remember(ctx.state, path, data)
     ctx.tree.writers[str(path)] = ctx.agent
     ctx.tree.written[str(path)] = digest(data)
@@ -153,18 +146,25 @@ def _name(temp: str, leaf: str, folder: int) -> None:
         os.unlink(temp, dir_fd=folder)
 
 
-def _make_folders(workspace: Workspace, folder: Path) -> list[Path]:
-    """Make what is missing on the way to the folder, without following a link; gives what was made."""
+@contextlib.contextmanager
+def _folders(workspace: Workspace, folder: Path) -> Iterator[None]:
+    """Makes what is missing on the way to the folder, following no link, and takes it back if the rest fails."""
     wanted: list[Path] = []
     while not os.path.lexists(folder):
         wanted.append(folder)
         folder = folder.parent
     made: list[Path] = []
-    for missing in reversed(wanted):
-        with workspace.parent(missing) as (fd, leaf):
-            os.mkdir(leaf, dir_fd=fd)
-        made.append(missing)
-    return made
+    try:
+        for missing in reversed(wanted):
+            with workspace.parent(missing) as (fd, leaf), contextlib.suppress(FileExistsError):
+                os.mkdir(leaf, dir_fd=fd)
+                made.append(missing)
+        yield
+    except BaseException:
+        for missing in reversed(made):
+            with contextlib.suppress(OSError), workspace.parent(missing) as (fd, leaf):
+                os.rmdir(leaf, dir_fd=fd)
+        raise
 
 
 def _appeared(ctx: ToolContext, path: Path) -> ToolError:
