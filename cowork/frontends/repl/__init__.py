@@ -1,0 +1,1 @@
+"""The chat in the terminal: events in, keys out, everything inline in the native scrollback."""

@@ -1,0 +1,96 @@
+"""Puts the live region together: what runs, the dialog or the input, the menu, the status line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cowork.frontends.repl import status as bar
+from cowork.frontends.repl.dialogs import dialog_lines
+from cowork.frontends.repl.input import input_lines
+from cowork.frontends.repl.lines import Line
+from cowork.frontends.repl.live import live_lines
+from cowork.frontends.repl.painter import Frame
+
+if TYPE_CHECKING:
+    from cowork.frontends.repl.repl import Repl
+
+
+def compose(repl: Repl, columns: int, rows: int) -> Frame:
+    """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback."""
+    if repl.viewer is not None:
+        return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
+    room = max(3, rows - 1)
+    below, cursor = _below(repl, columns, room)
+    panel = repl.scene.panels.get(repl.chosen_panel)
+    above = live_lines(
+        repl.scene,
+        columns - 1,
+        max(0, room - len(below) - 1),
+        repl.theme,
+        queue=[sent.text for sent in repl.turns.queue],
+        steering=repl.turns.steering,
+        expanded=repl.expanded,
+        selected=panel.subagent_id if panel else "",
+        asking=repl.dialogs.current is not None,
+    )
+    gap: list[Line] = [[]] if len(above) + len(below) < room else []
+    lines = [*above, *gap, *below][-room:]
+    if cursor is None:
+        return Frame(lines)
+    return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]))
+
+
+def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, int] | None]:
+    """Dialog or input, and the status line; and where in them the cursor stands."""
+    status = _status(repl, columns)
+    dialog = repl.dialogs.current
+    waiting = repl.dialogs.waiting()
+    if dialog is not None and repl.dialogs.armed:
+        return [*dialog_lines(dialog, waiting, columns - 1, rows - 1, cwd=repl.scene.cwd), status], None
+    menu = repl.completing.lines(columns - 1, rows // 3)
+    written, cursor = input_lines(
+        repl.composer.buffer, columns - 1, max(1, rows // 3), _prompt(repl), placeholder=_placeholder(repl)
+    )
+    box: list[Line] = []
+    if dialog is not None:
+        limit = max(4, rows - len(menu) - len(written) - 2)
+        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=repl.scene.cwd)
+    return [*box, *written, *menu, status], (cursor[0] + len(box), cursor[1])
+
+
+def _prompt(repl: Repl) -> str:
+    if repl.completing.searching:
+        return "history ❯ "
+    panel = repl.scene.panels.get(repl.message_to)
+    return f"to {panel.kind} ❯ " if panel is not None else "❯ "
+
+
+def _placeholder(repl: Repl) -> str:
+    if repl.completing.searching or repl.message_to:
+        return ""
+    if repl.turns.working:
+        return "Enter queues · ⌃S steers"
+    return "" if repl.scene.last_answer else "ask, or / for commands, @ for files, ! for a shell line"
+
+
+def _status(repl: Repl, columns: int) -> Line:
+    return bar.status_line(
+        repl.host.status(),
+        columns,
+        queued=len(repl.turns.queue),
+        children=len(repl.scene.panels),
+        hint=_hint(repl),
+    )
+
+
+def _hint(repl: Repl) -> str:
+    text, until = repl.hint
+    if repl.scene.clock() < until:
+        return text
+    if repl.dialogs.current is not None:
+        return "Ctrl-C refuses and stops"
+    if repl.scene.panels:
+        return "⌃O expand · ⇥ select · Esc interrupt" if repl.turns.working else "⌃O expand · ⇥ select"
+    if repl.turns.working:
+        return "⌃O expand · Esc interrupt" if repl.scene.tools else "Esc interrupt"
+    return "/help"

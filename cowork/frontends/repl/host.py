@@ -1,0 +1,115 @@
+"""What the chat asks of the application, and the few values they exchange. The application implements `Host`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from cowork.core.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """What the start banner and the status line show. Empty fields are left out."""
+
+    version: str = ""
+    cwd: str = ""
+    branch: str = ""
+    trusted: bool = True
+    model: str = ""
+    light_model: str = ""
+    mode: str = "ask"
+    context_percent: float | None = None
+    cost_usd: float | None = 0.0
+    jobs: int = 0  # background commands that still run
+    agents: int = 0  # agent files loaded
+    knowledge: tuple[str, ...] = ()  # AGENTS.md and the like that were read
+    notes: tuple[str, ...] = ()  # lines under the banner: no key found, a bad agent file
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A command's result that is sent to the model; people see `label` instead of a long text."""
+
+    text: str
+    label: str = ""
+
+
+CommandResult = str | Prompt | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A slash command. `run` gets what was typed after the name and gives Markdown, a Prompt to send, or nothing.
+
+    A UserError it raises is shown calmly. `busy`: it may run while a turn works; otherwise it waits in the queue.
+    `resets`: the conversation is another one afterwards, so what the chat remembers of the old one is dropped.
+    """
+
+    name: str
+    help: str
+    run: Callable[[str], Awaitable[CommandResult]]
+    arguments: str = ""
+    choices: Callable[[], Sequence[str]] | None = None  # completions of the argument
+    busy: bool = False
+    resets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the chat behaves; all from configuration."""
+
+    history: Path | None = None  # None: nothing is remembered
+    keys: Literal["emacs", "vi"] = "emacs"
+    theme: Literal["auto", "dark", "light"] = "auto"
+    notify: Literal["auto", "bell", "off"] = "auto"  # auto: bell and OSC 9
+    notify_after_s: float = 15.0  # a turn shorter than this ends silently
+    title: bool = True  # set the terminal's title
+
+
+class Host(Protocol):
+    """The application as the chat sees it. Everything runs on one event loop; nothing here may block."""
+
+    def status(self) -> Status:
+        """The facts of the status line. Called at every redraw, so it must be cheap."""
+
+    def commands(self) -> Sequence[Command]:
+        """The application's slash commands and the user's own. The chat adds /help /theme /todo /exit."""
+
+    async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
+        """Run one prompt to its end; returns after `turn.ended`. Emits `prompt.added` at once. Never raises."""
+
+    def interrupt(self) -> None:
+        """Stop the running turn and every child; `submit` then returns soon."""
+
+    def steer(self, text: str) -> None:
+        """Say something before the next request of the running turn; `prompt.added` (source `steer`) confirms it.
+
+        What was not confirmed when `submit` returns is void here: the chat sends it as the next message.
+        """
+
+    def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
+        """`finish`: let it report what it has; `kill`: abort it now."""
+
+    def tell_child(self, subagent_id: str, text: str) -> None:
+        """Say something to a running child before its next request."""
+
+    def cycle_mode(self) -> str:
+        """Go to the next permission mode and give its name."""
+
+    async def files(self) -> Sequence[str]:
+        """Paths for `@` completion, relative to the working directory, ignore files honoured. May take its time."""
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        """(name, description) of the agents `@` may name."""
+
+    async def run_shell(self, command: str) -> None:
+        """Run the user's own command (`!cmd`), show it as Bash tool events, and let the model see its output."""
+
+    async def add_note(self, text: str) -> str:
+        """Add a line to AGENTS.md; gives one line saying where it went."""
+
+    def history(self) -> Sequence[Event]:
+        """The durable events of this session, children's included, oldest first; the viewer reads them."""

@@ -1,0 +1,114 @@
+"""Styled lines: how everything drawn is held until it is encoded for the terminal or put into a golden file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.cells import cell_len
+from rich.style import Style
+
+Span = tuple[str | Style, str]  # (a name of the theme or a rich style, text without newline)
+Line = list[Span]
+
+
+def width(text: str) -> int:
+    """Columns the text takes."""
+    return len(text) if text.isascii() else cell_len(text)
+
+
+def line_width(line: Iterable[Span]) -> int:
+    return sum(width(text) for _, text in line)
+
+
+def plain(line: Iterable[Span]) -> str:
+    return "".join(text for _, text in line)
+
+
+def clip(text: str, columns: int, *, end: str = "…") -> str:
+    """The text in at most `columns`; where something is missing it ends in `…`."""
+    if width(text) <= columns:
+        return text
+    if columns <= 0:
+        return ""
+    return _head(text, columns - width(end)) + end if columns > width(end) else _head(text, columns)
+
+
+def clip_start(text: str, columns: int) -> str:
+    """The end of the text in at most `columns`, with `…` in front where something is missing."""
+    if width(text) <= columns:
+        return text
+    if columns <= 1:
+        return "…"[:columns]
+    kept: list[str] = []
+    left = columns - 1
+    for char in reversed(text):
+        left -= width(char)
+        if left < 0:
+            break
+        kept.append(char)
+    return "…" + "".join(reversed(kept))
+
+
+def clip_line(line: Sequence[Span], columns: int) -> Line:
+    """The line in at most `columns`."""
+    if line_width(line) <= columns:
+        return list(line)
+    out: Line = []
+    left = columns - 1
+    for style, text in line:
+        taken = _head(text, left)
+        if taken:
+            out.append((style, taken))
+        left -= width(taken)
+        if taken != text:
+            out.append((style, "…" if columns > 0 else ""))
+            break
+    return out
+
+
+def pad(text: str, columns: int) -> str:
+    """The text clipped or filled with spaces to exactly `columns`."""
+    text = clip(text, columns)
+    return text + " " * (columns - width(text))
+
+
+def beside(left: Sequence[Span], right: Sequence[Span], columns: int, fill: str = " ", style: str = "") -> Line:
+    """`left` and `right` at the two ends of a line; the left one is clipped first, then the right one dropped."""
+    room = columns - line_width(right) - 1
+    if right and room < min(line_width(left), 12):
+        return clip_line(left, columns)
+    left = clip_line(left, room if right else columns)
+    gap = columns - line_width(left) - line_width(right)
+    return [*left, (style, fill * gap), *right]
+
+
+def wrap(text: str, columns: int) -> list[str]:
+    """The text broken at spaces into lines of at most `columns`; a longer word is cut. Newlines are kept."""
+    columns = max(1, columns)
+    return [piece for line in text.split("\n") for piece in _wrap_one(line.expandtabs(4), columns)]
+
+
+def _wrap_one(line: str, columns: int) -> list[str]:
+    out: list[str] = []
+    while width(line) > columns:
+        head = _head(line, columns) or line[0]
+        cut = head.rfind(" ")
+        if cut > columns // 3 and not line[len(head) : len(head) + 1].isspace():
+            head = head[:cut]
+        out.append(head.rstrip())
+        line = line[len(head) :].lstrip(" ")
+    return [*out, line]
+
+
+def _head(text: str, columns: int) -> str:
+    """The longest start of the text that takes at most `columns`."""
+    if columns <= 0:
+        return ""
+    if text.isascii():
+        return text[:columns]
+    used = 0
+    for index, char in enumerate(text):
+        used += width(char)
+        if used > columns:
+            return text[:index]
+    return text

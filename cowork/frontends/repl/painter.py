@@ -1,0 +1,225 @@
+"""Draws the live region: finished lines go above it once, the rest is redrawn line by line where it changed.
+
+It takes the place of prompt_toolkit's renderer, which assumes that a terminal never reflows, knows no synchronised
+output and copies every cell at every key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prompt_toolkit.output import Output
+from prompt_toolkit.renderer import Renderer
+from prompt_toolkit.styles import DummyStyle
+
+from cowork.frontends.repl.lines import Line, clip_line, line_width
+from cowork.frontends.repl.theme import Theme
+
+_BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
+_END = "\x1b[?2026l"
+
+
+@dataclass(slots=True)
+class Frame:
+    """What the live region shows: lines, and where the cursor stands (None: hidden)."""
+
+    lines: list[Line]
+    cursor: tuple[int, int] | None = None
+    full: bool = False  # takes the whole screen, in the alternate buffer
+
+
+@dataclass(slots=True)
+class _Surface:
+    """What is on the terminal now, as far as we drew it."""
+
+    drawn: list[str] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    row: int = 0  # of the cursor, from the top of the region
+    column: int = 0
+    columns: int = 0  # of the terminal when it was drawn
+
+
+class Painter(Renderer):
+    """A renderer whose frame comes from `compose(columns, rows)` and whose finished lines from `finished(columns)`.
+
+    While a frame takes the whole screen, `finished` must hold its lines back.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        compose: Callable[[int, int], Frame],
+        finished: Callable[[int], Sequence[Line]],
+        theme: Callable[[], Theme],
+        *,
+        reflows: bool = True,
+    ) -> None:
+        self._compose, self._finished, self._theme, self._reflows = compose, finished, theme, reflows
+        self._inline = _Surface()
+        self._full: _Surface | None = None
+        self._started = False
+        self.frames = 0
+        self.bytes_written = 0
+        super().__init__(DummyStyle(), output)
+
+    @property
+    def in_full_screen(self) -> bool:
+        return self._full is not None
+
+    def render(self, app: Any, layout: Any, is_done: bool = False) -> None:
+        """Bring the terminal to the state of the frame."""
+        size = self.output.get_size()
+        finished = self._finished(size.columns)  # first: what is finished is no longer live
+        frame = self._compose(size.columns, size.rows)
+        parts: list[str] = []
+        if not self._started:
+            self._started = True
+            parts.append("\x1b[?2004h\r")  # bracketed paste
+        if frame.full and not is_done:
+            self._draw_full(parts, frame, size.columns, size.rows)
+        else:
+            self._leave_full(parts, size.columns)
+            self._draw_inline(parts, finished, frame, size.columns, is_done=is_done)
+        self._write(parts)
+        self.frames += 1
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        """Take the live region off the terminal; the next frame is drawn anew."""
+        columns = self.output.get_size().columns
+        parts: list[str] = []
+        if self._full is not None:
+            if not leave_alternate_screen:  # a resize: the inline surface is put right when the viewer closes
+                self._full = _Surface()
+                self._write(["\x1b[H\x1b[2J"])
+                return
+            self._leave_full(parts, columns)
+        self._erase_inline(parts, columns)
+        self._write([*parts, "\x1b[?25h"])
+
+    def clear(self) -> None:
+        """An empty screen; the scrollback stays."""
+        self._inline = _Surface()
+        self._write(["\x1b[H\x1b[2J"])
+
+    def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
+        """Forget what is drawn, after something else wrote to the terminal or at the end."""
+        self._inline = _Surface()
+        self._min_available_height = 0
+        if self._started:
+            self._started = False
+            self._write(["\x1b[?2004l"])
+
+    def request_absolute_cursor_position(self) -> None:
+        """Not needed: every move is relative to the region's own top."""
+
+    def _draw_inline(
+        self, parts: list[str], finished: Sequence[Line], frame: Frame, columns: int, *, is_done: bool
+    ) -> None:
+        if self._inline.columns not in (0, columns):
+            self._erase_inline(parts, columns)
+        theme = self._theme()
+        if finished:
+            self._erase_inline(parts, columns)
+            parts.extend(f"{theme.encode(line)}\r\n" for line in finished)
+        lines = [] if is_done else [clip_line(line, columns - 1) for line in frame.lines]
+        if is_done:
+            self._erase_inline(parts, columns)
+        old = self._inline
+        new = _Surface([theme.encode(line) for line in lines], [line_width(line) for line in lines], 0, 0, columns)
+        if not parts and (new.drawn, frame.cursor) == (old.drawn, (old.row, old.column)):
+            return
+        row = _draw_changes(parts, old, new.drawn)
+        new.row, new.column = self._place_cursor(parts, frame, row, len(lines))
+        if is_done:
+            parts.append("\x1b[?25h")
+        self._inline = new
+
+    def _place_cursor(self, parts: list[str], frame: Frame, row: int, count: int) -> tuple[int, int]:
+        if frame.cursor is None or not count:
+            return row, 0
+        target, column = frame.cursor
+        parts.append(_move(target - row) + "\r" + (f"\x1b[{column}C" if column else "") + "\x1b[?25h")
+        return target, column
+
+    def _erase_inline(self, parts: list[str], columns: int) -> None:
+        up = _rows_above(self._inline, columns, reflows=self._reflows)
+        if self._inline.drawn:
+            parts.append(_move(-up) + "\r\x1b[J")
+        self._inline = _Surface(columns=columns)
+
+    def _draw_full(self, parts: list[str], frame: Frame, columns: int, rows: int) -> None:
+        if self._full is None:
+            parts.append("\x1b[?1049h\x1b[H\x1b[2J")
+            self._full = _Surface()
+        elif self._full.columns not in (0, columns):
+            parts.append("\x1b[H\x1b[2J")
+            self._full = _Surface()
+        theme = self._theme()
+        lines = [theme.encode(clip_line(line, columns - 1)) for line in frame.lines[:rows]]
+        for row, text in enumerate(lines):
+            if row >= len(self._full.drawn) or self._full.drawn[row] != text:
+                parts.append(f"\x1b[{row + 1};1H{text}\x1b[K")
+        if len(lines) < len(self._full.drawn):
+            parts.append(f"\x1b[{len(lines) + 1};1H\x1b[J")
+        if frame.cursor:
+            parts.append(f"\x1b[{frame.cursor[0] + 1};{frame.cursor[1] + 1}H\x1b[?25h")
+        self._full.drawn, self._full.columns = lines, columns
+
+    def _leave_full(self, parts: list[str], columns: int) -> None:
+        if self._full is not None:
+            self._full = None
+            parts.append("\x1b[?1049l")
+
+    def _write(self, parts: list[str]) -> None:
+        data = "".join(parts)
+        if not data:
+            return
+        data = f"{_BEGIN}{data}{_END}"
+        self.bytes_written += len(data)
+        self.output.write_raw(data)
+        self.output.flush()
+
+
+def terminal_reflows(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal wraps old lines anew when it gets narrower; nearly all do."""
+    term = environ.get("TERM", "")
+    if environ.get("TMUX"):
+        return True
+    return not ("XTERM_VERSION" in environ or term == "linux" or term.startswith("screen"))
+
+
+def _draw_changes(parts: list[str], old: _Surface, new: list[str]) -> int:
+    """Write the lines that differ; gives the row the cursor ends in."""
+    row = old.row
+    if new != old.drawn:
+        parts.append("\x1b[?7l")  # what is a column too wide is cut, never wrapped
+    for index, text in enumerate(new):
+        if index < len(old.drawn):
+            if old.drawn[index] != text:
+                parts.append(f"{_move(index - row)}\r{text}\x1b[K")
+                row = index
+        else:
+            parts.append((_move(index - 1 - row) + "\r\n" if index else "\r") + text)
+            row = index
+    if len(new) < len(old.drawn):
+        parts.append(f"{_move(len(new) - row)}\r\x1b[J")
+        row = len(new)
+    if new != old.drawn:
+        parts.append("\x1b[?7h")
+    return row
+
+
+def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:
+    """Rows between the top of the region and the cursor, after the terminal went to `columns`."""
+    if not reflows or columns >= surface.columns or columns <= 0:
+        return surface.row
+    wrapped = sum(max(1, -(-cells // columns)) for cells in surface.widths[: surface.row])
+    return wrapped + surface.column // columns
+
+
+def _move(rows: int) -> str:
+    if rows == 0:
+        return ""
+    return f"\x1b[{rows}B" if rows > 0 else f"\x1b[{-rows}A"

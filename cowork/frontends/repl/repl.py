@@ -1,0 +1,398 @@
+"""The chat itself: joins the host's events, the keys and the painter. `on_event` and `ask` are the two ports."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.layout import HSplit, Layout, Window
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.output import Output, create_output
+
+from cowork.core.events import Event, PromptAdded
+from cowork.core.ports import Answer, Question
+from cowork.frontends.repl import status as bar
+from cowork.frontends.repl.commands import own_commands
+from cowork.frontends.repl.completing import Completing
+from cowork.frontends.repl.dialogs import Dialogs, what_lines
+from cowork.frontends.repl.frame import compose
+from cowork.frontends.repl.host import Host, Options
+from cowork.frontends.repl.input import Composer, History
+from cowork.frontends.repl.keys import bindings
+from cowork.frontends.repl.lines import Line
+from cowork.frontends.repl.live import SPIN_S
+from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
+from cowork.frontends.repl.scene import Scene
+from cowork.frontends.repl.terminal_input import watch_background
+from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
+from cowork.frontends.repl.tree import Node, tree
+from cowork.frontends.repl.turns import Turns
+from cowork.frontends.repl.viewer import Viewer
+
+Mode = Literal["write", "panel", "dialog", "view"]
+FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
+_TWICE_S = 2.0  # Ctrl-C again within this leaves
+
+
+class Repl:
+    """A chat in the terminal. Make it, give `on_event` and `ask` to the engine, then `await run()`."""
+
+    def __init__(self, host: Host, options: Options | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self.host = host
+        self.options = options or Options()
+        self.environ = os.environ if environ is None else environ
+        kind: Kind = guess_kind(self.environ) if self.options.theme == "auto" else self.options.theme
+        self.theme = Theme(kind, color_depth(self.environ))
+        self.scene = Scene(cwd=host.status().cwd)
+        self.composer = Composer(History(self.options.history))
+        self.completing = Completing(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
+        self.dialogs = Dialogs(self._dialogs_changed)
+        self.turns = Turns(
+            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._conversation_changed
+        )
+        self.viewer: Viewer | None = None
+        self.expanded = False
+        self.chosen_panel = ""  # the path of the panel the keys go to
+        self.message_to = ""  # the path of the child the input is for
+        self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
+        self._cancelled_at = -10.0
+        self._redraw_at: asyncio.TimerHandle | None = None
+        self._drawn_at = -10.0
+        self._history_size = -1
+        self._app: Application[int] | None = None
+        self._output: Output | None = None
+
+    # ---------------------------------------------------------------- the two ports
+
+    def on_event(self, event: Event) -> None:
+        """Take note of an event; drawing follows within a frame."""
+        self.scene.apply(event)
+        self.turns.on_event(event)
+        if isinstance(event, PromptAdded) and event.agent == "main":
+            self._set_title(event.label or event.text)
+        self.redraw()
+
+    async def ask(self, question: Question) -> Answer:
+        """Put a question to the person and wait for the answer."""
+        return await self.dialogs.ask(question)
+
+    # ---------------------------------------------------------------- running
+
+    async def run(self, input: Input | None = None, output: Output | None = None) -> int:
+        """Chat until the person leaves; gives the exit code."""
+        loop = asyncio.get_running_loop()
+        before = loop.get_exception_handler()
+        loop.set_exception_handler(self._unexpected)
+        self._output = output or create_output(stdout=sys.stdout)
+        source = input or create_input()
+        if self.options.theme == "auto" and self.theme.depth is not None and watch_background(source, self._set_kind):
+            self._output.write_raw(OSC11_QUERY)
+        self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
+        self._app = self._application(source, self._output)
+        ticker = asyncio.ensure_future(self._tick())
+        try:
+            return await self._app.run_async(set_exception_handler=False)
+        except EOFError:  # the terminal went away
+            return 0
+        finally:
+            ticker.cancel()
+            await self.turns.close()
+            self._goodbye()
+            loop.set_exception_handler(before)
+
+    def redraw(self) -> None:
+        """Draw soon, but not more often than the frame rate."""
+        if self._redraw_at is not None or self._app is None or not self._app.is_running:
+            return
+        loop = asyncio.get_running_loop()
+        self._redraw_at = loop.call_later(max(0.0, self._drawn_at + FRAME_S - loop.time()), self._draw_now)
+
+    def leave(self, code: int) -> None:
+        """End the chat."""
+        if self._app is not None and self._app.is_running and not self._app.is_done:
+            self._app.exit(result=code)
+
+    # ---------------------------------------------------------------- what keys do
+
+    @property
+    def mode(self) -> Mode:
+        if self.viewer is not None:
+            return "view"
+        if self.dialogs.armed:
+            return "dialog"
+        return "panel" if self.chosen_panel in self.scene.panels else "write"
+
+    @property
+    def menu(self) -> Any:
+        return self.completing.menu
+
+    @property
+    def searching(self) -> bool:
+        return self.mode == "write" and self.completing.searching
+
+    def enter(self) -> None:
+        """Send what is written, or accept what the menu offers."""
+        before = self.composer.buffer.document
+        if self.completing.menu.items and not self.completing.enter():
+            return
+        if before.text_before_cursor.endswith("\\") and not before.text_after_cursor:
+            self.composer.buffer.delete_before_cursor(1)
+            self.composer.buffer.insert_text("\n")
+            return
+        text, images = self.composer.take()
+        target = self.scene.panels.get(self.message_to)
+        self.message_to = ""
+        if target is not None and text:
+            self.host.tell_child(target.subagent_id, text)
+            self.show_hint(f"told {target.kind}")
+            return
+        self.turns.send(text, images)
+        self.redraw()
+
+    def steer(self) -> None:
+        text, _ = self.composer.take()
+        if text:
+            self.turns.steer(text)
+
+    def up(self) -> None:
+        """In the menu, in the text, in the queue, then in the history."""
+        buffer = self.composer.buffer
+        if self.completing.menu.items:
+            self.completing.menu.move(-1)
+        elif buffer.document.cursor_position_row > 0:
+            buffer.cursor_up()
+        elif not buffer.text and self.turns.queue:
+            self.composer.set(self.turns.recall() or "")
+        else:
+            self.completing.quiet(self.composer.older)
+
+    def down(self) -> None:
+        buffer = self.composer.buffer
+        if self.completing.menu.items:
+            self.completing.menu.move(1)
+        elif buffer.document.cursor_position_row < buffer.document.line_count - 1:
+            buffer.cursor_down()
+        else:
+            self.completing.quiet(self.composer.newer)
+
+    def search_history(self) -> None:
+        self.completing.search_history()
+
+    def accept_item(self) -> None:
+        self.completing.accept()
+
+    def escape(self) -> None:
+        """Close what is open; otherwise stop the turn."""
+        if self.completing.close():
+            return
+        if self.message_to:
+            self.message_to = ""
+        else:
+            self._interrupt()
+
+    def cancel(self) -> None:
+        """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
+        now = self.scene.clock()
+        again = now - self._cancelled_at < _TWICE_S
+        self._cancelled_at = now
+        if self._interrupt():
+            if again:
+                self.leave(130)
+            return
+        if self.composer.text and not again:
+            self.composer.clear()
+        elif again:
+            self.leave(130)
+        else:
+            self.show_hint("Ctrl-C again leaves")
+
+    def toggle(self) -> None:
+        """Ctrl+O: more of what runs; when nothing runs, the whole conversation."""
+        if self.turns.working or self.scene.panels:
+            self.expanded = not self.expanded
+        else:
+            self.open_viewer("")
+
+    def cycle_mode(self) -> None:
+        self.show_hint(f"mode {self.host.cycle_mode()}")
+
+    def choose_panel(self, step: int) -> None:
+        paths = [path for path, panel in self.scene.panels.items() if panel.status != "waiting"]
+        if not paths:
+            return
+        at = paths.index(self.chosen_panel) + step if self.chosen_panel in paths else (0 if step > 0 else -1)
+        self.chosen_panel = paths[at % len(paths)]
+
+    def leave_panel(self) -> None:
+        self.chosen_panel = ""
+
+    def stop_panel(self) -> None:
+        panel = self.scene.panels.get(self.chosen_panel)
+        if panel is not None:
+            self.host.stop_child(panel.subagent_id, "kill" if panel.stopping else "finish")
+            panel.stopping = True
+
+    def message_panel(self) -> None:
+        self.message_to, self.chosen_panel = self.chosen_panel, ""
+
+    def open_viewer(self, path: str) -> None:
+        """The conversation, or the transcript of one child."""
+        panel = self.scene.panels.get(path)
+        title = f"{panel.kind} · {panel.description}" if panel else "conversation"
+        self._show(Viewer(title, lambda: tree(self.host.history(), path or "main")))
+
+    def view_question(self) -> None:
+        """Everything the open question is about."""
+        dialog = self.dialogs.current
+        if dialog is None:
+            return
+        question = dialog.question
+        node = Node("question", [("bold", question.title)], open=True)
+        node.body = lambda columns, theme: what_lines(question, columns, self.scene.cwd)
+        self._show(Viewer(question.title, lambda: [node], at_end=False))
+
+    def viewer_key(self, name: str) -> None:
+        if self.viewer is None:
+            return
+        if name == "y" and self.viewer.query is None and self._output is not None:
+            self._output.write_raw(self.viewer.copied())
+        elif not self.viewer.key(name):
+            self.viewer = None
+
+    def show_hint(self, text: str, seconds: float = _TWICE_S) -> None:
+        """A word at the end of the status line, for a moment."""
+        self.hint = text, self.scene.clock() + seconds
+        asyncio.get_running_loop().call_later(seconds + 0.05, self.redraw)
+
+    def write_raw(self, data: str) -> None:
+        """A control sequence of our own: title, bell, clipboard."""
+        if data and self._output is not None:
+            self._output.write_raw(data)
+            self._output.flush()
+
+    def set_theme(self, kind: Kind) -> None:
+        self.theme = Theme(kind, self.theme.depth)
+        self.redraw()
+
+    # ---------------------------------------------------------------- drawing
+
+    def compose(self, columns: int, rows: int) -> Frame:
+        """The live region for a screen of this size."""
+        self._drawn_at = asyncio.get_running_loop().time()
+        return compose(self, columns, rows)
+
+    def _finished(self, columns: int) -> list[Line]:
+        if self.viewer is not None:  # held back until the viewer closes
+            return []
+        return self.scene.take(columns - 1, self.theme)
+
+    # ---------------------------------------------------------------- inside
+
+    def _application(self, source: Input, output: Output) -> Application[int]:
+        typing = Window(BufferControl(self.composer.buffer))
+        self._still = Window(FormattedTextControl("", focusable=True))
+        self._typing = typing
+        app: Application[int] = Application(
+            layout=Layout(HSplit([typing, self._still])),
+            key_bindings=bindings(self),
+            editing_mode=EditingMode.VI if self.options.keys == "vi" else EditingMode.EMACS,
+            input=source,
+            output=output,
+            max_render_postpone_time=0,
+        )
+        app.ttimeoutlen = 0.05  # an Escape by itself is known this soon
+        app.timeoutlen = 0.1 if self.options.keys == "emacs" else 0.5
+        app.renderer = Painter(
+            output, self.compose, self._finished, lambda: self.theme, reflows=terminal_reflows(self.environ)
+        )
+        app.key_processor.before_key_press += self._before_key
+        app.key_processor.after_key_press += self._after_key
+        return app
+
+    def _before_key(self, sender: object) -> None:
+        """Editing keys reach the input only while it is written in."""
+        mode = self.mode
+        if self._app is not None:
+            self._app.layout.focus(self._typing if mode == "write" else self._still)
+        if mode in ("write", "panel"):
+            self.dialogs.last_key = self.scene.clock()
+
+    def _after_key(self, sender: object) -> None:
+        if self._app is not None and self.dialogs.current is not None:
+            asyncio.get_running_loop().call_later(0.55, self.redraw)  # the dialog arms itself
+
+    def _draw_now(self) -> None:
+        self._redraw_at = None
+        if self._app is not None and self._app.is_running:
+            if self.viewer is not None:
+                self._refresh_viewer()
+            self._app._redraw()
+
+    async def _tick(self) -> None:
+        """Spinners and clocks move while something runs."""
+        while True:
+            await asyncio.sleep(SPIN_S)
+            if self.turns.working or self.scene.panels:
+                self.redraw()
+
+    def _show(self, viewer: Viewer) -> None:
+        viewer.refresh()
+        self._history_size = len(self.host.history())
+        self.viewer = viewer
+        self.redraw()
+
+    def _refresh_viewer(self) -> None:
+        size = len(self.host.history())
+        if self.viewer is not None and size != self._history_size:
+            self._history_size = size
+            self.viewer.refresh()
+
+    def _interrupt(self) -> bool:
+        self.dialogs.refuse_all()
+        return self.turns.interrupt()
+
+    def _turn_ended(self, seconds: float) -> None:
+        self.expanded = self.expanded and bool(self.scene.panels)
+        if seconds >= self.options.notify_after_s:
+            self.write_raw(bar.notification("cowork: done", self.options))
+        self._set_title("")
+        self.redraw()
+
+    def _give_back(self, text: str) -> None:
+        kept = self.composer.text
+        self.composer.set(f"{text}\n{kept}" if kept else text)
+
+    def _conversation_changed(self) -> None:
+        self.scene.reset()
+
+    def _dialogs_changed(self) -> None:
+        if self.dialogs.current is not None:
+            self.write_raw(bar.notification(f"cowork: {self.dialogs.current.question.title}", self.options))
+            asyncio.get_running_loop().call_later(0.55, self.redraw)
+        self.redraw()
+
+    def _set_kind(self, kind: Kind) -> None:
+        if kind != self.theme.kind:
+            self.set_theme(kind)
+
+    def _set_title(self, text: str) -> None:
+        if self.options.title and self._app is not None:
+            where = os.path.basename(self.scene.cwd) or "cowork"
+            self.write_raw(bar.title(f"cowork · {where}" + (f" · {text}" if text else "")))
+
+    def _goodbye(self) -> None:
+        if self.options.title:
+            self.write_raw("\x1b]2;\x07")
+
+    def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """A bug somewhere in a task: one calm line instead of a torn screen."""
+        error = context.get("exception")
+        text = f"{type(error).__name__}: {error}" if error else str(context.get("message"))
+        self.scene.say("note", lambda columns, theme: [[("bad", "✗ "), ("", f"internal error: {text}"[:columns])]])
+        self.redraw()

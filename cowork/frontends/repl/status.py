@@ -1,0 +1,104 @@
+"""The banner, the status line, and what the terminal is told outside the text: title, bell, notification."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from cowork.core.hygiene import visible
+from cowork.frontends.repl import numbers
+from cowork.frontends.repl.host import Options, Status
+from cowork.frontends.repl.lines import Line, clip, clip_line, clip_start, line_width, width
+from cowork.frontends.repl.tools_view import one_line
+
+_MODES = {"ask": "dim", "accept-edits": "good", "plan": "code", "bypass": "bad"}
+
+
+def banner_lines(status: Status, columns: int) -> list[Line]:
+    """Who, where and with what, in a few lines."""
+    where = clip_start(short_home(one_line(status.cwd)), max(10, columns - 30))
+    first: Line = [("", " "), ("bold", f"cowork {one_line(status.version)}".rstrip()), ("dim", " · "), ("", where)]
+    if status.branch:
+        first.append(("accent", f"  {one_line(status.branch)}"))
+    first.append(("good", " ✓trusted") if status.trusted else ("warn", " not trusted"))
+    light = f" (light: {one_line(status.light_model)})" if status.light_model else ""
+    facts = [f"model {one_line(status.model)}{light}", f"mode {one_line(status.mode)}"]
+    if status.knowledge:
+        facts.append(f"{', '.join(one_line(k) for k in status.knowledge)} read")
+    if status.agents:
+        facts.append(numbers.count(status.agents, "agent"))
+    out = [first, *_wrapped_facts(facts, columns)]
+    out.extend([("warn", " ! "), ("", clip(one_line(note), columns - 4))] for note in status.notes)
+    return out
+
+
+def status_line(status: Status, columns: int, *, queued: int = 0, children: int = 0, hint: str = "") -> Line:
+    """Mode first, then what is used up. Branch and model give way to the hint, and the hint to the rest."""
+    facts = _facts(status, queued, children)
+    room = columns - 1
+    line = _joined(facts.values())
+    for name in ("branch", "model"):
+        if hint and line_width(line) + width(hint) + 3 > room:
+            facts.pop(name, None)
+            line = _joined(facts.values())
+    while line_width(line) > room and len(facts) > 1:
+        facts.popitem()
+        line = _joined(facts.values())
+    spare = room - line_width(line)
+    if hint and spare >= width(hint) + 3:
+        line += [("", " " * (spare - width(hint))), ("faint", hint)]
+    return clip_line(line, columns)
+
+
+def _facts(status: Status, queued: int, children: int) -> dict[str, Line]:
+    facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
+    if status.context_percent is not None:
+        style = "warn" if status.context_percent >= 80 else "dim"
+        facts["context"] = [(style, f"context {status.context_percent:.0f} %")]
+    facts["cost"] = [("dim", numbers.money(status.cost_usd))]
+    if queued:
+        facts["queued"] = [("accent", f"{queued} queued")]
+    if status.jobs:
+        facts["jobs"] = [("accent", numbers.count(status.jobs, "job"))]
+    if children:
+        facts["children"] = [("accent", f"{children} {'child' if children == 1 else 'children'}")]
+    if status.model:
+        facts["model"] = [("dim", one_line(status.model))]
+    if status.branch:
+        facts["branch"] = [("dim", one_line(status.branch))]
+    return facts
+
+
+def _joined(facts: Iterable[Line]) -> Line:
+    line: Line = []
+    for fact in facts:
+        line += [("", "   " if line else " "), *fact]
+    return line
+
+
+def short_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+
+
+def title(text: str) -> str:
+    """The sequence that sets the terminal's title."""
+    return f"\x1b]2;{clip(one_line(text), 80)}\x07"
+
+
+def notification(text: str, options: Options) -> str:
+    """Bell, and a desktop notification where the terminal knows OSC 9."""
+    if options.notify == "off":
+        return ""
+    safe = visible(one_line(text)).replace(";", ",")
+    return f"\x1b]9;{safe}\x07\x07" if options.notify == "auto" else "\x07"
+
+
+def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:
+    rows: list[str] = []
+    for fact in facts:
+        if rows and len(rows[-1]) + len(fact) + 4 <= columns:
+            rows[-1] += f" · {fact}"
+        else:
+            rows.append(fact)
+    return [[("", " "), ("dim", clip(row, columns - 2))] for row in rows]

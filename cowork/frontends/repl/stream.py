@@ -1,0 +1,160 @@
+"""Markdown as it streams: blocks that can no longer change are finished and printed once, the tail is drawn live.
+
+markdown-it's top-level tokens decide what is finished. The work stays linear in the length of the answer: a long
+list or code block is finished piece by piece, and a long tail is parsed again only after it grew by an eighth.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from cowork.core.hygiene import Visible
+from cowork.frontends.repl.lines import Line
+from cowork.frontends.repl.theme import Theme
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_LONG_LIST = 1_200  # characters: a longer list is finished item by item
+_LONG_CODE = 48  # lines: a longer code block is finished in pieces
+_LONG_TAIL = 6_000  # characters: of a longer tail only the end is drawn
+_ENDS_AT_BLANK = ("paragraph_open", "heading_open", "fence", "hr")
+
+
+class MarkdownStream:
+    """One answer of the model, fed in pieces."""
+
+    def __init__(self) -> None:
+        self.text = ""  # everything fed, for comparison with the whole reply
+        self.started = False  # a block was taken
+        self._visible = Visible()
+        self._pieces: list[str] = []
+        self._tail = ""
+        self._parsed = 0  # length of the tail at the last parse
+        self._glued = False  # the next piece goes on with the block before: no blank line between
+        self._drawn: tuple[int, int, int, str] = (-1, 0, 0, "")
+        self._drawn_lines: list[Line] = []
+
+    def feed(self, text: str) -> None:
+        """Add what arrived; cheap."""
+        self._pieces.append(text)
+
+    def missing(self, whole: str) -> str:
+        """What of the whole text has not been fed yet; nothing when it does not go on from what was."""
+        self._gather()
+        return whole[len(self.text) :] if whole.startswith(self.text) else ""
+
+    def take(self, columns: int, theme: Theme) -> list[Line]:
+        """The lines finished since the last call."""
+        self._gather()
+        out: list[Line] = []
+        while "\n" in self._tail and len(self._tail) >= self._parsed * 9 // 8:
+            piece, rest, glued = split(self._tail)
+            if not piece:
+                self._parsed = len(self._tail) if len(self._tail) > 2_000 else 0
+                break
+            self._parsed = 0
+            out.extend(self._lines(piece, columns, theme))
+            self._tail, self._glued = rest, glued
+        return out
+
+    def end(self, columns: int, theme: Theme) -> list[Line]:
+        """Everything left; the answer is complete."""
+        self._gather()
+        held = self._visible.end()
+        self._tail += held
+        tail, self._tail = self._tail, ""
+        return self._lines(tail, columns, theme) if tail.strip() else []
+
+    def tail(self, columns: int, rows: int, theme: Theme) -> list[Line]:
+        """The last rows of what is not finished yet."""
+        self._gather()
+        key = (len(self.text), len(self._tail), columns, theme.kind)
+        if key != self._drawn:
+            source = self._tail
+            if len(source) > _LONG_TAIL:
+                source = source[source.find("\n", -_LONG_TAIL) + 1 :][-_LONG_TAIL:]
+            lines = _render(source, columns, theme) if source.strip() else []
+            self._drawn_lines = [[], *lines] if lines and self.started and not self._glued else lines
+            self._drawn = key
+        return self._drawn_lines[-rows:]
+
+    def _gather(self) -> None:
+        if not self._pieces:
+            return
+        new = "".join(self._pieces)
+        self._pieces.clear()
+        self.text += new
+        self._tail += self._visible.feed(new)
+
+    def _lines(self, source: str, columns: int, theme: Theme) -> list[Line]:
+        lines = _render(source, columns, theme)
+        if lines and self.started and not self._glued:
+            lines.insert(0, [])
+        self.started = self.started or bool(lines)
+        return lines
+
+
+def split(tail: str) -> tuple[str, str, bool]:
+    """(finished source, the rest, whether the rest goes on with the last block of the finished part)."""
+    complete = tail[: tail.rfind("\n") + 1]
+    lines = complete.splitlines(keepends=True)
+    blocks = [t for t in parser().parse(complete) if t.level == 0 and t.map and t.nesting >= 0]
+    if not blocks:
+        return "", tail, False
+    last = blocks[-1]
+    start, end = last.map or [0, 0]
+    if last.type in _ENDS_AT_BLANK and end < len(lines) and not lines[end].strip():
+        return _cut(tail, lines, end, glued=False)
+    if len(blocks) > 1:
+        return _cut(tail, lines, start, glued=False)
+    return _split_long_block(tail, complete, lines, last)
+
+
+def parser() -> MarkdownIt:
+    """CommonMark with tables and strike-through; raw HTML is text."""
+    return _parser()
+
+
+def _split_long_block(tail: str, complete: str, lines: list[str], block: Token) -> tuple[str, str, bool]:
+    if block.type in ("bullet_list_open", "ordered_list_open") and len(complete) > _LONG_LIST:
+        tokens = parser().parse(complete)
+        items = [t.map[0] for t in tokens if t.type == "list_item_open" and t.level == 1 and t.map]
+        if len(items) > 1:
+            return _cut(tail, lines, items[-1], glued=True)
+    start = (block.map or [0])[0]
+    if block.type == "fence" and len(lines) - start > _LONG_CODE:
+        cut = _calm_line(lines, start)
+        piece, rest, _ = _cut(tail, lines, cut, glued=True)
+        return piece, lines[start] + rest, True
+    return "", tail, False
+
+
+def _calm_line(lines: Sequence[str], start: int) -> int:
+    """A line of a code block where it can be cut without spoiling the colours: the last that starts a statement."""
+    for index in range(len(lines) - 1, start + _LONG_CODE // 2, -1):
+        if not lines[index - 1].strip() and re.match(r"\S", lines[index]):
+            return index
+    return len(lines)
+
+
+def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str, str, bool]:
+    head = "".join(lines[:at])
+    return (head, tail[len(head) :], glued) if head.strip() else ("", tail, False)
+
+
+def _render(source: str, columns: int, theme: Theme) -> list[Line]:
+    from cowork.frontends.repl import markdown
+
+    return markdown.render(parser().parse(source), columns, theme)
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])

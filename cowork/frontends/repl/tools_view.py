@@ -1,0 +1,142 @@
+"""Tool calls as lines: a glyph, the name, a short argument, the result in a word, and below it what is worth seeing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from cowork.core.blocks import Json
+from cowork.core.hygiene import visible
+from cowork.frontends.repl.diffs import diff_lines
+from cowork.frontends.repl.lines import Line, beside, clip, clip_start, width, wrap
+
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+DELEGATES = ("Task", "Agent", "subagent")  # drawn as panels, not as tool lines
+_PATH_TOOLS = ("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "LS")
+_GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
+_DIFF_LINES = 40
+_OUTPUT_LINES = 5
+_ERROR_LINES = 4
+
+
+def argument(name: str, given: Mapping[str, Any], cwd: str = "") -> str:
+    """What a call is about, in one short line."""
+    if name in _PATH_TOOLS:
+        path = short_path(str(given.get("file_path") or given.get("path") or "."), cwd)
+        if name == "Read" and (given.get("offset") or given.get("limit")):
+            first = int(given.get("offset") or 1)
+            last = first + int(given["limit"]) - 1 if given.get("limit") else ""
+            return f"{path} {first}-{last}"
+        return path
+    if name == "Bash":
+        return one_line("$ " + str(given.get("command", "")))
+    if name == "Grep":
+        where = given.get("path") or given.get("glob") or given.get("type")
+        tail = f" in {short_path(str(where), cwd)}" if where else ""
+        return one_line(f'"{given.get("pattern", "")}"{tail}')
+    if name == "Glob":
+        return one_line(str(given.get("pattern", "")))
+    if name == "TodoWrite":
+        return ""
+    for key in ("description", "label", "query", "url", "bash_id", "id", "name"):
+        if isinstance(given.get(key), str):
+            return one_line(str(given[key]))
+    return one_line(json.dumps(dict(given), ensure_ascii=False)) if given else ""
+
+
+def summary(name: str, record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
+    """The result in a few words."""
+    if display.get("summary"):
+        return one_line(str(display["summary"]))
+    if record.get("status") == "error":
+        error = record.get("error") or {}
+        return one_line(str(error.get("code") or "error").replace("_", " ").lower())
+    match display.get("kind"):
+        case "diff":
+            return f"+{display.get('added', 0)} −{display.get('removed', 0)}"
+        case "terminal":
+            code = display.get("exit_code")
+            return f"exit {code}" if code else f"{display.get('lines', 0)} lines"
+        case "files":
+            return f"{display.get('total', 0)} files"
+        case "matches":
+            return f"{display.get('total', 0)} in {display.get('files', 0)} files"
+    return ""
+
+
+def running_line(name: str, arg: str, spin: int, columns: int, seconds: float = 0.0) -> Line:
+    """A call that still runs."""
+    right: Line = [("dim", f"{seconds:.0f} s")] if seconds >= 2 else []
+    glyph = SPINNER[spin % len(SPINNER)]
+    return beside([("accent", f"{glyph} "), ("bold", name), ("", f" {_fit(name, arg, columns - 12)}")], right, columns)
+
+
+def finished_lines(
+    name: str, given: Mapping[str, Any], record: Mapping[str, Any], display: Json, columns: int, cwd: str = ""
+) -> list[Line]:
+    """A finished call as it goes to the scrollback."""
+    style, glyph = _GLYPHS.get(str(record.get("status")), _GLYPHS["success"])
+    result = summary(name, record, display)
+    arg = argument(name, given, cwd)
+    room = columns - width(name) - 3 - (width(result) + 3 if result else 0)
+    first: Line = [(style, f"{glyph} "), ("bold", name)]
+    if arg:
+        first.append(("", f" {_fit(name, arg, max(8, room))}"))
+    if result:
+        first.append(("dim", f" · {result}"))
+    return [first, *_body(record, display, columns)]
+
+
+def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> list[Line]:
+    """The last lines of a command's output behind a bar; how many came before is said."""
+    rows = visible(text).rstrip("\n").split("\n") if text.strip() else []
+    shown = rows[-limit:]
+    out: list[Line] = []
+    if note and len(rows) > len(shown):
+        out.append([("faint", "  │ "), ("dim", f"… {len(rows) - len(shown):,} lines before")])
+    out.extend([("faint", "  │ "), ("dim", clip(row.expandtabs(4), columns - 5))] for row in shown)
+    return out
+
+
+def short_path(path: str, cwd: str) -> str:
+    """The path relative to the working directory when it lies in it."""
+    path = visible(path)
+    if cwd and path.startswith(cwd.rstrip("/") + "/"):
+        return path[len(cwd.rstrip("/")) + 1 :]
+    return path
+
+
+def one_line(text: str) -> str:
+    """Safe to draw, on one line."""
+    return " ".join(visible(text).split())
+
+
+def _body(record: Mapping[str, Any], display: Json, columns: int) -> list[Line]:
+    if record.get("status") == "error":
+        return _error_lines(record, columns)
+    match display.get("kind"):
+        case "diff":
+            return diff_lines(str(display.get("diff", "")), columns, limit=_DIFF_LINES)
+        case "terminal":
+            lines = output_lines(str(display.get("output", "")), columns, _OUTPUT_LINES, note=False)
+            hidden = int(display.get("lines") or 0) - len(lines)
+            if hidden > 0:
+                lines.insert(0, [("faint", "  │ "), ("dim", f"… {hidden:,} lines before")])
+            return lines
+    return []
+
+
+def _error_lines(record: Mapping[str, Any], columns: int) -> list[Line]:
+    error = record.get("error") or {}
+    text = visible(str(error.get("message") or record.get("text") or ""))
+    rows = wrap(text, columns - 5)
+    out: list[Line] = [[("faint", "  │ "), ("", row)] for row in rows[:_ERROR_LINES]]
+    if len(rows) > _ERROR_LINES:
+        out.append([("faint", "  │ "), ("dim", f"… {len(rows) - _ERROR_LINES} more lines")])
+    return out
+
+
+def _fit(name: str, arg: str, columns: int) -> str:
+    """A path keeps its end, everything else its start."""
+    return clip_start(arg, columns) if name in _PATH_TOOLS else clip(arg, columns)

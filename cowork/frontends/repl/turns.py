@@ -1,0 +1,183 @@
+"""What happens to a line that was sent: a turn, a place in the queue, a command, a shell line or a note."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cowork.core.errors import UserError
+from cowork.core.events import Event, Notice, PromptAdded
+from cowork.frontends.repl.host import Command, CommandResult, Host, Prompt
+from cowork.frontends.repl.scene import Scene, markdown_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """Something that waits for its turn."""
+
+    text: str
+    images: tuple[Path, ...] = ()
+    label: str = ""
+
+
+@dataclass(slots=True)
+class Turns:
+    """Runs one thing at a time and keeps the rest in line. Nothing that was typed is ever lost."""
+
+    host: Host
+    scene: Scene
+    own_commands: Callable[[], Sequence[Command]]
+    ended: Callable[[float], None]  # a turn ended after so many seconds
+    give_back: Callable[[str], None]  # put text back into the input
+    reset: Callable[[], None]
+    queue: list[Sent] = field(default_factory=list)
+    steering: list[str] = field(default_factory=list)
+    _task: asyncio.Task[None] | None = None
+    _interrupted: bool = False
+    _loose: set[asyncio.Task[Any]] = field(default_factory=set)
+
+    @property
+    def working(self) -> bool:
+        return self._task is not None
+
+    def commands(self) -> dict[str, Command]:
+        """Every slash command by name; the application's win over the chat's own."""
+        return {c.name: c for c in (*self.own_commands(), *self.host.commands())}
+
+    def send(self, text: str, images: tuple[Path, ...] = ()) -> None:
+        """Do what the line says, now or when its turn comes."""
+        if not text:
+            return
+        if self.working and not self._may_run_beside(text):
+            self.queue.append(Sent(text, images))
+            self.scene.version += 1
+        elif text.startswith("/") and self.working:
+            self._spawn(self._command(text))
+        else:
+            self._start(Sent(text, images))
+
+    def steer(self, text: str) -> None:
+        """Before the next request instead of after the turn; when nothing runs it is a plain message."""
+        if not self.working or text[:1] in ("/", "!", "#"):
+            self.send(text)
+            return
+        self.steering.append(text)
+        self.host.steer(text)
+        self.scene.version += 1
+
+    def recall(self) -> str | None:
+        """Take the newest queued message back for editing."""
+        return self.queue.pop().text if self.queue else None
+
+    def interrupt(self) -> bool:
+        """Stop the turn; False when none runs."""
+        if self._task is None:
+            return False
+        self._interrupted = True
+        self.host.interrupt()
+        return True
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, PromptAdded) and event.source == "steer" and event.text in self.steering:
+            self.steering.remove(event.text)
+
+    async def close(self, patience: float = 2.0) -> None:
+        """Stop whatever runs."""
+        tasks = [t for t in (self._task, *self._loose) if t is not None]
+        if self._task is not None:
+            self.host.interrupt()
+            await asyncio.wait([self._task], timeout=patience)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _may_run_beside(self, text: str) -> bool:
+        command = self.commands().get(_name(text)) if text.startswith("/") else None
+        return command is not None and command.busy
+
+    def _start(self, sent: Sent) -> None:
+        self._interrupted = False
+        self._task = asyncio.ensure_future(self._run(sent))
+
+    async def _run(self, sent: Sent) -> None:
+        started = self.scene.clock()
+        self.scene.begin()
+        try:
+            await self._do(sent)
+        finally:
+            self.scene.finish()
+            self._task = None
+            self.ended(self.scene.clock() - started)
+            self._next()
+
+    async def _do(self, sent: Sent) -> None:
+        text = sent.text
+        if text.startswith("/"):
+            await self._command(text)
+        elif text.startswith("!") and text[1:].strip():
+            await self.host.run_shell(text[1:].strip())
+        elif text.startswith("#") and text[1:].strip():
+            await self._guard(self._note(text[1:].strip()))
+        else:
+            await self.host.submit(text, sent.images, label=sent.label)
+
+    def _next(self) -> None:
+        """What could not be said before the end goes first; after an interruption all goes back to the person."""
+        left, self.steering = [Sent(text) for text in self.steering], []
+        self.queue[:0] = left
+        if not self.queue:
+            return
+        if self._interrupted:
+            self.give_back("\n".join(sent.text for sent in self.queue))
+            self.queue.clear()
+        else:
+            self._start(self.queue.pop(0))
+
+    async def _command(self, text: str) -> None:
+        name, rest = _name(text), text[1:].partition(" ")[2].strip()
+        command = self.commands().get(name)
+        self.scene.say("prompt", lambda columns, theme: [[("user.bar", "❯ "), ("dim", text.split("\n")[0][:columns])]])
+        if command is None:
+            self._trouble(f"There is no command /{name}.", "/help lists them all.")
+            return
+        result = await self._guard(command.run(rest))
+        if command.resets:
+            self.reset()
+        if isinstance(result, Prompt):
+            await self.host.submit(result.text, (), label=result.label or text)
+        elif result:
+            self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
+
+    async def _note(self, text: str) -> CommandResult:
+        said = await self.host.add_note(text)
+        self.scene.apply(Notice(said))
+        return None
+
+    async def _guard(self, work: Any) -> CommandResult:
+        """A refusal is shown calmly; a bug in a command must not end the chat."""
+        try:
+            result: CommandResult = await work
+        except UserError as error:
+            self._trouble(error.message, error.hint)
+        except Exception as error:
+            self._trouble(f"That did not work: {type(error).__name__}: {error}", "")
+        else:
+            return result
+        return None
+
+    def _trouble(self, message: str, hint: str) -> None:
+        self.scene.apply(Notice(message, "error"))
+        if hint:
+            self.scene.apply(Notice(hint))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._loose.add(task)
+        task.add_done_callback(self._loose.discard)
+
+
+def _name(text: str) -> str:
+    return text[1:].split(maxsplit=1)[0] if len(text) > 1 and not text[1].isspace() else ""
