@@ -20,13 +20,6 @@ from cowork.tools.draft07 import nearest
 MAX_TEXT = 20_000_000  # what Edit and Write handle, and what Read hashes
 MAX_COPIES = 8_000_000  # bytes an agent remembers of what it saw
 
-_KINDS = (
-    (stat.S_ISFIFO, "a named pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -41,12 +34,12 @@ class Snapshot:
 def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_result]]:
     """(descriptor, stat) of a regular file, for reading; a ToolError says why not. Never blocks."""
     with explained(workspace, path):
-        with workspace.parent(path) as (folder, leaf):  # merely opening a pipe or a device can have effects
-            _regular(workspace, path, os.stat(leaf, dir_fd=folder, follow_symlinks=False))
         fd = workspace.open(path, os.O_RDONLY)
     try:
         status = os.fstat(fd)
-        _regular(workspace, path, status)
+        if stat.S_ISDIR(status.st_mode):
+            shown = workspace.show(path)
+            raise ToolError("IS_DIRECTORY", f"{shown} is a directory. List it with LS, or give a file in it.")
         with explained(workspace, path):
             yield fd, status
     finally:
@@ -119,8 +112,6 @@ _REASONS: dict[int, tuple[ToolErrorCode, str]] = {
     errno.EPERM: ("ACCESS_DENIED", "the system does not permit it (check the mode and owner with LS or Bash)"),
     errno.EROFS: ("ACCESS_DENIED", "it is on a read-only file system"),
     errno.ELOOP: ("ACCESS_DENIED", "a link is in the way that was not there when the path was checked; try again"),
-    errno.ENXIO: ("ACCESS_DENIED", "it is a socket or a device without a reader, not a file"),
-    errno.ENODEV: ("ACCESS_DENIED", "it is a device, not a file"),
     errno.EAGAIN: ("ACCESS_DENIED", "reading it would block, so it was not read"),
     errno.EISDIR: ("IS_DIRECTORY", "it is a directory; list it with LS"),
     errno.ENOTDIR: ("NOT_FOUND", "a part of the path before the last is a file, not a directory"),
@@ -128,18 +119,6 @@ _REASONS: dict[int, tuple[ToolErrorCode, str]] = {
     errno.ENOSPC: ("EXECUTION_ERROR", "the disk is full, so nothing was changed; free some space and try again"),
     errno.EDQUOT: ("EXECUTION_ERROR", "the disk quota is used up, so nothing was changed; free some space first"),
 }
-
-
-def _regular(workspace: Workspace, path: Path, status: os.stat_result) -> None:
-    if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-        return  # a link where none was resolved makes the open fail, with its own words
-    shown = workspace.show(path)
-    if stat.S_ISDIR(status.st_mode):
-        raise ToolError("IS_DIRECTORY", f"{shown} is a directory. List it with LS, or give a file in it.")
-    kind = next((name for test, name in _KINDS if test(status.st_mode)), "not a regular file")
-    raise ToolError(
-        "ACCESS_DENIED", f"{shown} is {kind}, not a file with content. Only regular files can be used here."
-    )
 
 
 # ---------------------------------------------------------------- nearest names

@@ -35,7 +35,8 @@ def _cell(number: int, cell: dict[str, Any]) -> tuple[str, list[Image]]:
     ran = f" (run {count})" if isinstance(count, int) else ""
     parts = [f"# cell {number}: {kind}{ran}", _joined(cell.get("source"))]
     images: list[Image] = []
-    for output in cell.get("outputs") or ():
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else ():
         if not isinstance(output, dict):
             continue
         said = _ANSI.sub("", _output(output)).strip("\n")
@@ -54,8 +55,9 @@ def _output(output: dict[str, Any]) -> str:
         case "stream":
             return _joined(output.get("text"))
         case "error":
-            trace = _joined([f"{line}\n" for line in output.get("traceback") or () if isinstance(line, str)])
-            return trace or f"{output.get('ename')}: {output.get('evalue')}"
+            trace = output.get("traceback")
+            lines = [line for line in trace if isinstance(line, str)] if isinstance(trace, list) else []
+            return "\n".join(lines) or f"{output.get('ename')}: {output.get('evalue')}"
     data = output.get("data")
     if not isinstance(data, dict):
         return ""

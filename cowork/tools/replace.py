@@ -39,6 +39,8 @@ def current(ctx: ToolContext, path: Path) -> Snapshot:
 def replace(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> None:
     """Make `data` the content of `path`, which was `old` (None: no such file). There is no await in here on purpose:
     between the last look at the old content and the rename no other agent can run."""
+    if not ctx.workspace.may_write(path):
+        raise ToolError("ACCESS_DENIED", f"{ctx.workspace.show(path)} is outside the folders that may be written.")
     with _before(ctx, path), explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
         _put(ctx, path, old, data)
     remember(ctx.state, path, data)
