@@ -23,8 +23,8 @@ ENVIRONMENT: dict[str, str] = {
 }
 
 DEFAULT_MODELS: dict[str, tuple[str, str]] = {  # provider -> main, light
-    "anthropic": ("claude-sonnet-4-5", "claude-haiku-4-5"),
-    "openai": ("gpt-5.5", "gpt-5.4-mini"),
+    "anthropic": ("claude-sonnet-5-5", "claude-haiku-5-5"),
+    "openai": ("gpt-6-sol", "gpt-6-luna"),
     "offline": ("offline", "offline"),
     "scripted": ("scripted", "scripted"),
 }

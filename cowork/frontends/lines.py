@@ -12,6 +12,7 @@ _QUOTED = frozenset({"pattern", "command", "description", "label"})
 
 def call(name: str, given: dict[str, Any], *, cwd: str = "", width: int = 72) -> str:
     """A call in a few words: `Read shop/a.py`, `Grep "guest"`, `Bash "git push"`."""
+    name = one_line(name, 40)
     for subject in _SUBJECTS:
         value = given.get(subject)
         if not isinstance(value, str) or not value.strip():
@@ -45,9 +46,9 @@ def money(usd: float | None) -> str:
 
 
 def seconds(ms: float) -> str:
-    """`0.4 s`, `41 s`, `3 min 5 s`."""
+    """`0.4 s`, `8 s`, `41 s`, `3 min 5 s`."""
     if ms < 9_950:
-        return f"{ms / 1000:.1f} s"
+        return f"{ms / 1000:.1f}".removesuffix(".0") + " s"
     whole = round(ms / 1000)
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
 

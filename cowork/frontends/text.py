@@ -90,8 +90,8 @@ class TextOutput:
 
     def _tool(self, event: ToolEnded) -> None:
         given = self._calls.pop(event.tool_use_id, {})
-        if event.tool_use_id in self._delegated:
-            return
+        if event.tool_use_id in self._delegated or event.display.get("kind") == "todos":
+            return  # its own events told it already
         what = lines.call(event.name, given, cwd=self._cwd)
         error = event.record.get("error")
         if isinstance(error, dict):

@@ -23,19 +23,19 @@ def facts(spec: Any) -> tuple[str, str, str, str]:
         ({}, ("offline", "offline", "", ""), ("offline", "offline", "", "")),
         (
             {"ANTHROPIC_API_KEY": "a"},
-            ("anthropic", "claude-sonnet-4-5", "", "a"),
-            ("anthropic", "claude-haiku-4-5", "", "a"),
+            ("anthropic", "claude-sonnet-5-5", "", "a"),
+            ("anthropic", "claude-haiku-5-5", "", "a"),
         ),
         (
             {"ANTHROPIC_API_KEY": "a", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"},
-            ("anthropic", "claude-sonnet-4-5", "http://127.0.0.1:9", "a"),
-            ("anthropic", "claude-haiku-4-5", "http://127.0.0.1:9", "a"),
+            ("anthropic", "claude-sonnet-5-5", "http://127.0.0.1:9", "a"),
+            ("anthropic", "claude-haiku-5-5", "http://127.0.0.1:9", "a"),
         ),
-        ({"OPENAI_API_KEY": "o"}, ("openai", "gpt-5.5", "", "o"), ("openai", "gpt-5.4-mini", "", "o")),
+        ({"OPENAI_API_KEY": "o"}, ("openai", "gpt-6-sol", "", "o"), ("openai", "gpt-6-luna", "", "o")),
         (
             {"OPENAI_API_KEY": "o", "ANTHROPIC_API_KEY": "a"},
-            ("anthropic", "claude-sonnet-4-5", "", "a"),
-            ("anthropic", "claude-haiku-4-5", "", "a"),
+            ("anthropic", "claude-sonnet-5-5", "", "a"),
+            ("anthropic", "claude-haiku-5-5", "", "a"),
         ),
         (
             {"OPENAI_API_KEY": "o", "OPENAI_BASE_URL": "http://localhost:1/v1", "LLM_MODEL_ID": "qwen"},
@@ -72,10 +72,10 @@ def facts(spec: Any) -> tuple[str, str, str, str]:
         ),
         (
             {"LLM_API_KEY": KEY},
-            ("anthropic", "claude-sonnet-4-5", "", KEY),
-            ("anthropic", "claude-haiku-4-5", "", KEY),
+            ("anthropic", "claude-sonnet-5-5", "", KEY),
+            ("anthropic", "claude-haiku-5-5", "", KEY),
         ),
-        ({"LLM_API_KEY": "sk-x"}, ("openai", "gpt-5.5", "", "sk-x"), ("openai", "gpt-5.4-mini", "", "sk-x")),
+        ({"LLM_API_KEY": "sk-x"}, ("openai", "gpt-6-sol", "", "sk-x"), ("openai", "gpt-6-luna", "", "sk-x")),
         (
             {"LLM_MODEL_ID": "gpt-5.5", "ANTHROPIC_API_KEY": "a", "OPENAI_API_KEY": "o"},
             ("openai", "gpt-5.5", "", "o"),
@@ -126,7 +126,7 @@ def test_a_stronger_layer_that_names_another_provider_drops_address_key_and_mode
     environ = {"PROXY_KEY": "p", "OPENAI_API_KEY": "o"}
     assert facts(place.load(environ=environ).model()) == ("anthropic", "claude-opus-5", "http://proxy", "p")
     other = place.load(environ=environ, flags={"models.main.provider": "openai"})
-    assert facts(other.model()) == ("openai", "gpt-5.5", "", "o")
+    assert facts(other.model()) == ("openai", "gpt-6-sol", "", "o")
     same = place.load(environ=environ, flags={"models.main.provider": "anthropic"})
     assert same.model().base_url == "http://proxy"
 
