@@ -8,12 +8,57 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import stat
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
 from cowork.core.errors import ToolError
+
+_PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)  # a folder that may be entered but not listed
+_NEVER = (Path("/proc"), Path("/sys"), Path("/dev"))  # other processes' memory and environment, devices, magic links
+
+_PROTECTED_FOLDERS = {
+    ".git": "git runs what is in it",
+    ".cowork": "it steers cowork",
+    ".claude": "it steers agents",
+    ".vscode": "editors run tasks from it",
+    ".idea": "editors run tasks from it",
+    ".devcontainer": "editors run what it says",
+    ".husky": "git runs the hooks in it",
+    ".ssh": "it holds keys",
+    ".gnupg": "it holds keys",
+    ".aws": "it holds keys",
+}
+_PROTECTED_FILES = {
+    ".gitmodules": "git obeys it",
+    ".gitattributes": "git obeys it",
+    ".gitconfig": "git obeys it",
+    ".mcp.json": "it starts programs",
+    ".envrc": "direnv runs it",
+    ".netrc": "it holds passwords",
+    ".ripgreprc": "it can make searches run programs",
+    "agents.md": "agents obey it",
+    "claude.md": "agents obey it",
+    "agents.local.md": "agents obey it",
+    "claude.local.md": "agents obey it",
+}
+_SHELL_FILES = re.compile(
+    r"\.(?:bash(?:rc|_profile|_login|_logout|_aliases)|profile|z(?:shrc|shenv|profile|login|logout)|kshrc|mkshrc|t?cshrc|login"
+    r"|inputrc|xprofile|xinitrc|pam_environment)"
+)
+_PROTECTED_CONFIG = {"git": "git obeys it", "fish": "the shell runs it", "cowork": "it steers cowork"}  # of ~/.config
+
+_SECRETS = re.compile(
+    r"\.env(?:\..+)?|\.?env\.local|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
+    r"|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials|\.htpasswd|\.pgpass|\.my\.cnf|\.s3cfg|\.boto|\.dockercfg"
+    r"|credentials(?:\.\w+)?|secrets?\.(?:ya?ml|json|toml|ini|env|txt)|service-?account.*\.json|\.vault-token|terraform\.tfstate"
+)
+_HARMLESS_ENV = re.compile(r"\.env\.(?:example|sample|template|dist|defaults?|test\.example|schema)")
+_SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
 
 
 class Workspace:
@@ -30,19 +75,22 @@ class Workspace:
             raise ToolError("INVALID_PARAM", "The path is empty. Give a file path.")
         if "\0" in given:
             raise ToolError("INVALID_PARAM", "The path holds a NUL character.")
-        if given.startswith("file://"):
-            given = unquote(given.removeprefix("file://").removeprefix("localhost"))
-        path = Path(os.path.expanduser(given))
+        if given[:7].casefold() == "file://":
+            given = _from_url(given)
         try:
-            return Path(os.path.realpath(cwd / path))
-        except OSError as error:
-            raise ToolError("NOT_FOUND", f"{given} cannot be resolved: {error.strerror}.") from error
+            path = Path(os.path.realpath(cwd / os.path.expanduser(given)))
+            if _is_link(path):  # realpath stops at a link that leads to itself
+                raise ToolError("NOT_FOUND", f"{given} is a link that leads to itself.")
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or "it holds characters no file name can have"
+            raise ToolError("NOT_FOUND", f"{given!a} cannot be resolved: {why}.") from error
+        return path
 
     def may_read(self, path: Path) -> bool:
-        return any(path.is_relative_to(root) for root in self.readable)
+        return _within(path, self.readable)
 
     def may_write(self, path: Path) -> bool:
-        return any(path.is_relative_to(root) for root in self.writable)
+        return _within(path, self.writable)
 
     def show(self, path: Path) -> str:
         """The path as people and models like it: relative inside the workspace, whole outside."""
@@ -50,25 +98,135 @@ class Workspace:
 
     def open(self, path: Path, flags: int, mode: int = 0o666) -> int:
         """A file descriptor of a resolved path; no link is followed and nothing blocks."""
+        writes = flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
+        if not (self.may_write(path) if writes else self.may_read(path)):
+            raise ToolError("ACCESS_DENIED", f"{path} is outside the folders of this run.")
         with self.parent(path) as (folder, leaf):
-            return os.open(leaf, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=folder)
+            try:
+                _require_plain(os.stat(leaf, dir_fd=folder, follow_symlinks=False), path)
+            except FileNotFoundError:
+                if not flags & os.O_CREAT:
+                    raise
+            try:
+                opened = os.open(leaf, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode, dir_fd=folder)
+            except OSError as error:
+                if error.errno in (errno.ELOOP, errno.EMLINK):
+                    raise _swapped(path) from error
+                raise
+        try:
+            _require_plain(os.fstat(opened), path)
+        except ToolError:
+            os.close(opened)
+            raise
+        return opened
 
     @contextmanager
     def parent(self, path: Path) -> Iterator[tuple[int, str]]:
         """(descriptor of the folder, name in it) of a resolved path, reached without following a link."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        if not self.may_read(path):
+            raise ToolError("ACCESS_DENIED", f"{path} is outside the folders of this run.")
         here = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             *folders, leaf = path.parts[1:] or (".",)
             for name in folders:
-                try:
-                    inner = os.open(name, flags, dir_fd=here)
-                except OSError as error:
-                    if error.errno in (errno.ELOOP, errno.ENOTDIR) and os.path.islink(path.parent):
-                        raise ToolError("ACCESS_DENIED", f"{path} changed while it was opened.") from error
-                    raise
+                inner = _step(name, here, path)
                 os.close(here)
                 here = inner
             yield here, leaf
         finally:
             os.close(here)
+
+
+def protected(path: Path) -> str:
+    """Why writing this resolved path must always be asked: something else runs or obeys it. Exists or not."""
+    names = [_folded(part) for part in path.parts]
+    for at, name in enumerate(names):
+        if why := _PROTECTED_FOLDERS.get(name):
+            return f"{path.parts[at]} is protected: {why}"
+        if name == ".config" and at + 1 < len(names) and (why := _PROTECTED_CONFIG.get(names[at + 1])):
+            return f"{path.parts[at + 1]} is protected: {why}"
+    leaf = names[-1] if names else ""
+    if why := _PROTECTED_FILES.get(leaf):
+        return f"{path.name} is protected: {why}"
+    if _SHELL_FILES.fullmatch(leaf):
+        return f"{path.name} is protected: the shell runs it"
+    return ""
+
+
+def sensitive(path: Path) -> bool:
+    """Whether a path looks like one that holds secrets, so that reading it is asked."""
+    names = [_folded(part) for part in path.parts]
+    if not names:
+        return False
+    if _SECRET_FOLDERS & set(names):
+        return True
+    return bool(_SECRETS.fullmatch(names[-1])) and not _HARMLESS_ENV.fullmatch(names[-1])
+
+
+def _within(path: Path, roots: Sequence[Path]) -> bool:
+    if any(path.is_relative_to(place) for place in _NEVER) or ".." in path.parts:
+        return False
+    return any(path.is_relative_to(root) for root in roots)
+
+
+def _from_url(url: str) -> str:
+    host, slash, rest = url[7:].partition("/")
+    if host not in ("", "localhost", "127.0.0.1") or not slash:
+        raise ToolError("INVALID_PARAM", "Only file:// URLs of this machine name a file.")
+    path = unquote("/" + rest, errors="surrogateescape")
+    if "\0" in path:
+        raise ToolError("INVALID_PARAM", "The path holds a NUL character.")
+    return path
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL):
+            raise
+        return False
+
+
+def _step(name: str, here: int, path: Path) -> int:
+    """Enter one folder of a resolved path, which was no link when it was judged."""
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        try:
+            return os.open(name, os.O_RDONLY | flags, dir_fd=here)
+        except PermissionError:
+            return os.open(name, _PATH_ONLY | flags, dir_fd=here)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR):
+            try:
+                linked = stat.S_ISLNK(os.stat(name, dir_fd=here, follow_symlinks=False).st_mode)
+            except OSError:
+                linked = True  # gone again: it is being swapped
+            if linked:
+                raise _swapped(path) from error
+        raise
+
+
+def _require_plain(status: os.stat_result, path: Path) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    if kind in (stat.S_IFREG, stat.S_IFDIR):
+        return
+    if kind == stat.S_IFLNK:
+        raise _swapped(path)
+    names = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a device", stat.S_IFCHR: "a device"}
+    raise ToolError("ACCESS_DENIED", f"{path} is {names.get(kind, 'not a file')}, not a file. Name a regular file.")
+
+
+def _swapped(path: Path) -> ToolError:
+    return ToolError("ACCESS_DENIED", f"{path} changed while it was opened. Try again.")
+
+
+def _folded(name: str) -> str:
+    """A name as the most forgiving file system compares it: no case, no ignorable characters, no trailing dots."""
+    if name.isascii():
+        folded = name.casefold()
+    else:
+        kept = "".join(char for char in name if unicodedata.category(char) not in ("Cf", "Mn", "Cc"))
+        folded = unicodedata.normalize("NFKC", kept).casefold()
+    folded = folded.rstrip(". ") or folded
+    return ".git" if re.fullmatch(r"git~\d+", folded) else folded.partition("::")[0]

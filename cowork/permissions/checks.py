@@ -1,0 +1,58 @@
+"""What flags alone cannot say: operands that are a program, set a clock or name a secret."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+
+
+def sed(seen: Set[str], operands: Sequence[str]) -> str:
+    lines = r"(?:[0-9]+|\$)(?:,(?:[0-9]+|\$|\+[0-9]+))?p"
+    if seen & {"-n", "--quiet", "--silent"} and re.fullmatch(
+        rf"{lines}(?:; ?{lines})*|/[A-Za-z0-9 _.:^-]*/p", operands[0]
+    ):
+        return ""
+    return "sed is a language; only `sed -n 'A,Bp'` is known to only read"
+
+
+def awk(seen: Set[str], operands: Sequence[str]) -> str:
+    value = r"\$(?:[0-9]+|NF)"
+    good = rf"(?:NR ?[=<>]=? ?[0-9]+ ?)?\{{ ?print(?: {value}(?:, ?{value})*)? ?\}}"
+    return "" if re.fullmatch(good, operands[0]) else "awk is a language; only `awk '{print $1}'` is known to only read"
+
+
+def jq(seen: Set[str], operands: Sequence[str]) -> str:
+    risky = r"\b(?:import|include|env|input_filename|modulemeta|debug|stderr)\b|\$ENV|\$__"
+    return (
+        "this jq program may read more than its input" if any(re.search(risky, word) for word in operands[:1]) else ""
+    )
+
+
+def date(seen: Set[str], operands: Sequence[str]) -> str:
+    return "" if all(word.startswith("+") for word in operands) else "date with an operand sets the clock"
+
+
+def sleep(seen: Set[str], operands: Sequence[str]) -> str:
+    good = len(operands) == 1 and re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]+)?s?", operands[0])
+    return "" if good else "only a short sleep of seconds"
+
+
+def ps(seen: Set[str], operands: Sequence[str]) -> str:
+    good = operands in ([], ["aux"], ["ax"]) and not (seen and operands)
+    return "" if good else "these ps flags may show secrets"
+
+
+def lookup(seen: Set[str], operands: Sequence[str]) -> str:
+    return "" if seen else "it runs a command"
+
+
+def reflog(seen: Set[str], operands: Sequence[str]) -> str:
+    return "it changes the reflog" if set(operands) & {"expire", "delete", "drop", "write"} else ""
+
+
+def setting(seen: Set[str], operands: Sequence[str]) -> str:
+    harmless = (
+        r"user\.(?:name|email)|remote\.[\w-]+\.url|init\.defaultBranch|core\.\w+|branch\.[\w/-]+\.(?:remote|merge)"
+    )
+    good = len(operands) == 1 and re.fullmatch(harmless, operands[0])
+    return "" if good else "this setting may be a secret"

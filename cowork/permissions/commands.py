@@ -1,0 +1,187 @@
+"""Which commands only read: a short list with the exact flags each may have. What is not listed asks.
+
+A flag is left out when it writes (`sort -o`), runs a program (`rg --pre`), follows links out of the folder
+(`grep -R`), never ends (`tail -f`) or shows what others keep in their environment (`ps e`).
+"""
+
+from __future__ import annotations
+
+from cowork.permissions import checks
+from cowork.permissions.findread import find_read_only
+from cowork.permissions.gitread import git_read_only
+from cowork.permissions.literal import Simple
+from cowork.permissions.scan import names
+from cowork.permissions.spec import Look, Spec, every, fits, spec
+
+
+def read_only(command: Simple, look: Look) -> str:
+    """Empty when the command is known to change nothing, else why it is not."""
+    if command.name == "git":
+        return git_read_only(command, look)
+    if command.name == "find":
+        return find_read_only(command, look)
+    if command.name in _VERSIONED and command.argv[1:] in (("--version",), (_OWN_VERSION_FLAGS.get(command.name, ""),)):
+        return look.trusted()
+    rules = _COMMANDS.get(command.name)
+    if rules is None:
+        return f"{command.name} is not one of the commands known to only read"
+    return fits(rules, command.name, command.args, look) or every(look.path, command.reads)
+
+
+_LINES = "-q -v -z --quiet --silent --verbose"
+_SUM = spec("-b -t --binary --text --tag -z")
+_GREP = "-r -n -i -l -L -c -v -w -x -E -F -G -P -o -h -H -s -q -a -I -z -Z -T --recursive --line-number --ignore-case"
+_GREP += " --files-with-matches --files-without-match --count --invert-match --word-regexp --line-regexp"
+_GREP += " --fixed-strings"
+_GREP += " --extended-regexp --perl-regexp --basic-regexp --only-matching --no-filename --with-filename"
+_GREP += " --no-messages --quiet"
+_GREP += " --color --colour --color=never --color=auto --color=always --text --null --no-ignore-case -b --byte-offset"
+_RG = "-n -i -l -c -v -w -x -F -P -o -s -S -U -u -uu -uuu -N -H -I -a -0 -p -q --files --hidden --no-ignore"
+_RG += " --no-ignore-vcs"
+_RG += " --line-number --ignore-case --smart-case --case-sensitive --files-with-matches --files-without-match --count"
+_RG += " --count-matches --invert-match --word-regexp --line-regexp --fixed-strings --pcre2 --only-matching"
+_RG += " --multiline"
+_RG += " --multiline-dotall --no-line-number --with-filename --no-filename --text --heading --no-heading"
+_RG += " --column --vimgrep"
+_RG += " --json --stats --type-list --no-config --null --trim --passthru --no-messages --pretty --quiet"
+_RG += " --unrestricted"
+_LS = "-l -a -A -h -t -r -R -S -1 -d -F -G -i -n -o -g -p -s -x -m -c -u -U -X -v -C -k -q -Q -b -B -Z -N --all"
+_LS += " --almost-all"
+_LS += " --human-readable --reverse --recursive --directory --classify --inode --size --color --color=never"
+_LS += " --color=auto"
+_LS += " --color=always --group-directories-first --full-time --si --no-group --numeric-uid-gid --file-type"
+
+_COMMANDS: dict[str, Spec] = {
+    "ls": spec(_LS, "--sort --time --time-style --format --indicator-style --hide --ignore -I -w:number"),
+    "cat": spec("-n -b -A -e -E -s -t -T -v -u --number --number-nonblank --show-all --show-ends --show-tabs"),
+    "head": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
+    "tail": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
+    "wc": spec("-l -w -c -m -L --lines --words --bytes --chars --max-line-length"),
+    "nl": spec("-p", "-b -w:number -s -v:number -i:number -n"),
+    "tac": spec(),
+    "rev": spec(),
+    "grep": spec(
+        _GREP,
+        "-e -f:path -m:number -A:number -B:number -C:number --regexp --file:path --max-count:number --include"
+        " --exclude"
+        " --exclude-dir --after-context:number --before-context:number --context:number --label -d -D",
+        "pattern",
+        numeric=True,
+        pattern_flags="-e -f --regexp --file",
+    ),
+    "rg": spec(
+        _RG,
+        "-e -f:path -m:number -A:number -B:number -C:number -g -t -T -j:number -d:number -M:number -r -E --regexp"
+        " --file:path --max-count:number --glob --iglob --type --type-not --max-depth:number --after-context:number"
+        " --before-context:number --context:number --color --sort --sortr --replace --max-columns:number"
+        " --threads:number"
+        " --max-filesize --encoding --engine",
+        "pattern",
+        pattern_flags="-e -f --regexp --file --files --type-list",
+    ),
+    "sort": spec(
+        "-n -r -u -h -V -f -b -g -M -s -c -C -d -i -z -R --numeric-sort --reverse --unique --human-numeric-sort"
+        " --version-sort --ignore-case --check --stable",
+        "-k -t --key --field-separator",
+    ),
+    "uniq": spec("-c -d -u -i -D -z --count --repeated --unique --ignore-case",
+                 "-f:number -s:number -w:number", most=1),
+    "cut": spec(
+        "-s -n -z --complement --only-delimited",
+        "-d -f -c -b --delimiter --fields --characters --bytes --output-delimiter",
+    ),
+    "tr": spec("-d -s -c -C -t --delete --squeeze-repeats --complement", operands="text", most=2, least=1),
+    "paste": spec("-s -z", "-d"),
+    "join": spec("-i", "-1:number -2:number -j:number -t -o -a:number -v:number -e"),
+    "comm": spec("-1 -2 -3 -12 -13 -23 -123 -i --nocheck-order"),
+    "fold": spec("-s -b", "-w:number"),
+    "fmt": spec("-s -u", "-w:number"),
+    "expand": spec("-i", "-t"),
+    "unexpand": spec("-a", "-t"),
+    "column": spec("-t -x -n", "-s -o -c:number"),
+    "diff": spec(
+        "-u -q -s -w -b -B -i -y -c -E -Z -a -p -t -d --brief --unified --side-by-side --ignore-all-space"
+        " --no-dereference"
+        " --ignore-space-change --ignore-blank-lines --ignore-case --suppress-common-lines --color --color=never"
+        " --color=always --color=auto --minimal --report-identical-files",
+        "-U:number -C:number --unified:number --context:number -W:number --width:number -L --label -I",
+        numeric=True,
+        most=2,
+    ),
+    "cmp": spec("-s -l -b --silent --quiet --verbose", "-n:number"),
+    "od": spec("-c -x -b -d -o -a -v", "-A -t -N:number -j:number -w:number"),
+    "hexdump": spec("-C -c -b -d -o -x -v", "-n:number -s:number"),
+    "xxd": spec("-p -b -u -i -e", "-l:number -s:number -c:number -g:number", most=1),
+    "strings": spec("-a -f", "-n:number -t -e", numeric=True),
+    "base64": spec("-d --decode -i", "-w:number --wrap:number", most=1),
+    "md5sum": _SUM,
+    "sha1sum": _SUM,
+    "sha256sum": _SUM,
+    "sha512sum": _SUM,
+    "b2sum": _SUM,
+    "cksum": spec("", "-a"),
+    "shasum": spec("-b -t", "-a:number"),
+    "basename": spec("-a -z", "-s", "text", least=1),
+    "dirname": spec("-z", operands="text", least=1),
+    "realpath": spec("-e -m -s -q -z -P -L", "--relative-to --relative-base", "text", least=1),
+    "readlink": spec("-f -e -m -n -q -s -v -z", operands="text", least=1),
+    "pwd": spec("-P -L", operands="none", most=0),
+    "echo": spec("-n -e -E", operands="text"),
+    "printf": spec(operands="text", least=1),
+    "whoami": spec(operands="none", most=0),
+    "id": spec("-u -g -G -n -r -un -gn", operands="text", most=1),
+    "groups": spec(operands="none", most=0),
+    "uname": spec("-a -s -n -r -v -m -p -i -o --all", operands="none", most=0),
+    "arch": spec(operands="none", most=0),
+    "nproc": spec("--all", operands="none", most=0),
+    "uptime": spec("-p -s", operands="none", most=0),
+    "free": spec("-b -k -m -g -h -t -w", operands="none", most=0),
+    "hostname": spec("-s -f -i -I", operands="none", most=0),
+    "tty": spec(operands="none", most=0),
+    "logname": spec(operands="none", most=0),
+    "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "-d --date", "text", check=checks.date),
+    "cal": spec("-3 -1 -y -m -s", operands="text"),
+    "df": spec("-h -H -k -m -T -i -a -l -P --total", "-t -x"),
+    "du": spec("-s -h -a -c -k -m -b -d1 -x -S -0 --summarize --human-readable --all --total --apparent-size",
+                "-d:number --max-depth:number --exclude -t --threshold"),
+    "stat": spec("-t -f --terse", "-c --format --printf"),
+    "file": spec("-b -i -k -n -N -r -v -0 -h --brief --mime --mime-type --mime-encoding", "-F"),
+    "which": spec("-a -s", operands="text"),
+    "whereis": spec("-b -m -s", operands="text"),
+    "type": spec("-a -t -p -P -f", operands="text"),
+    "command": spec("-v -V", operands="text", least=1, check=checks.lookup),
+    "tree": spec("-a -d -f -i -s -h -D -F -r -t -C -n -p -u -g -N -q -v --dirsfirst --noreport"
+                 " --gitignore --prune --du",
+                  "-L:number -I -P --filelimit:number --charset --sort"),
+    "seq": spec("-w", "-s -f", "text", most=3, least=1),
+    "sleep": spec(operands="text", check=checks.sleep),
+    "true": spec(operands="text"),
+    "false": spec(operands="text"),
+    ":": spec(operands="text"),
+    "ps": spec("-ef -e -A -f", operands="text", check=checks.ps),
+    "pgrep": spec("-l -a -f -x -n -o -c -i", "-u -P:number", "text"),
+    "jq": spec("-r -c -e -s -n -S -M -C -j -a -R --raw-output --compact-output --slurp --null-input --sort-keys --tab"
+                " --exit-status --raw-input --join-output --color-output --monochrome-output",
+                "--indent:number", "pattern", check=checks.jq),
+    "sed": spec("-n -E -r --quiet --silent", operands="pattern", least=1, check=checks.sed),
+    "awk": spec("", "-F", "pattern", least=1, check=checks.awk),
+    "locale": spec("-a -m", operands="none", most=0),
+    "getconf": spec("-a", operands="text", most=1),
+    "lscpu": spec(operands="none", most=0),
+}  # fmt: skip
+
+# Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what the folder names.)
+_VERSIONED = names(
+    "python python3 pip pip3 node npm ruby perl php java javac gcc g++ cc clang make cmake docker uv ruff rg bash"
+    " sqlite3 psql"
+    " curl wget jq tar awk sed grep find gh ssh openssl"
+)
+_OWN_VERSION_FLAGS = {
+    "python": "-V",
+    "python3": "-V",
+    "node": "-v",
+    "npm": "-v",
+    "ruby": "-v",
+    "java": "-version",
+    "ssh": "-V",
+}

@@ -1,0 +1,117 @@
+"""Which git subcommands only read. git obeys its repository's configuration, so that is looked at first."""
+
+from __future__ import annotations
+
+from cowork.permissions.checks import reflog, setting
+from cowork.permissions.literal import Simple
+from cowork.permissions.spec import Look, Spec, every, fits, spec
+
+_REFS = "--all --branches --tags --remotes --first-parent --no-merges --merges --reverse --not"
+_SHOW = "-p -u --patch --no-patch -s --stat --shortstat --numstat --name-only --name-status --summary --raw -w"
+_SHOW += " -b -M -C"
+_SHOW += " --ignore-all-space --ignore-space-change --ignore-blank-lines --word-diff --color --no-color"
+_SHOW += " --color=never -z"
+_SHOW += " --color=always --color=auto --no-ext-diff --no-textconv --minimal --patience --histogram --check"
+_SHOW += " --full-index"
+_SHOW += " --no-renames --cached --staged --quiet --exit-code --abbrev --dirstat --compact-summary"
+_SHOW += " --find-renames --merge-base"
+_SHOW += " --patch-with-stat --binary --no-prefix -R --cc -c --relative"
+_LOG = (
+    f"{_SHOW} {_REFS} --oneline --graph --decorate --no-decorate --follow --abbrev-commit --no-abbrev-commit -i -E -F"
+)
+_LOG += " --date-order --topo-order --author-date-order --left-right --cherry-pick --boundary --full-history"
+_LOG += " --pickaxe-all"
+_LOG += " --walk-reflogs -g --name-only --no-notes --parents --children --simplify-by-decoration --source"
+_LOG += " --decorate=short"
+_LOG += " --decorate=full --relative-date --pickaxe-regex"
+_VALUES = "-U:number --unified:number --diff-filter --diff-algorithm --stat --abbrev:number --word-diff"
+_VALUES += " --inter-hunk-context:number"
+_LOG_VALUES = (
+    f"{_VALUES} -n:number --max-count:number --skip:number --since --after --until --before --author --committer"
+)
+_LOG_VALUES += " --grep --format --pretty --date -S -G -L --glob --exclude"
+
+_GIT: dict[str, Spec] = {
+    "status": spec("-s -b -u -z -v --short --branch --porcelain --porcelain=v1 --porcelain=v2 --long --ignored"
+                   " --show-stash"
+                    " --untracked-files --untracked-files=no --untracked-files=all --untracked-files=normal"
+                    " -uno -uall"
+                    " --no-renames --ahead-behind -sb"),
+    "diff": spec(_SHOW, _VALUES),
+    "log": spec(_LOG, _LOG_VALUES, numeric=True),
+    "show": spec(_LOG, _LOG_VALUES, numeric=True),
+    "whatchanged": spec(_LOG, _LOG_VALUES, numeric=True),
+    "shortlog": spec(f"-s -n -e -sn -sne -c {_REFS}", "--since --until --author --group", least=1),
+    "rev-list": spec(f"--count --oneline --objects --left-right {_REFS}",
+                     "-n:number --max-count:number --since --until --author",
+                      least=1, numeric=True),
+    "blame": spec("-w -M -C -l -s -e -f -n -p --porcelain --line-porcelain --date=short --root", "-L --since --date"),
+    "branch": spec("-a -r -v -vv -l --list --all --remotes --verbose --show-current --no-color --color",
+                    "--contains --no-contains --merged --no-merged --sort --format --points-at", "none", most=0),
+    "tag": spec("-l --list -n", "--contains --merged --sort --points-at --format", "none", most=0),
+    "remote": spec("-v --verbose", operands="none", most=0),
+    "rev-parse": spec("--show-toplevel --abbrev-ref --short --verify --git-dir --is-inside-work-tree --show-prefix"
+                      " --quiet -q"
+                       " --symbolic-full-name --show-cdup --git-common-dir --is-bare-repository"
+                       " --absolute-git-dir --all",
+                       "--short:number"),
+    "ls-files": spec("-c -d -m -o -i -s -u -k -t -v -z --cached --deleted --modified --others --ignored --stage"
+                     " --unmerged"
+                      " --exclude-standard --full-name --error-unmatch --eol --directory", "-x --exclude"),
+    "ls-tree": spec("-r -t -d -l -z --name-only --name-status --long --full-name --full-tree"),
+    "cat-file": spec("-t -s -p -e", least=1),
+    "describe": spec("--tags --all --always --long --dirty --exact-match --contains",
+                     "--match --exclude --abbrev:number"),
+    "merge-base": spec("-a --all --is-ancestor --fork-point --octopus --independent"),
+    "name-rev": spec("--tags --name-only --always"),
+    "show-ref": spec("--head --heads --tags -d --dereference -s --hash --verify -q --quiet"),
+    "for-each-ref": spec("", "--format --sort --count:number --contains --merged --no-merged --points-at"),
+    "diff-tree": spec(f"-r -t --root --no-commit-id {_SHOW}", _VALUES),
+    "grep": spec(
+        "-n -i -l -L -c -v -w -E -F -P -G -h -H -o -a -I -p -W -q --line-number --ignore-case"
+        " --files-with-matches --count"
+        " --word-regexp --extended-regexp --fixed-strings --cached --untracked --heading --break"
+        " --show-function --all-match"
+        " --name-only --and --or --not",
+        "-e -A:number -B:number -C:number -m:number --max-depth:number --max-count:number",
+        "pattern", pattern_flags="-e",
+    ),
+    "reflog": spec(f"{_REFS} --oneline", "-n:number --date --format", most=1, numeric=True,
+                    check=reflog),
+    "count-objects": spec("-v -H --verbose --human-readable", operands="none", most=0),
+    "check-ignore": spec("-v -n -q --verbose --non-matching --no-index"),
+    "check-attr": spec("-a --all"),
+    "version": spec(operands="none", most=0),
+}  # fmt: skip
+_GIT_PAIRS: dict[tuple[str, str], Spec] = {
+    ("stash", "list"): spec("--oneline -p --stat", "--format --date", operands="none", most=0),
+    ("stash", "show"): spec("-p --stat --name-only --name-status --patch -u", operands="paths", most=1),
+    ("worktree", "list"): spec("-v --porcelain --verbose -z", operands="none", most=0),
+    ("remote", "get-url"): spec("--all --push", operands="text", most=1),
+    ("config", "--get"): spec(operands="text", most=1, check=setting),
+}  # fmt: skip
+
+
+def git_read_only(command: Simple, look: Look) -> str:
+    """git obeys the repository's own configuration, so that is looked at before a subcommand is."""
+    args = list(command.args)
+    folder = ""
+    while args and args[0].text in ("--no-pager", "-P", "-C", "--no-optional-locks"):
+        if args.pop(0).text == "-C":
+            if not args or args[0].glob:
+                return "git -C without a plain folder"
+            if why := look.path(args[0]):
+                return why
+            folder = args.pop(0).text
+    if [word.text for word in args] in (["--version"], ["-v"]):
+        return ""
+    if not args or args[0].glob:
+        return "git without a subcommand"
+    name = args[0].text
+    pair = _GIT_PAIRS.get((name, args[1].text)) if len(args) > 1 else None
+    rules = pair or _GIT.get(name)
+    if rules is None:
+        return f"git {name} is not one of the subcommands known to only read"
+    if why := look.git(folder):
+        return why
+    return fits(rules, f"git {name}", args[2:] if pair else args[1:], look) or every(look.path, command.reads)

@@ -1,0 +1,185 @@
+"""Rules as people write them, `Tool(pattern)`, and what each matches: paths, words of a command, names of agents."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from cowork.core.errors import UserError
+from cowork.permissions.scan import Word
+from cowork.permissions.wrappers import program
+
+READERS = ("Read", "Grep", "Glob", "LS")
+WRITERS = ("Edit", "MultiEdit", "Write")
+DELEGATES = ("Task", "Agent", "subagent")
+TOOLS = (*READERS, *WRITERS, "Bash", "BashOutput", "KillBash", "TodoWrite", *DELEGATES)
+
+_RULE = re.compile(r"\s*([A-Za-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_BETWEEN = re.compile(r"(?<=\)),\s*(?=[A-Z][A-Za-z]*\()")
+_EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
+_EXAMPLES += " Task(explore)."
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. An empty pattern covers every call of the tool."""
+
+    tool: str
+    pattern: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool}({self.pattern})" if self.pattern else self.tool
+
+    def covers(self, tool: str) -> bool:
+        """A Read rule holds for every tool that reads, an Edit rule for every tool that writes files."""
+        if self.tool == tool:
+            return True
+        families = {"Read": READERS, "Edit": WRITERS, "Task": DELEGATES, "Agent": DELEGATES}
+        return tool in families.get(self.tool, ())
+
+
+def parse(text: str) -> Rule:
+    """The rule a text stands for; UserError says what is allowed."""
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise UserError(f"{text!r} is not a rule.", _EXAMPLES)
+    tool, pattern = match[1], match[2]
+    known = {name.casefold(): name for name in TOOLS}
+    if tool.casefold() not in known:
+        raise UserError(f"{text!r} names no tool.", f"Tools: {', '.join(TOOLS)}.")
+    tool = known[tool.casefold()]
+    if pattern is None or pattern.strip() in ("*", ":*", "**"):
+        return Rule(tool)
+    pattern = pattern.strip()
+    if not pattern:
+        raise UserError(f"{text!r} has an empty pattern.", _EXAMPLES)
+    if tool == "Bash":
+        _check_command(text, pattern)
+    elif tool in ("BashOutput", "KillBash", "TodoWrite"):
+        raise UserError(f"{tool} takes no pattern.", f"Write {tool} alone.")
+    return Rule(tool, pattern)
+
+
+def parse_all(text: str) -> list[Rule]:
+    """One or more rules joined by commas, as an "always" for a compound command shows them."""
+    return [parse(part) for part in _BETWEEN.split(text)]
+
+
+def _check_command(text: str, pattern: str) -> None:
+    words, _ = _command(pattern)
+    if words is None:
+        raise UserError(f"{text!r} has quotes that do not match.", _EXAMPLES)
+    if not words:
+        raise UserError(f"{text!r} names no command.", _EXAMPLES)
+    if any(re.search(r"[*?]", word) for word in words):
+        raise UserError(f"{text!r} has a * inside.", "A command rule is exact, or a prefix that ends in :* .")
+    if any(word in ("&&", "||", ";", "|", "&") for word in words):
+        raise UserError(f"{text!r} is a compound command.", "A rule covers one simple command; write one for each.")
+
+
+# ---------------------------------------------------------------- commands
+
+
+@lru_cache(maxsize=1024)
+def _command(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
+    """The words of a command rule, and whether more may follow."""
+    prefix = pattern.endswith((":*", " *"))
+    try:
+        return tuple(shlex.split(pattern[:-2] if prefix else pattern)), prefix
+    except ValueError:
+        return None, prefix
+
+
+def allows(rule: Rule, argv: Sequence[str]) -> bool:
+    """Whether an allow rule covers these exact words, from the first on."""
+    words, prefix = _command(rule.pattern)
+    if not rule.pattern:
+        return True
+    if words is None:
+        return False
+    return tuple(argv[: len(words)]) == words if prefix else tuple(argv) == words
+
+
+def denies(rule: Rule, words: Sequence[Word]) -> bool | None:
+    """Whether a deny or ask rule covers a command; None when only run time will tell.
+
+    Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
+    """
+    wanted, prefix = _command(rule.pattern)
+    if not rule.pattern or wanted is None or not words:
+        return bool(words)
+    if not words[0].literal:
+        return None
+    if program(words[0]) != program(Word(wanted[0])):
+        return False
+    if not prefix:
+        same = [word.text for word in words[1:]] == list(wanted[1:])
+        return same if same or all(word.literal for word in words) else None
+    return _in_order(wanted[1:], words[1:])
+
+
+def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:
+    """Whether the wanted words come first, with options (and a value each) skipped."""
+    at = 0
+    unsure = False
+    after_option = False
+    for word in words:
+        if at == len(wanted):
+            break
+        if word.literal and word.text == wanted[at]:
+            at, after_option = at + 1, False
+        elif not word.literal:
+            unsure, after_option = True, True
+        elif word.text.startswith("-"):
+            after_option = "=" not in word.text
+        elif after_option:
+            after_option = False
+        else:
+            return None if unsure else False
+    if at == len(wanted):
+        return True
+    return None if unsure else False
+
+
+# ---------------------------------------------------------------- paths
+
+
+def path_matches(rule: Rule, path: Path, root: Path, *, fold: bool) -> bool:
+    """Whether a rule covers a path. `fold`: also in another case, and by the real place the pattern leads to."""
+    if not rule.pattern:
+        return True
+    return any(regex.fullmatch(_spelled(str(path), fold)) for regex in _regexes(rule.pattern, str(root), fold))
+
+
+@lru_cache(maxsize=1024)
+def _regexes(pattern: str, root: str, fold: bool) -> tuple[re.Pattern[str], ...]:
+    """A pattern as expressions over absolute paths; it also covers what lies below a folder it names."""
+    anywhere = "/" not in pattern.rstrip("/") and not pattern.startswith("~")
+    whole = os.path.expanduser(pattern) if pattern.startswith("~") else pattern.removeprefix("./")
+    base = "" if whole.startswith("/") else root
+    found = {_expression(base, whole.rstrip("/"), anywhere)}
+    if fold and not anywhere:
+        fixed = re.split(r"[*?]", whole)[0].rpartition("/")[0] if re.search(r"[*?]", whole) else whole
+        real = os.path.realpath(os.path.join(base or "/", fixed))
+        found.add(_expression(real, whole[len(fixed) :].strip("/"), False))
+    return tuple(re.compile(_spelled(expression, fold), re.DOTALL) for expression in sorted(found))
+
+
+def _expression(base: str, pattern: str, anywhere: bool) -> str:
+    parts = []
+    for token in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
+        parts.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token) or re.escape(token))
+    body = "".join(parts)
+    start = re.escape(base.rstrip("/"))
+    middle = "/(?:.*/)?" if anywhere else "/" if body and not body.startswith("/") else ""
+    return f"{start}{middle}{body}(?:/.*)?"
+
+
+def _spelled(text: str, fold: bool) -> str:
+    return unicodedata.normalize("NFC", text).lower() if fold else text

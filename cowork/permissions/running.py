@@ -1,0 +1,238 @@
+"""Whether a command may run, in this order: never, deny rules, plan mode, ask rules, reading, allow rules, the mode."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cowork.core.ports import Decision, Effect
+from cowork.core.workspace import protected
+from cowork.permissions.layers import PLAN, Rules, Scene
+from cowork.permissions.patterns import Rule, allows, denies, path_matches
+from cowork.permissions.scan import Command, names
+from cowork.permissions.shell import Judgement, Part, judge, words_of
+
+# Programs whose first words say what they do, so a prefix is a fair grant; of the others only the exact command is.
+_SUBCOMMANDS = dict.fromkeys(
+    [
+        "git",
+        "cargo",
+        "go",
+        "npm",
+        "pnpm",
+        "yarn",
+        "pip",
+        "pip3",
+        "uv",
+        "poetry",
+        "docker",
+        "kubectl",
+        "make",
+        "just",
+        "task",
+        "gh",
+        "brew",
+        "apt",
+        "dotnet",
+        "mvn",
+        "gradle",
+        "bundle",
+        "rails",
+        "mix",
+        "terraform",
+        "helm",
+        "rustup",
+        "deno",
+        "bun",
+        "composer",
+        "hatch",
+        "pdm",
+        "tox",
+        "nox",
+        "pre-commit",
+    ],
+    1,
+)
+_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
+_EDITS_FREELY = frozenset({"mkdir", "touch"})
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the rules say about a command."""
+
+    denied: str = ""
+    asked: str = ""
+    unclear: str = ""
+    allowed: set[int] = field(default_factory=set)  # parts an allow rule covers
+
+
+def decide_command(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+    cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
+    judgement = judge(effect.target, scene.workspace, cwd, trusted=scene.trusted)
+    found = _apply(tool, judgement, rules, scene)
+    display = _display(judgement, found)
+    if scene.refusal:
+        return Decision("deny", scene.refusal, display=display)
+    if judgement.refused:
+        return Decision("deny", f"never allowed: {judgement.refused}", display=display)
+    if found.denied:
+        return Decision("deny", found.denied, display=display)
+    alone = judgement.unclear and _can_deny(rules.deny)
+    if judgement.limited and (alone or mode == "bypass"):
+        return Decision("deny", f"it cannot be checked: {judgement.unclear}; make it shorter", display=display)
+    read_only = judgement.read_only and not found.asked
+    if mode == "plan" and not read_only:
+        return Decision("deny", PLAN, display=display)
+    if alone and mode == "bypass":
+        return Decision(
+            "deny", f"deny rules cannot be checked ({judgement.unclear}); write it plainly", display=display
+        )
+    if found.asked:
+        return Decision("ask", found.asked, display=display)
+    if read_only:
+        return Decision("allow", display=display, read_only=True)
+    return _by_mode(judgement, found, mode, scene, display)
+
+
+def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, display: dict[str, Any]) -> Decision:
+    if mode == "bypass":
+        return Decision("allow", display=display)
+    left = [
+        part
+        for number, part in enumerate(judgement.parts)
+        if part.verdict != "read-only" and number not in found.allowed and not _free(part, mode, judgement, scene)
+    ]
+    if judgement.literal and not left:
+        return Decision("allow", display=display)
+    if scene.sandboxed and not found.unclear and not judgement.limited:
+        return Decision("allow", "it runs in the sandbox", display=display)
+    grants = list(dict.fromkeys(_grant(part.inner or part.argv) for part in left)) if judgement.literal else [""]
+    rule = ", ".join(grants) if all(grants) else ""
+    whys = list(dict.fromkeys(part.why for part in left or judgement.parts))
+    return Decision("ask", "; ".join(whys[:3]), rule, rule, display)
+
+
+def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
+    found = _Findings(unclear=judgement.unclear)
+    root = scene.workspace.root
+    for command in judgement.commands:
+        found.denied = found.denied or _says(rules.deny, tool, command, judgement, root, "denies")
+        found.asked = found.asked or _says(rules.ask, tool, command, judgement, root, "asks about")
+        if not judgement.read_only and not found.asked:
+            found.asked = _touches_protected(command, judgement.cwd)
+    for rule in rules.deny:
+        if rule.tool == tool and not found.asked and any(denies(rule, c.words) is None for c in judgement.commands):
+            found.asked = f"the rule {rule} may deny it; only run time would tell"
+    if (
+        judgement.read_only
+        and not found.asked
+        and _searches_all(judgement)
+        and any(r.covers("Read") for r in rules.deny)
+    ):
+        found.asked = "it searches whole folders, which may hold files a rule denies"
+    for number, part in enumerate(judgement.parts):
+        for rule in rules.allow:
+            if (
+                rule.tool == tool
+                and part.argv
+                and (allows(rule, part.argv) or (part.inner and allows(rule, part.inner)))
+            ):
+                found.allowed.add(number)
+    return found
+
+
+def _says(rules: tuple[Rule, ...], tool: str, command: Command, judgement: Judgement, root: Path, verb: str) -> str:
+    """What the first rule that covers a command says."""
+    for rule in rules:
+        if rule.tool == tool and denies(rule, command.words):
+            return f"the rule {rule} {verb} it"
+        covers = rule.covers("Read") or (rule.covers("Edit") and not judgement.read_only)
+        if not covers or not rule.pattern:
+            continue
+        for word in words_of(command)[:500]:
+            if word.text and any(path_matches(rule, p, root, fold=True) for p in _places(word.text, judgement.cwd)):
+                return f"the rule {rule} {verb} {word.text}"
+    return ""
+
+
+def _places(text: str, cwd: Path) -> set[Path]:
+    """Where a word may lead as a path."""
+    text = os.path.expanduser(text.removeprefix("file://").removeprefix("@"))
+    if "\0" in text or len(text) > 4096:
+        return set()
+    plain = Path(os.path.normpath(cwd / text))
+    return {plain, Path(os.path.realpath(plain))}
+
+
+def _touches_protected(command: Command, cwd: Path) -> str:
+    """A command that is not known to only read and names a protected path asks, whatever the rules allow."""
+    for word in words_of(command)[:500]:
+        if word.text and not word.text.startswith("-"):
+            for place in _places(word.text, cwd):
+                if place.is_relative_to("/dev") or not (why := protected(place)):
+                    continue
+                return why
+    return ""
+
+
+def _searches_all(judgement: Judgement) -> bool:
+    for part in judgement.parts:
+        argv = part.inner or part.argv
+        if argv[0] in ("rg", "find", "tree") or (argv[0] == "grep" and any(re.match(r"-\w*r|--rec", w) for w in argv)):
+            return True
+        if argv[:2] in (("git", "grep"), ("git", "diff"), ("git", "log"), ("git", "show")):
+            return True
+    return False
+
+
+def _can_deny(rules: tuple[Rule, ...]) -> bool:
+    return any(rule.tool == "Bash" for rule in rules)
+
+
+def _free(part: Part, mode: str, judgement: Judgement, scene: Scene) -> bool:
+    """Making folders and empty files in the workspace is an edit."""
+    if mode != "accept-edits" or not part.argv or part.argv[0] not in _EDITS_FREELY:
+        return False
+    words = [word for word in part.argv[1:] if word != "-p"]
+    plain = all(not word.startswith("-") and not re.search(r"[*?]", word) for word in words)
+    return plain and all(
+        scene.workspace.may_write(Path(os.path.realpath(judgement.cwd / word)))
+        and not protected(Path(os.path.realpath(judgement.cwd / word)))
+        for word in words
+    )
+
+
+def _grant(argv: tuple[str, ...]) -> str:
+    """The rule "always" adds for a command: a prefix where its first words say what it does, else the exact command."""
+    if not argv or any("\n" in word or "*" in word or "?" in word for word in argv):
+        return ""
+    name = argv[0]
+    if name in _TOOLS:
+        return f"Bash({name}:*)"
+    if name in _SUBCOMMANDS and len(argv) > 1 and _PLAIN_WORD.fullmatch(argv[1]):
+        length = 3 if argv[1] in ("run", "exec", "compose", "tool") and len(argv) > 2 else 2
+        if all(_PLAIN_WORD.fullmatch(word) for word in argv[:length]):
+            return f"Bash({' '.join(argv[:length])}:*)"
+    exact = shlex.join(argv)
+    return "" if exact.endswith((":*", " *")) or len(exact) > 200 else f"Bash({exact})"
+
+
+def _display(judgement: Judgement, found: _Findings) -> dict[str, Any]:
+    parts = []
+    for number, part in enumerate(judgement.parts):
+        allowed = number in found.allowed and part.verdict == "ask"
+        verdict = {"read-only": "allow", "ask": "ask", "refused": "deny"}[part.verdict]
+        parts.append(
+            {
+                "text": part.text,
+                "verdict": "deny" if found.denied else "allow" if allowed else verdict,
+                "why": found.denied or ("a rule allows it" if allowed else part.why),
+            }
+        )
+    return {"kind": "command", "parts": parts}

@@ -1,0 +1,201 @@
+"""Judges a shell command: which of its parts only read, which never run, and every program it would start.
+
+Two readings serve two ends. `literal` accepts a tiny grammar and decides what may run unasked; `scan` follows any
+shell text through wrappers and decides what deny rules see. A limit that is hit is said, never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal
+
+from cowork.core.hygiene import visible
+from cowork.core.workspace import Workspace
+from cowork.permissions.commands import read_only
+from cowork.permissions.literal import Argument, NotLiteral, Simple, literal
+from cowork.permissions.lookup import Lookup
+from cowork.permissions.refused import bomb, refused
+from cowork.permissions.scan import Command, Scan, Word, scan
+from cowork.permissions.wrappers import inside
+
+MAX_NESTING = 8
+MAX_FOUND = 2_000
+
+Verdict = Literal["read-only", "ask", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One simple command as people see it. `argv` is set when it is literal, so that an allow rule may match it."""
+
+    text: str
+    verdict: Verdict
+    why: str
+    argv: tuple[str, ...] = ()
+    inner: tuple[str, ...] = ()  # the same behind `timeout 5` and its like
+    needed: bool = True  # cd and its like need no rule of their own
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a command would do, as far as it can be told without running it."""
+
+    parts: tuple[Part, ...]
+    commands: tuple[Command, ...] = ()  # at any depth, behind any wrapper
+    read_only: bool = False
+    literal: bool = False
+    refused: str = ""
+    unclear: str = ""  # why some command may not be among `commands`
+    limited: bool = False
+    cwd: Path = field(default_factory=Path)
+
+
+def judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Judgement:
+    """Judge a command that would run in `cwd`."""
+    everything = _unwrapped(scan(command))
+    never = _refused(everything.commands, cwd, workspace.root)
+    if everything.limited and not never:
+        return Judgement(
+            (Part(_short(command), "ask", everything.broken),),
+            tuple(everything.commands),
+            unclear=everything.broken,
+            limited=True,
+            cwd=cwd,
+        )
+    try:
+        parts = _judged(literal(command), Lookup(workspace, cwd, trusted=trusted))
+        is_literal = True
+    except NotLiteral as why:
+        parts = _described(command, everything.commands, str(why))
+        is_literal = False
+    if never:
+        parts = [replace(part, verdict="refused", why=never) for part in parts]
+    return Judgement(
+        tuple(parts),
+        tuple(everything.commands),
+        read_only=is_literal and not never and all(part.verdict == "read-only" for part in parts),
+        literal=is_literal,
+        refused=never,
+        unclear=everything.broken,
+        cwd=cwd,
+    )
+
+
+def explain(command: str, workspace: Workspace, cwd: Path, *, trusted: bool = True) -> list[Part]:
+    """Every part of a command with its verdict and why."""
+    return list(judge(command, workspace, cwd, trusted=trusted).parts)
+
+
+def explain_text(command: str, workspace: Workspace, cwd: Path, *, trusted: bool = True) -> str:
+    """The explanation as lines for people."""
+    judgement = judge(command, workspace, cwd, trusted=trusted)
+    mark = {"read-only": "runs without asking", "ask": "asks", "refused": "refused"}
+    lines = []
+    for part in judgement.parts:
+        lines.append(f"{visible(part.text)}\n    {mark[part.verdict]}: {visible(part.why)}")
+    hidden = [c for c in judgement.commands if c.words and not c.top]
+    if hidden:
+        lines.append("also starts, for deny rules: " + ", ".join(sorted({visible(c.words[0].text) for c in hidden})))
+    if judgement.unclear:
+        lines.append(f"not everything is known: {visible(judgement.unclear)}")
+    overall = "refused" if judgement.refused else "runs without asking" if judgement.read_only else "asks"
+    lines.append(f"the whole: {overall}")
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- what may run unasked
+
+
+def _judged(commands: Sequence[Simple], look: Lookup) -> list[Part]:
+    parts = []
+    for number, command in enumerate(commands):
+        if command.name == "cd":
+            following = commands[number + 1].after if number + 1 < len(commands) else ""
+            parts.append(_cd(command, following, look))
+            continue
+        bare = _bare(command)
+        why = read_only(bare, look)
+        verdict: Verdict = "ask" if why else "read-only"
+        inner = bare.argv if bare is not command else ()
+        parts.append(Part(command.text, verdict, why or "it only reads", command.argv, inner))
+    return parts
+
+
+def _cd(command: Simple, following: str, look: Lookup) -> Part:
+    """`cd FOLDER` alone or before `&&`: otherwise the rest could run in two places."""
+    if len(command.args) != 1 or command.args[0].text.startswith("-") or command.reads:
+        why = "cd without one plain folder"
+    elif following not in ("", "&&") or command.after not in ("", "&&", ";", "\n"):
+        why = "after this cd the folder is only known at run time"
+    else:
+        why = look.enter(command.args[0])
+    return Part(command.text, "ask" if why else "read-only", why or "it stays in the workspace", command.argv)
+
+
+def _bare(command: Simple) -> Simple:
+    """The command behind `timeout 5`, `time` or `nice`, which add nothing to what it may do."""
+    words = [Argument(command.name), *command.args]
+    while len(words) > 1:
+        name = words[0].text
+        if name == "time" and not words[1].text.startswith("-"):
+            words = words[1:]
+        elif name == "timeout" and len(words) > 2 and words[1].text.rstrip("smhd").replace(".", "", 1).isdigit():
+            words = words[2:]
+        elif name == "nice" and len(words) > 3 and words[1].text == "-n" and words[2].text.lstrip("-").isdigit():
+            words = words[3:]
+        else:
+            break
+    if len(words) == len(command.args) + 1 or words[0].glob or words[0].quoted:
+        return command
+    return replace(command, name=words[0].text, args=tuple(words[1:]))
+
+
+def _described(command: str, commands: Sequence[Command], why: str) -> list[Part]:
+    """The parts of a text that is more than literal words: each is shown, none runs unasked."""
+    parts = [Part(_short(found.text), "ask", why) for found in commands if found.top and found.text]
+    return parts or [Part(_short(command), "ask", why)]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 2_000 else f"{text[:1_000]} … {text[-500:]}"
+
+
+# ---------------------------------------------------------------- what deny rules see
+
+
+def _unwrapped(first: Scan) -> Scan:
+    """Every command of a scan and every command those run in turn."""
+    found: list[Command] = []
+    broken, limited = first.broken, first.limited
+    waiting = [(command, 0) for command in first.commands]
+    at = 0
+    while at < len(waiting):
+        command, depth = waiting[at]
+        at += 1
+        found.append(command)
+        if len(found) > MAX_FOUND or depth > MAX_NESTING:
+            return Scan(found, f"more than {MAX_FOUND:,} commands or {MAX_NESTING} wrappers", limited=True)
+        if command.words and not command.words[0].literal:
+            broken = broken or "the name of a command is only known at run time"
+        for inner in inside(command.words, command.fed):
+            broken = broken or inner.opaque
+            if inner.words:
+                waiting.append((Command(words=list(inner.words), text=command.text), depth + 1))
+            if inner.code is not None:
+                nested = scan(inner.code)
+                broken = broken or nested.broken
+                limited = limited or nested.limited
+                waiting += [(replace(c, top=False), depth + 1) for c in nested.commands]
+    return Scan(found, broken, limited)
+
+
+def _refused(commands: Sequence[Command], cwd: Path, root: Path) -> str:
+    return next((why for command in commands if (why := refused(command, cwd, root))), "") or bomb(commands)
+
+
+def words_of(command: Command) -> list[Word]:
+    """Every word that may name a file: arguments, what is redirected, and the part after `=`."""
+    words = [*command.words[1:], *command.writes, *command.reads]
+    return words + [Word(word.text.partition("=")[2], word.literal) for word in words if "=" in word.text]

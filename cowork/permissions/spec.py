@@ -1,0 +1,140 @@
+"""What a command may look like: the flags it may have, which take a value, and what its operands are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Protocol
+
+from cowork.permissions.literal import Argument
+
+Kind = str  # text | number | path
+Check = Callable[[Set[str], Sequence[str]], str]  # flags seen and operands -> why not
+
+
+class Look(Protocol):
+    """What a judgement may look up; each answer is empty, or why not."""
+
+    def path(self, argument: Argument) -> str: ...
+    def git(self, folder: str) -> str: ...
+    def trusted(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """The flags a command may have (`values` take one), what its operands are and how many it may have."""
+
+    flags: frozenset[str] = frozenset()
+    values: Mapping[str, Kind] | None = None
+    operands: str = "paths"  # paths | pattern (one text, then paths) | text | none
+    most: int = 1_000
+    least: int = 0
+    numeric: bool = False  # -5
+    pattern_flags: frozenset[str] = frozenset()  # with one of these every operand is a path
+    check: Check | None = None
+
+
+def spec(
+    flags: str = "",
+    values: str = "",
+    operands: str = "paths",
+    *,
+    most: int = 1_000,
+    least: int = 0,
+    numeric: bool = False,
+    pattern_flags: str = "",
+    check: Check | None = None,
+) -> Spec:
+    """A spec from space-separated flags; a value flag is `-n`, `-n:number` or `-f:path`."""
+    kinds = {name: kind or "text" for name, _, kind in (item.partition(":") for item in values.split())}
+    return Spec(
+        frozenset(flags.split()), kinds, operands, most, least, numeric, frozenset(pattern_flags.split()), check
+    )
+
+
+def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
+    """Empty when flags and operands are what the spec allows."""
+    operands: list[Argument] = []
+    seen: set[str] = set()
+    values = rules.values or {}
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        text = word.text
+        if text == "--" and not word.glob:
+            operands += rest
+            break
+        if not text.startswith("-") or text == "-":
+            operands.append(word)
+            continue
+        if word.glob:
+            return f"{text} could expand to any flag"
+        if rules.numeric and re.fullmatch(r"-[0-9]+", text):
+            continue
+        flag, why = _flag(rules, text, values, rest, look)
+        if why:
+            return f"{name} {text}: {why}"
+        seen |= flag
+    if rules.check and (why := rules.check(seen, [word.text for word in operands])):
+        return why
+    return _operands(rules, name, operands, seen, look)
+
+
+def _flag(
+    rules: Spec, text: str, values: Mapping[str, Kind], rest: list[Argument], look: Look
+) -> tuple[frozenset[str], str]:
+    """The flags a word stands for, and why it is not allowed."""
+    if text in rules.flags:
+        return frozenset({text}), ""
+    name, equals, value = text.partition("=")
+    if equals and name in values and name.startswith("--"):
+        return frozenset({name}), _value(values[name], Argument(value), look)
+    if text in values:
+        if not rest:
+            return frozenset(), "its value is missing"
+        return frozenset({text}), _value(values[text], rest.pop(0), look)
+    if text.startswith("--") or len(text) < 3:
+        return frozenset(), "not a flag known to only read"
+    flags: set[str] = set()
+    for at, letter in enumerate(text[1:], 1):  # a cluster such as -la or -n5
+        flag = f"-{letter}"
+        flags.add(flag)
+        if flag in rules.flags:
+            continue
+        if flag not in values:
+            return frozenset(), f"{flag} is not a flag known to only read"
+        attached = text[at + 1 :]
+        if not attached and not rest:
+            return frozenset(), "its value is missing"
+        return frozenset(flags), _value(values[flag], Argument(attached) if attached else rest.pop(0), look)
+    return frozenset(flags), ""
+
+
+def _value(kind: Kind, word: Argument, look: Look) -> str:
+    if word.glob:
+        return "its value is a pattern the shell expands"
+    if kind == "number":
+        return "" if re.fullmatch(r"[+-]?[0-9]+[kKMGb]?", word.text) else "its value is not a number"
+    return look.path(word) if kind == "path" else ""
+
+
+def _operands(rules: Spec, name: str, operands: list[Argument], seen: set[str], look: Look) -> str:
+    if len(operands) > rules.most:
+        return (
+            f"{name} with more than {rules.most} operands may write" if rules.most else f"{name} takes no operands here"
+        )
+    if len(operands) < rules.least:
+        return f"{name} without operands is not only reading"
+    if rules.operands == "text":
+        return "its text is a pattern the shell expands" if any(word.glob for word in operands) else ""
+    paths = operands
+    if rules.operands == "pattern" and not (seen & rules.pattern_flags):
+        if operands and operands[0].glob:
+            return "its pattern would be expanded by the shell"
+        paths = operands[1:]
+    return every(look.path, [word for word in paths if word.text != "-"])
+
+
+def every(judge: Callable[[Argument], str], words: Sequence[Argument]) -> str:
+    return next((why for word in words if (why := judge(word))), "")

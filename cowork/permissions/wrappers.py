@@ -1,0 +1,248 @@
+"""What a command runs on behalf of another: `env`, `timeout`, `xargs`, `sh -c`, `find -exec` … taken apart.
+
+A deny rule must hold behind all of them, so an option nobody listed makes every later word a possible command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cowork.permissions.scan import Word, names
+
+SHELLS = names("sh bash dash ash zsh ksh mksh pdksh fish csh tcsh rbash busybox-sh yash posh pwsh")
+EVALUATES = frozenset({"eval", "source", ".", "trap"})
+
+# Options that take a value in the next word, and how many words stand before the command.
+_VALUES: dict[str, tuple[str, int]] = {
+    "env": ("-u --unset -C --chdir -S --split-string --argv0 -a", 0),
+    "timeout": ("-k --kill-after -s --signal", 1),
+    "gtimeout": ("-k --kill-after -s --signal", 1),
+    "nice": ("-n --adjustment", 0),
+    "ionice": ("-c --class -n --classdata -p --pid", 0),
+    "chrt": ("-p --pid -T --sched-runtime -P --sched-period -D --sched-deadline", 1),
+    "taskset": ("", 1),
+    "nohup": ("", 0),
+    "setsid": ("", 0),
+    "stdbuf": ("-i --input -o --output -e --error", 0),
+    "time": ("-f --format -o --output", 0),
+    "command": ("", 0),
+    "builtin": ("", 0),
+    "exec": ("-a", 0),
+    "coproc": ("", 0),
+    "sudo": ("-u --user -g --group -h --host -p --prompt -C --close-from -D --chdir -r --role -t --type -T -U -R", 0),
+    "doas": ("-u -C", 0),
+    "run0": ("-u --user -g --group -D --chdir", 0),
+    "pkexec": ("--user", 0),
+    "xargs": (
+        "-I -i -n --max-args -L -l --max-lines -P --max-procs -s --max-chars -d --delimiter -a --arg-file -E -J -R",
+        0,
+    ),
+    "parallel": ("-j --jobs -a --arg-file -I --colsep -C -n -N -L -S --sshlogin --joblog --tmpdir -d --delimiter", 0),
+    "watch": ("-n --interval -q --equexit", 0),
+    "chroot": ("", 1),
+    "unshare": ("-R --root -w --wd -S --setuid -G --setgid", 0),
+    "nsenter": ("-t --target -S --setuid -G --setgid", 0),
+    "setpriv": ("--reuid --regid --groups --inh-caps --ambient-caps --bounding-set --securebits", 0),
+    "capsh": ("", 0),
+    "flock": ("-w --timeout -E --conflict-exit-code", 1),
+    "strace": ("-e -o -p -s -u -E -P -I -O -S -a -b -X -U", 0),
+    "ltrace": ("-e -o -p -s -u -a -n -x -l -A -D -F -w", 0),
+    "perf": ("", 0),
+    "valgrind": ("", 0),
+    "gdb": ("", 0),
+    "busybox": ("", 0),
+    "toybox": ("", 0),
+    "script": ("-c --command -I -O -B -T -m -E -o", 0),
+    "unbuffer": ("", 0),
+    "systemd-run": ("-p --property -u --unit -M --machine -E --setenv", 0),
+    "dbus-run-session": ("--config-file --dbus-daemon", 0),
+    "start-stop-daemon": ("-x --exec -a --startas -p --pidfile -n --name -u --user -c --chuid -g -d --chdir", 0),
+    "bwrap": ("", 0),
+    "firejail": ("", 0),
+    "proxychains": ("-f", 0),
+    "proxychains4": ("-f", 0),
+    "torsocks": ("", 0),
+    "eatmydata": ("", 0),
+    "fakeroot": ("-l -s -i -b", 0),
+    "catchsegv": ("", 0),
+    "entr": ("", 0),
+    "watchexec": ("-e -w -i -f -d", 0),
+    "direnv": ("", 2),
+    "ssh": ("-p -i -l -o -F -J -L -R -D -b -c -E -e -I -m -O -Q -S -W -w", 1),
+    "su": ("-c --command -s --shell -g -G -w", 0),
+    "runuser": ("-c --command -s --shell -u -g -G -w", 0),
+    "docker": ("", 0),
+    "podman": ("", 0),
+    "kubectl": ("", 0),
+    "npx": ("-p --package -c --call -w --workspace", 0),
+    "bunx": ("", 0),
+    "uvx": ("--from --with --python", 0),
+    "pipx": ("", 0),
+    "make": ("", 0),
+    "ld.so": ("", 0),
+    "git": ("", 0),
+    "find": ("", 0),
+    "fd": ("", 0),
+    "fdfind": ("", 0),
+    "rg": ("", 0),
+}
+# Programs with a `run` or `exec` of their own somewhere in their words.
+_RUNNERS = names("uv poetry pipenv hatch pdm rye conda mamba micromamba npm pnpm yarn bun bundle mise asdf nix")
+_EVERY_SUFFIX = names(
+    "docker podman kubectl perf valgrind gdb capsh bwrap firejail systemd-run start-stop-daemon parallel watchexec entr"
+)
+_ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch --pre --hostname-bin")
+_LOADER = re.compile(r"ld(?:-linux.*|-musl.*)?\.so(?:\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """What a wrapper runs: words, or a text of shell code. Neither: it is only known at run time."""
+
+    words: tuple[Word, ...] = ()
+    code: str | None = None
+    opaque: str = ""
+
+
+def program(word: Word) -> str:
+    """The name a word in command position stands for, without its folder, as a case-blind file system reads it."""
+    return os.path.basename(word.text.rstrip("/")).casefold()
+
+
+def inside(words: Sequence[Word], fed: Sequence[str] = ()) -> list[Inner]:
+    """What this command runs on behalf of another; nothing for an ordinary command."""
+    if not words:
+        return []
+    name = program(words[0])
+    rest = list(words[1:])
+    if name in SHELLS:
+        return _shell(name, rest, fed)
+    if name in EVALUATES:
+        return _evaluated(name, rest)
+    if _LOADER.fullmatch(name):
+        return [Inner(tuple(rest[at:])) for at in range(len(rest))]
+    if name in ("find", "fd", "fdfind", "rg"):
+        return _actions(rest)
+    if name == "git":
+        return _git(rest)
+    if name in _RUNNERS:
+        return _after(rest, {"run", "exec", "x", "dlx", "shell", "--"})
+    if name not in _VALUES:
+        return []
+    if name in _EVERY_SUFFIX:
+        return [Inner(tuple(rest[at:])) for at in range(len(rest))]
+    return _wrapped(name, rest)
+
+
+def _wrapped(name: str, rest: list[Word]) -> list[Inner]:
+    values, before = _VALUES[name]
+    with_value = set(values.split())
+    found: list[Inner] = []
+    at = 0
+    while at < len(rest):
+        text = rest[at].text
+        if name == "env" and re.match(r"[A-Za-z_]\w*=", text):
+            at += 1
+        elif text == "--":
+            at += 1
+            break
+        elif text.startswith("-") and text != "-":
+            found += _coded(name, text, rest[at + 1 : at + 2])
+            if text in with_value:
+                at += 2
+            elif "=" in text or re.fullmatch(r"-[A-Za-z0-9]\w*|--[a-z-]+", text):
+                if not _known(name, text, with_value):  # its value may be the next word: try both readings
+                    found.append(Inner(tuple(rest[at + 2 :])))
+                at += 1
+            else:
+                at += 1
+        else:
+            break
+    if name in ("flock", "su", "runuser", "ssh", "npx", "watch"):
+        found += [Inner(code=" ".join(word.text for word in rest[at + before :]))]
+    while name == "env" and at < len(rest) and re.match(r"[A-Za-z_]\w*=", rest[at].text):
+        at += 1
+    if rest[at + before :]:
+        found.append(Inner(tuple(rest[at + before :])))
+    if not all(word.literal for word in rest[: at + before]):  # an expansion may be several words, or none
+        found += [Inner(tuple(rest[start:])) for start in range(len(rest))]
+    return [inner for inner in found if inner.words or inner.code is not None or inner.opaque]
+
+
+def _known(name: str, text: str, with_value: set[str]) -> bool:
+    return text.partition("=")[0] in with_value or (len(text) > 2 and text[:2] in with_value) or name == "command"
+
+
+def _coded(name: str, text: str, following: list[Word]) -> list[Inner]:
+    """Options whose value is shell code: `env -S`, `script -c`, `su -c`, `flock -c`."""
+    if name == "env" and (text.startswith(("-S", "--split-string"))):
+        attached = text.removeprefix("--split-string").removeprefix("-S").lstrip("=")
+        return [Inner(code=attached or (following[0].text if following else ""))]
+    if name in ("script", "su", "runuser", "flock", "npx") and re.match(r"-[A-Za-z]*c|--(?:command|call)", text):
+        attached = text.partition("=")[2]
+        return [Inner(code=attached or (following[0].text if following else ""))]
+    return []
+
+
+def _shell(name: str, rest: list[Word], fed: Sequence[str]) -> list[Inner]:
+    for at, word in enumerate(rest):
+        text = word.text
+        if re.match(r"-[A-Za-z]*c[A-Za-z]*$", text) or text in ("--command", "--init-command", "/c"):
+            found = []
+            for code in rest[at + 1 : at + 3]:  # options may stand between -c and its text
+                found.append(
+                    Inner(code=code.text) if code.literal else Inner(code=code.text, opaque="code made at run time")
+                )
+            return found or [Inner(opaque=f"{name} without its code")]
+        if not text.startswith(("-", "+")):
+            if text == "sh" and name == "busybox":
+                continue
+            return [Inner(opaque=f"{name} runs the file {text}")]
+    return [*(Inner(code=body) for body in fed), Inner(opaque=f"{name} runs what it is fed")]
+
+
+def _evaluated(name: str, rest: list[Word]) -> list[Inner]:
+    if name in ("source", "."):
+        return [Inner(opaque=f"{name} runs a file")]
+    code = " ".join(word.text for word in rest[:1] if name == "trap") or " ".join(word.text for word in rest)
+    if all(word.literal for word in rest):
+        return [Inner(code=code)]
+    return [Inner(code=code, opaque=f"{name} of a text made at run time")]
+
+
+def _actions(rest: list[Word]) -> list[Inner]:
+    found = []
+    for at, word in enumerate(rest):
+        option, _, value = word.text.partition("=")
+        if option in _ACTIONS:
+            found.append(Inner((Word(value), *rest[at + 1 :])) if value else Inner(tuple(rest[at + 1 :])))
+    return found
+
+
+def _git(rest: list[Word]) -> list[Inner]:
+    found = []
+    for at, word in enumerate(rest):
+        _, marked, code = word.text.partition("=!")
+        if marked:
+            found.append(Inner(code=code))
+        elif "=" in word.text and at and rest[at - 1].text in ("-c", "--config-env"):
+            found.append(Inner(code=word.text.partition("=")[2]))
+        if word.text in ("foreach", "run", "--exec", "-x", "filter-branch") and at:
+            tail = [w for w in rest[at + 1 :] if not w.text.startswith("--")]
+            found += [Inner(tuple(tail)), Inner(code=" ".join(w.text for w in tail))]
+        if word.text.startswith(("--exec=", "--upload-pack=", "--receive-pack=")):
+            found.append(Inner(code=word.text.partition("=")[2]))
+    return found
+
+
+def _after(rest: list[Word], markers: set[str]) -> list[Inner]:
+    found = []
+    for at, word in enumerate(rest):
+        if word.text in markers:
+            found += [Inner(tuple(rest[start:])) for start in range(at + 1, min(len(rest), at + 8))]
+        if word.text in ("-c", "--call"):
+            found += [Inner(code=code.text) for code in rest[at + 1 : at + 2]]
+    return found
