@@ -13,3 +13,10 @@ def run_once(options: RunOptions) -> int:
     from cowork.app import once
 
     return once.run_once(options)
+
+
+def chat(options: RunOptions) -> int:
+    """Talk until the person leaves; gives the exit code."""
+    from cowork.app import chat as conversation
+
+    return conversation.chat(options)

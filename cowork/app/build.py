@@ -14,6 +14,7 @@ from cowork.app import logs
 from cowork.app.models import Models
 from cowork.app.repo import branch_of, project_root
 from cowork.app.run import Run, folder_of
+from cowork.app.trust import is_trusted
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
@@ -21,7 +22,7 @@ from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentStarted, Event
 from cowork.core.hygiene import clean_environ
-from cowork.core.ports import AgentDef, AgentOrigin, Ask, Emit, Provider
+from cowork.core.ports import AgentDef, AgentOrigin, Ask, Effect, Emit, Provider
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger, Limits
@@ -34,8 +35,8 @@ from cowork.engine.runner import ALIASES, Runner
 from cowork.engine.subagents import Subagents, World
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox import Sandbox
-from cowork.permissions.trust import Trust
 from cowork.sessions import index
+from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.log import SessionLog, new_id
 from cowork.sessions.reading import read
 from cowork.tools.base import AgentState, Tool, TreeState
@@ -71,8 +72,10 @@ def build(
     )
     models = Models(place.config, options, place.root)
     permissions, tree = _safety(place, workspace, scratch)
+    checkpoints = _checkpoints(place, log, tree)
     limits = place.config.limits
     ledger = Ledger(Limits(limits.max_tokens or None, limits.max_cost_usd or None))
+    compaction = _compaction(place.config, lambda: subagents.running)
     world = World(
         emitter=emitter,
         ask=ask,
@@ -82,7 +85,7 @@ def build(
         model=models,
         specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, place.agents),
         system=prompts.child_prompt,
-        compact=_compaction(place.config, lambda: subagents.running),
+        compact=compaction,
         recall=lambda path: _recalled(log, path),
     )
     first = 1 + sum(isinstance(event, AgentStarted) for event in past)
@@ -108,6 +111,8 @@ def build(
         models=models,
         log=log,
         scratch=scratch,
+        compaction=compaction,
+        checkpoints=checkpoints,
         knowledge=_knowledge_files(place),
         output_schema=schema,
         greeted=bool(past),
@@ -117,7 +122,7 @@ def build(
 def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
     """The folder, whether it is trusted, the configuration and the agents."""
     root = folder_of(options)
-    trusted = not options.bare and (options.trust or Trust(paths.trust_file(environ)).is_trusted(root))
+    trusted = not options.bare and (options.trust or is_trusted(root, environ))
     config = load(
         cwd=root,
         environ=environ,
@@ -217,7 +222,18 @@ def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissi
         sandbox=sandbox,
         auto_allow=config.sandbox.auto_allow,
     )
-    return permissions, TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
+    tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
+    tree.may_read = lambda path: permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"
+    return permissions, tree
+
+
+def _checkpoints(place: Place, log: SessionLog | None, tree: TreeState) -> Checkpoints | None:
+    if log is None or not place.config.session.checkpoints:
+        return None
+    extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
+    checkpoints = Checkpoints(log.folder / "checkpoints", place.root, extra)
+    tree.before_change = checkpoints.before_change
+    return checkpoints
 
 
 def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> Compaction:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
 from cowork.app.run import Run
+from cowork.app.trust import steering
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
@@ -118,9 +119,7 @@ class _Once:
             self.stop("pipe")
 
     def _say_untrusted(self, run: Run) -> None:
-        from cowork.permissions.trust import steering_files
-
-        if steering_files(run.root):
+        if steering(run.root):
             text = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
             run.emit(Notice(text, "info", "untrusted"))
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
@@ -19,15 +19,20 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, RunEnded, SessionStarted
-from cowork.core.ports import Emit
+from cowork.core.ports import Answer, Decision, Effect, Emit, Question
 from cowork.engine.budget import Ledger
+from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.runner import Runner
 from cowork.engine.subagents import Subagents
 from cowork.engine.typed import SchemaFailed, instruction, typed
 from cowork.permissions import Permissions
+from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.log import SessionLog
+from cowork.tools import jobs
 from cowork.tools.base import TreeState
+from cowork.tools.registry import TOOLS
 
 
 @dataclass(slots=True)
@@ -49,7 +54,10 @@ class Run:
     tree: TreeState
     models: Models
     scratch: Path
+    compaction: Compaction
     log: SessionLog | None = None
+    checkpoints: Checkpoints | None = None
+    notes: tuple[str, ...] = ()  # lines a person should see at the start
     knowledge: Sequence[Path] = ()
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
@@ -86,7 +94,17 @@ class Run:
             self.emit(Notice(note, "warning", "config.note"))
 
     async def ask(self, prompt: Prompt) -> Outcome:
-        """One prompt to the main agent; the first one carries what the model should know from the start."""
+        """One prompt to the main agent; files are as they were before it until it is answered."""
+        if self.checkpoints is None:
+            return await self._asked(prompt)
+        self.checkpoints.begin(self.emitter.next_id)
+        try:
+            return await self._asked(prompt)
+        finally:
+            self.checkpoints.end()
+
+    async def _asked(self, prompt: Prompt) -> Outcome:
+        """The first prompt carries what the model should know from the start."""
         if not self.greeted:
             self.greeted = True
             known = prompts.knowledge(self.knowledge, self.config.knowledge.max_bytes)
@@ -104,6 +122,20 @@ class Run:
             error = {"code": "schema", "message": failure.message}
             return replace(failure.outcome, reason="schema", error=error)
         return outcome
+
+    def own_runner(self) -> Runner:
+        """Runs what the person typed themselves: in the agent's working directory, without a question."""
+        theirs = self.agent.runner
+        return Runner(
+            agent="main",
+            tools=TOOLS,
+            emit=self.emit,
+            ask=_unasked,
+            permit=Unjudged(),
+            workspace=self.permissions.workspace,
+            state=theirs.state,
+            tree=self.tree,
+        )
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:
         """Publish the last event; gives the result object."""
@@ -129,14 +161,28 @@ class Run:
     async def close(self) -> None:
         """End children and background commands, close connections and the log."""
         await self.subagents.stop_all()
-        for job in list(self.tree.jobs.values()):
-            with contextlib.suppress(OSError):
-                await job.kill()
+        await jobs.close(self.tree)
         await self.models.close()
+        if self.checkpoints:
+            self.checkpoints.close()
         if self.log:
             self.log.close()
         else:
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class Unjudged:
+    """Allows everything: the person is the one who acts."""
+
+    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        return Decision("allow")
+
+    def grant(self, agent: str, rule: str, *, forever: bool) -> None:
+        return None
+
+
+async def _unasked(question: Question) -> Answer:
+    return Answer("no")
 
 
 def folder_of(options: RunOptions) -> Path:

@@ -1,0 +1,188 @@
+"""The application as the chat sees it: one conversation at a time, and what keys and commands do to it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import mimetypes
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from cowork import __version__
+from cowork.app.resume import take_up
+from cowork.app.run import Run
+from cowork.config import paths
+from cowork.config.options import RunOptions
+from cowork.core.blocks import Image, ToolUse
+from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
+from cowork.core.ports import Answer, Ask, Emit, Question
+from cowork.engine.loop import Prompt
+from cowork.frontends.repl.host import Command, Status
+from cowork.tools import rg
+
+MODES = ("ask", "accept-edits", "plan", "bypass")
+Open = Callable[[RunOptions, Mapping[str, str], "ChatHost"], Run]
+
+
+class ChatHost:
+    """Implements the chat's `Host`."""
+
+    def __init__(self, options: RunOptions, environ: Mapping[str, str], open_run: Open) -> None:
+        self.options = options
+        self.environ = environ
+        self.events: list[Event] = []  # the durable ones, for the viewer, costs and exports
+        self._open = open_run
+        self._sink: Emit = lambda event: None
+        self._ask: Ask = _no
+        self._task: asyncio.Task[Any] | None = None
+        self._commands: Sequence[Command] = ()
+        self.run = open_run(options, environ, self)
+
+    # ------------------------------------------------------------ joining
+
+    def join(self, sink: Emit, ask: Ask) -> None:
+        """Connect the screen; what a resumed conversation holds is shown again."""
+        from cowork.app.commands import commands
+
+        self._sink, self._ask = sink, ask
+        self._commands = commands(self)
+        self.begin()
+
+    def begin(self) -> None:
+        """Start (or take up) the conversation of the current run."""
+        past = list(self.run.log.loaded.events) if self.run.log else []
+        self.events[:] = past
+        for event in past:
+            self._sink(event)
+        self.run.begin(resumed=bool(past))
+        if past and self.run.log:
+            take_up(self.run, past, self.run.log.loaded.damage)
+
+    async def reopen(self, options: RunOptions) -> None:
+        """Close this conversation and open another."""
+        fresh = self._open(options, self.environ, self)
+        await self.run.close()
+        self.run, self.options = fresh, options
+        self.begin()
+
+    def on_event(self, event: Event) -> None:
+        if event.durable:
+            self.events.append(event)
+        self._sink(event)
+
+    async def ask(self, question: Question) -> Answer:
+        return await self._ask(question)
+
+    async def close(self) -> None:
+        await self.run.close()
+
+    # ------------------------------------------------------------ the Host protocol
+
+    def status(self) -> Status:
+        run, config = self.run, self.run.config
+        window = run.agent.provider.context_window
+        return Status(
+            version=__version__,
+            cwd=paths.short(run.root, self.environ),
+            branch=run.branch,
+            trusted=run.trusted,
+            model=run.agent.provider.model,
+            light_model=config.models.light.model if config.has_light else "",
+            mode=run.permissions.mode,
+            context_percent=100 * run.agent.context_tokens / window if window else None,
+            cost_usd=run.ledger.cost_usd,
+            jobs=sum(job.running for job in run.tree.jobs.values()),
+            agents=len(run.agents),
+            knowledge=tuple(p.name for p in run.knowledge),
+            notes=run.notes,
+        )
+
+    def commands(self) -> Sequence[Command]:
+        return self._commands
+
+    async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
+        prompt = Prompt(text, images=tuple(_image(p) for p in images), label=label)
+        await self._stoppable(self.run.ask(prompt))
+
+    def interrupt(self) -> None:
+        if self._task:
+            self._task.cancel()
+
+    def steer(self, text: str) -> None:
+        self.run.agent.tell(Prompt(text, source="steer"))
+
+    def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
+        stop = self.run.subagents.kill if how == "kill" else self.run.subagents.finish
+        stop(subagent_id)
+
+    def tell_child(self, subagent_id: str, text: str) -> None:
+        self.run.subagents.tell(subagent_id, text)
+
+    def cycle_mode(self) -> str:
+        modes = [m for m in MODES if m != "bypass" or self.options.permission_mode == "bypass"]
+        here = modes.index(self.run.permissions.mode) if self.run.permissions.mode in modes else -1
+        return self.set_mode(modes[(here + 1) % len(modes)])
+
+    def set_mode(self, mode: str) -> str:
+        self.run.permissions.mode = mode
+        self.run.emit(Notice(f"Mode: {mode}", code="mode.changed", data={"mode": mode}))
+        return mode
+
+    async def files(self) -> Sequence[str]:
+        found: list[bytes] = []
+
+        def take(chunk: bytes) -> bool:
+            found.append(chunk)
+            return True
+
+        await rg.run(["--files", "--hidden"], ".", self.run.root, take)
+        return [name.removeprefix("./") for name in b"".join(found).decode("utf-8", "replace").splitlines()]
+
+    def agents(self) -> Sequence[tuple[str, str]]:
+        return [(a.name, a.description) for a in self.run.agents.values()]
+
+    async def run_shell(self, command: str) -> None:
+        """The user's own command: shown as a Bash call, and in the conversation as one."""
+        call = ToolUse(f"user_{self.run.emitter.next_id}", "Bash", {"command": command})
+        self.run.emit(PromptAdded(f"I ran this command myself: {command}", label=f"!{command}"))
+        self.run.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=self.run.agent.provider.model))
+        await self._stoppable(self.run.own_runner().run([call]))
+
+    async def add_note(self, text: str) -> str:
+        path = self.run.root / "AGENTS.md"
+        before = path.read_text(encoding="utf-8") if path.exists() else "# Notes for agents\n"
+        gap = "" if before.endswith("\n") else "\n"
+        path.write_text(f"{before}{gap}- {text}\n", encoding="utf-8")
+        self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="steer", label="note"))
+        return f"Noted in {path.name}."
+
+    def history(self) -> Sequence[Event]:
+        return self.events
+
+    # ------------------------------------------------------------ inside
+
+    async def _stoppable(self, work: Any) -> None:
+        """Run one thing that Esc can stop; children die with it."""
+        self._task = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait([self._task])
+            if self._task.cancelled():
+                await self.run.subagents.stop_all()
+            elif error := self._task.exception():
+                self.run.emit(Notice(f"That went wrong: {type(error).__name__}: {error}", "error", "internal_error"))
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            raise
+        finally:
+            self._task = None
+
+
+async def _no(question: Question) -> Answer:
+    return Answer("no")
+
+
+def _image(path: Path) -> Image:
+    kind = mimetypes.guess_type(path.name)[0] or "image/png"
+    return Image(kind, base64.b64encode(path.read_bytes()).decode())

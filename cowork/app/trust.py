@@ -1,0 +1,38 @@
+"""Which folders must be trusted for a run, and what in them would steer it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from cowork.app.repo import project_root
+from cowork.config import paths
+from cowork.permissions.trust import STEERING, Trust
+
+
+def steering(root: Path) -> list[Path]:
+    """The files and folders from the project's top down to `root` that would steer a run."""
+    return [folder / name for folder in _on_the_way(root) for name in STEERING if os.path.lexists(folder / name)]
+
+
+def is_trusted(root: Path, environ: Mapping[str, str]) -> bool:
+    """Whether the folder, and each above it in the project that has a say, is trusted as it is now."""
+    trust = Trust(paths.trust_file(environ))
+    return trust.is_trusted(root) and all(trust.is_trusted(folder) for folder in _with_a_say(root))
+
+
+def grant(root: Path, environ: Mapping[str, str]) -> None:
+    """Trust the folder, and each above it in the project that has a say."""
+    trust = Trust(paths.trust_file(environ))
+    for folder in {root, *_with_a_say(root)}:
+        trust.grant(folder)
+
+
+def _with_a_say(root: Path) -> set[Path]:
+    return {f for f in _on_the_way(root) if any(os.path.lexists(f / name) for name in STEERING)}
+
+
+def _on_the_way(root: Path) -> list[Path]:
+    top = project_root(root)
+    return [folder for folder in reversed((root, *root.parents)) if folder.is_relative_to(top)]

@@ -1,0 +1,108 @@
+"""What people are shown of a run as Markdown: cost, context, agents, tools, changes. Pure functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from cowork.core.blocks import Image, Text, ToolResult, ToolUse
+from cowork.core.events import Event
+from cowork.core.ports import AgentDef
+from cowork.engine.loop import Agent
+from cowork.sessions.cost import Spent, totals
+from cowork.sessions.rewind import Plan, Step
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Rows as a Markdown table."""
+    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(str(cell) for cell in row)} |" for row in rows)])
+
+
+def money(usd: float | None) -> str:
+    return "unknown" if usd is None else f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+
+
+def cost_page(events: Iterable[Event]) -> str:
+    """Cost of a session by agent type and by model; the whole is the sum, children and retries counted in."""
+    sums = totals(events)
+
+    def rows(parts: Mapping[str, Spent]) -> list[tuple[str, str, str, str, str]]:
+        return [
+            (
+                name,
+                f"{s.usage.prompt_tokens:,}",
+                f"{s.usage.output_tokens:,}",
+                f"{s.usage.cache_read_tokens:,}",
+                money(s.cost_usd),
+            )
+            for name, s in parts.items()
+        ]
+
+    head = ("input", "output", "from cache", "cost")
+    return "\n\n".join(
+        [
+            f"**{money(sums.whole.cost_usd)}** · {sums.whole.usage.total:,} tokens",
+            table(("agent", *head), rows(sums.by_agent)),
+            table(("model", *head), rows(sums.by_model)),
+        ]
+    )
+
+
+def context_page(agent: Agent) -> str:
+    """What fills the window, by estimate, beside what the service last counted."""
+    window = agent.provider.context_window
+    parts = {
+        "system prompt": len(agent.system),
+        "tools": sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs),
+    }
+    names = {call.id: call.name for m in agent.transcript.messages() for call in m.calls}
+    for message in agent.transcript.messages():
+        for block in message.content:
+            match block:
+                case Text(text):
+                    key = "your messages" if message.role == "user" else "answers"
+                    parts[key] = parts.get(key, 0) + len(text)
+                case ToolUse(input=given):
+                    parts["calls"] = parts.get("calls", 0) + len(json.dumps(given))
+                case ToolResult(tool_use_id=id, content=content):
+                    key = f"results of {names.get(id, '?')}"
+                    size = len(content) if isinstance(content, str) else sum(_size(b) for b in content)
+                    parts[key] = parts.get(key, 0) + size
+                case Image():
+                    parts["images"] = parts.get("images", 0) + 6_000
+    rows = [(name, f"{size // 4:,}", f"{100 * size / 4 / window:.1f} %") for name, size in parts.items() if size]
+    used = f"{agent.context_tokens:,} of {window:,} tokens ({100 * agent.context_tokens / window:.0f} %)"
+    return f"**{used}** at the last request\n\n" + table(("part", "~tokens", "of the window"), rows)
+
+
+def agents_page(agents: Mapping[str, AgentDef]) -> str:
+    rows = [
+        (a.name, a.description, ", ".join(a.tools) if a.tools is not None else "all but Task", a.model, a.origin)
+        for a in agents.values()
+    ]
+    return table(("agent", "for", "tools", "model", "from"), rows)
+
+
+def plan_page(plan: Plan) -> str:
+    """What a rewind would do to files."""
+    if not plan.files:
+        return "No files would change."
+    rows = [(_action(step), step.path, _counts(step), _remark(step)) for step in plan.files]
+    return table(("does", "file", "lines", ""), rows)
+
+
+def _action(step: Step) -> str:
+    return {"create": "brings back", "modify": "restores", "delete": "removes"}.get(step.action, step.action)
+
+
+def _counts(step: Step) -> str:
+    return "" if step.added is None else f"+{step.added} −{step.removed}"
+
+
+def _remark(step: Step) -> str:
+    return step.problem or ("changed outside since: kept" if step.conflict else "")
+
+
+def _size(block: Text | Image) -> int:
+    return len(block.text) if isinstance(block, Text) else 6_000
