@@ -21,7 +21,7 @@ def compose(repl: Repl, columns: int, rows: int) -> Frame:
         return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
     room = max(3, rows - 1)
     below, cursor = _below(repl, columns, room)
-    panel = repl.scene.panels.get(repl.chosen_panel)
+    panel = repl.choosing.panel
     above = live_lines(
         repl.scene,
         columns - 1,
@@ -61,12 +61,12 @@ def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, 
 def _prompt(repl: Repl) -> str:
     if repl.completing.searching:
         return "history ❯ "
-    panel = repl.scene.panels.get(repl.message_to)
+    panel = repl.choosing.listener
     return f"to {panel.kind} ❯ " if panel is not None else "❯ "
 
 
 def _placeholder(repl: Repl) -> str:
-    if repl.completing.searching or repl.message_to:
+    if repl.completing.searching or repl.choosing.message_to:
         return ""
     if repl.turns.working:
         return "Enter queues · ⌃S steers"

@@ -92,32 +92,32 @@ def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("down", filter=chosen)
     @keys.add("right", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.choose_panel(1)
+        repl.choosing.move(1)
 
     @keys.add("up", filter=chosen)
     @keys.add("left", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.choose_panel(-1)
+        repl.choosing.move(-1)
 
     @keys.add("enter", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.open_viewer(repl.chosen_panel)
+        repl.open_viewer(repl.choosing.path)
 
     @keys.add("x", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.stop_panel()
+        repl.choosing.stop()
 
     @keys.add("m", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.message_panel()
+        repl.choosing.address()
 
     @keys.add("escape", filter=chosen, eager=True)
     def _(event: KeyPressEvent) -> None:
-        repl.leave_panel()
+        repl.choosing.leave()
 
     @keys.add(Keys.Any, filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.leave_panel()
+        repl.choosing.leave()
         if event.data.isprintable():
             repl.composer.buffer.insert_text(event.data)
 

@@ -18,6 +18,7 @@ from prompt_toolkit.output import Output, create_output
 from cowork.core.events import Event, PromptAdded
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl import status as bar
+from cowork.frontends.repl.choosing import Choosing
 from cowork.frontends.repl.commands import own_commands
 from cowork.frontends.repl.completing import Completing
 from cowork.frontends.repl.dialogs import Dialogs, what_lines
@@ -28,6 +29,7 @@ from cowork.frontends.repl.keys import bindings
 from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.live import SPIN_S
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
+from cowork.frontends.repl.plain import PlainChat
 from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.terminal_input import watch_background
 from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
@@ -58,15 +60,16 @@ class Repl:
         )
         self.viewer: Viewer | None = None
         self.expanded = False
-        self.chosen_panel = ""  # the path of the panel the keys go to
-        self.message_to = ""  # the path of the child the input is for
+        self.choosing = Choosing(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self._cancelled_at = -10.0
+        self._cancelling = False
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
         self._history_size = -1
         self._app: Application[int] | None = None
         self._output: Output | None = None
+        self._plain: PlainChat | None = None
 
     # ---------------------------------------------------------------- the two ports
 
@@ -80,6 +83,8 @@ class Repl:
 
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person and wait for the answer."""
+        if self._plain is not None:
+            return await self._plain.ask(question)
         return await self.dialogs.ask(question)
 
     # ---------------------------------------------------------------- running
@@ -89,6 +94,16 @@ class Repl:
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(self._unexpected)
+        try:
+            if input is None and output is None and not self._is_capable():
+                self._plain = PlainChat(self)
+                return await self._plain.run()
+            return await self._run_live(input, output)
+        finally:
+            await self.turns.close()
+            loop.set_exception_handler(before)
+
+    async def _run_live(self, input: Input | None, output: Output | None) -> int:
         self._output = output or create_output(stdout=sys.stdout)
         source = input or create_input()
         if self.options.theme == "auto" and self.theme.depth is not None and watch_background(source, self._set_kind):
@@ -102,12 +117,13 @@ class Repl:
             return 0
         finally:
             ticker.cancel()
-            await self.turns.close()
             self._goodbye()
-            loop.set_exception_handler(before)
 
     def redraw(self) -> None:
         """Draw soon, but not more often than the frame rate."""
+        if self._plain is not None:
+            self._plain.flush()
+            return
         if self._redraw_at is not None or self._app is None or not self._app.is_running:
             return
         loop = asyncio.get_running_loop()
@@ -115,6 +131,8 @@ class Repl:
 
     def leave(self, code: int) -> None:
         """End the chat."""
+        if self._plain is not None:
+            self._plain.leave(code)
         if self._app is not None and self._app.is_running and not self._app.is_done:
             self._app.exit(result=code)
 
@@ -126,7 +144,7 @@ class Repl:
             return "view"
         if self.dialogs.armed:
             return "dialog"
-        return "panel" if self.chosen_panel in self.scene.panels else "write"
+        return "panel" if self.choosing.panel is not None else "write"
 
     @property
     def menu(self) -> Any:
@@ -146,11 +164,9 @@ class Repl:
             self.composer.buffer.insert_text("\n")
             return
         text, images = self.composer.take()
-        target = self.scene.panels.get(self.message_to)
-        self.message_to = ""
-        if target is not None and text:
-            self.host.tell_child(target.subagent_id, text)
-            self.show_hint(f"told {target.kind}")
+        told = self.choosing.deliver(text)
+        if told:
+            self.show_hint(f"told {told}")
             return
         self.turns.send(text, images)
         self.redraw()
@@ -191,8 +207,8 @@ class Repl:
         """Close what is open; otherwise stop the turn."""
         if self.completing.close():
             return
-        if self.message_to:
-            self.message_to = ""
+        if self.choosing.message_to:
+            self.choosing.message_to = ""
         else:
             self._interrupt()
 
@@ -200,17 +216,16 @@ class Repl:
         """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
         now = self.scene.clock()
         again = now - self._cancelled_at < _TWICE_S
-        self._cancelled_at = now
+        self._cancelled_at, self._cancelling = now, True
         if self._interrupt():
             if again:
                 self.leave(130)
             return
-        if self.composer.text and not again:
-            self.composer.clear()
-        elif again:
+        if again:
             self.leave(130)
-        else:
-            self.show_hint("Ctrl-C again leaves")
+            return
+        self.composer.clear()
+        self.show_hint("Ctrl-C again leaves")
 
     def toggle(self) -> None:
         """Ctrl+O: more of what runs; when nothing runs, the whole conversation."""
@@ -221,25 +236,6 @@ class Repl:
 
     def cycle_mode(self) -> None:
         self.show_hint(f"mode {self.host.cycle_mode()}")
-
-    def choose_panel(self, step: int) -> None:
-        paths = [path for path, panel in self.scene.panels.items() if panel.status != "waiting"]
-        if not paths:
-            return
-        at = paths.index(self.chosen_panel) + step if self.chosen_panel in paths else (0 if step > 0 else -1)
-        self.chosen_panel = paths[at % len(paths)]
-
-    def leave_panel(self) -> None:
-        self.chosen_panel = ""
-
-    def stop_panel(self) -> None:
-        panel = self.scene.panels.get(self.chosen_panel)
-        if panel is not None:
-            self.host.stop_child(panel.subagent_id, "kill" if panel.stopping else "finish")
-            panel.stopping = True
-
-    def message_panel(self) -> None:
-        self.message_to, self.chosen_panel = self.chosen_panel, ""
 
     def open_viewer(self, path: str) -> None:
         """The conversation, or the transcript of one child."""
@@ -267,6 +263,7 @@ class Repl:
 
     def show_hint(self, text: str, seconds: float = _TWICE_S) -> None:
         """A word at the end of the status line, for a moment."""
+        self._cancelling = True  # this key put the hint there, so it does not take it away
         self.hint = text, self.scene.clock() + seconds
         asyncio.get_running_loop().call_later(seconds + 0.05, self.redraw)
 
@@ -293,6 +290,12 @@ class Repl:
         return self.scene.take(columns - 1, self.theme)
 
     # ---------------------------------------------------------------- inside
+
+    def _is_capable(self) -> bool:
+        """A terminal on both sides that can move its cursor."""
+        return (
+            self.environ.get("TERM", "") not in ("", "dumb", "unknown") and sys.stdin.isatty() and sys.stdout.isatty()
+        )
 
     def _application(self, source: Input, output: Output) -> Application[int]:
         typing = Window(BufferControl(self.composer.buffer))
@@ -324,7 +327,11 @@ class Repl:
             self.dialogs.last_key = self.scene.clock()
 
     def _after_key(self, sender: object) -> None:
-        if self._app is not None and self.dialogs.current is not None:
+        if not self._cancelling:  # any other key between two Ctrl-C, and the second does not leave
+            self._cancelled_at = -10.0
+            self.hint = ("", 0.0)
+        self._cancelling = False
+        if self.dialogs.current is not None:
             asyncio.get_running_loop().call_later(0.55, self.redraw)  # the dialog arms itself
 
     def _draw_now(self) -> None:

@@ -41,6 +41,7 @@ class Node:
     body: Body | None = None
     children: list[Node] = field(default_factory=list)
     open: bool = False
+    begins: bool = False  # the head is the beginning of the body, so an open one shows it once
 
     @property
     def foldable(self) -> bool:
@@ -112,7 +113,8 @@ def _plain_nodes(event: Event) -> list[Node]:
             rows = visible(event.label or event.text).strip().split("\n")
             head: Line = [("user.bar", "❯ "), ("user", rows[0])]
             body = _plain_body(event.text) if len(rows) > 1 or event.label else None
-            return [Node(key, head, event.text, body, open=len(rows) <= 20 and not event.label)]
+            begins = not event.label
+            return [Node(key, head, event.text, body, open=len(rows) <= 20 and begins, begins=begins)]
         case ReplyAdded():
             return _reply_nodes(key, event)
         case Notice() | ContextCompacted() | TurnEnded():
@@ -130,7 +132,9 @@ def _reply_nodes(key: str, event: ReplyAdded) -> list[Node]:
     text = "".join(b.text for b in event.content if isinstance(b, Text)).strip()
     if text:
         head: Line = [("accent", "● "), ("", one_line(text.split("\n")[0]))]
-        out.append(Node(key, head, text, lambda columns, theme: markdown_lines(text, columns, theme), open=True))
+        out.append(
+            Node(key, head, text, lambda columns, theme: markdown_lines(text, columns, theme), open=True, begins=True)
+        )
     return out
 
 

@@ -84,6 +84,11 @@ class Turns:
         if isinstance(event, PromptAdded) and event.source == "steer" and event.text in self.steering:
             self.steering.remove(event.text)
 
+    async def idle(self) -> None:
+        """Wait until nothing runs and nothing is queued."""
+        while self._task is not None or self._loose:
+            await asyncio.wait([t for t in (self._task, *self._loose) if t is not None])
+
     async def close(self, patience: float = 2.0) -> None:
         """Stop whatever runs."""
         tasks = [t for t in (self._task, *self._loose) if t is not None]

@@ -123,14 +123,13 @@ class Viewer:
         margin = "  " * depth
         for node in nodes:
             mark = ("▾ " if node.open else "▸ ") if node.foldable else "  "
-            answer = node.open and node.key.partition(":")[2].startswith("reply.added") and node.body is not None
-            head: Line = [("dim", f"{margin}{mark}"), *node.head]
-            yield _Row([("dim", f"{margin}{mark}"), ("accent", "●")] if answer else head, node, head=True)
+            body = self._body(node, columns - 6 - 2 * depth, theme) if node.open and node.body is not None else []
+            head = [node.head[0], *body[0][1:]] if node.begins and body else node.head
+            yield _Row([("dim", f"{margin}{mark}"), *head], node, head=True)
             if not node.open:
                 continue
-            if node.body is not None:
-                for line in self._body(node, columns - 6 - 2 * depth, theme):
-                    yield _Row([("faint", f"{margin}  "), *line], node, head=False)
+            for line in body[1:] if node.begins else body:
+                yield _Row([("faint", f"{margin}  "), *line], node, head=False)
             yield from self._flat(node.children, depth + 1, columns, theme)
 
     def _body(self, node: Node, columns: int, theme: Theme) -> list[Line]:
