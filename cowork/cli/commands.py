@@ -9,6 +9,7 @@ import typer
 from typer.main import get_command
 
 from cowork import __version__
+from cowork.cli import agent_commands, config_commands, list_commands, safety_commands, session_commands
 from cowork.cli import main as entry
 from cowork.cli.shape import Command, Group, made, with_options
 from cowork.core.errors import UserError
@@ -114,10 +115,10 @@ def _before(ctx: typer.Context) -> dict[str, Any]:
     return dict(ctx.obj or {})
 
 
-def _add_groups() -> None:
-    from cowork.cli import config_commands
-
-    app.add_typer(config_commands.app, name="config")
-
-
-_add_groups()
+app.add_typer(agent_commands.app, name="agents")
+app.command("tools", cls=Command, epilog=list_commands.TOOLS_EXAMPLES)(list_commands.tools)
+app.add_typer(session_commands.app, name="sessions")
+app.command("cost", cls=Command, epilog=session_commands.COST_EXAMPLES)(session_commands.cost)
+app.add_typer(config_commands.app, name="config")
+app.command("trust", cls=Command, epilog=safety_commands.TRUST_EXAMPLES)(safety_commands.trust)
+app.add_typer(safety_commands.permissions, name="permissions")

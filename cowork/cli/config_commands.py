@@ -49,11 +49,14 @@ def show(
 ) -> int:
     """Print every setting with where it came from."""
     before = _before(ctx)
+    from cowork.app.trust import is_trusted
+
+    root = Path(os.path.realpath(cwd or before.get("cwd") or Path.cwd()))
     settings = load(
-        cwd=cwd or before.get("cwd") or Path.cwd(),
+        cwd=root,
         environ=os.environ,
         config_file=config or before.get("config_file"),
-        trusted=trust or bool(before.get("trust")),
+        trusted=trust or bool(before.get("trust")) or is_trusted(root, os.environ),
         bare=bare or bool(before.get("bare")),
     )
     rows = list(shown(settings, only_set=only_set))

@@ -6,15 +6,18 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from types import TracebackType
 
 from cowork.cli import quick, stdin
+from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import redact, visible
 
 
 def run() -> None:
     """The installed command."""
+    sys.excepthook = _calm
     sys.exit(main(sys.argv[1:]))
 
 
@@ -38,12 +41,14 @@ def main(argv: Sequence[str]) -> int:
 
 def start(command: str, prompt: str | None, options: RunOptions) -> int:
     """Begin a chat or a one-shot run; without a terminal a chat is a run whose prompt comes from stdin."""
-    from cowork import app
-
     if command == "chat" and stdin.terminal():
-        return app.chat(options)
+        from cowork.app import chat
+
+        return chat(options)
     words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
-    return app.run_once(replace(options, prompt=words, context=context))
+    from cowork.app import run_once
+
+    return run_once(replace(options, prompt=words, context=context))
 
 
 def complain(message: str, hint: str = "") -> None:
@@ -76,3 +81,20 @@ def _open_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
         elif mode == "w":
             stream.reconfigure(errors="replace")
+
+
+def _calm(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """What nobody foresaw: the traceback goes to a file, one line to the person. The exit code is 1."""
+    import traceback
+
+    text = "".join(traceback.format_exception(kind, error, trace))
+    secrets = [value for name, value in os.environ.items() if "KEY" in name or "TOKEN" in name or "SECRET" in name]
+    file = paths.state_dir(os.environ) / "crash.log"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as log:
+            log.write(redact(text, secrets))
+        hint = f"The details are in {paths.short(file, os.environ)}; please report them."
+    except OSError:
+        hint = f"The details could not be kept: {file} cannot be written."
+    complain(f"an error inside cowork: {redact(f'{kind.__name__}: {error}', secrets)}", hint)

@@ -163,7 +163,7 @@ class Retry(Section, prefix="retry"):
     max_attempts: int = key(5, "Tries of one request in all.", low=1, high=20, project="lower")
     max_delay: float = key(60, "Longest wait between two tries in seconds.", low=0, high=3600, project="lower")
     idle_timeout: float = key(
-        120, "Seconds a stream may be silent before it is given up and tried again.", low=1, high=3600, project="lower"
+        180, "Seconds a stream may be silent before it is given up and tried again.", low=1, high=3600, project="lower"
     )
 
 
@@ -184,7 +184,7 @@ class Compaction(Section, prefix="compaction"):
     """Making room when a conversation nears the model's window."""
 
     auto: bool = key(True, "Summarise the older part by itself when it is time.")
-    threshold: float = key(0.8, "Part of the window in use at which it is time.", low=0.3, high=0.95)
+    threshold: float = key(0.85, "Part of the window in use at which it is time.", low=0.3, high=0.95)
 
 
 class Tools(Section, prefix="tools"):
@@ -200,7 +200,7 @@ class Knowledge(Section, prefix="knowledge"):
     files: tuple[str, ...] = key(
         ("AGENTS.md", "CLAUDE.md"), "File names looked for in each folder; the first found counts."
     )
-    max_bytes: int = key(32_768, "Most bytes in all.", low=0, high=1_000_000, project="lower")
+    max_bytes: int = key(32_000, "Most bytes in all.", low=0, high=1_000_000, project="lower")
 
 
 class Sessions(Section, prefix="session"):

@@ -1,0 +1,128 @@
+"""`cowork agents`: who can be sent out, and whether their files are right."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cowork.cli.shape import Command, Group, made
+from cowork.config import paths
+from cowork.core.errors import UserError
+from cowork.core.hygiene import visible
+from cowork.frontends import lines
+
+if TYPE_CHECKING:
+    from cowork.agents import Agents
+    from cowork.core.ports import AgentDef
+
+app = typer.Typer(
+    cls=Group,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    help="Agents that Task can send out: list, show, check.",
+    epilog="""
+Examples:
+  cowork agents                      those that would be loaded here
+  cowork agents show explore         one in full, with its role prompt
+  cowork agents check                judge every agent file of yours and of this project
+  cowork run --agent plan "..."      run as one
+
+Files: agents/*.md of cowork, ~/.config/cowork/agents, .cowork/agents and .claude/agents of a trusted project.""",
+)
+
+Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Use this project's files as if trusted.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
+@app.callback()
+def agents(ctx: typer.Context) -> int:
+    """List them when nothing else is asked."""
+    return list_(ctx) if ctx.invoked_subcommand is None else 0
+
+
+@app.command("list", cls=Command)
+def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
+    """List the agents, with what each is for."""
+    found = _load(ctx, cwd, trust=trust)
+    if as_json:
+        print(json.dumps([_facts(agent) for agent in found.values()]))
+        return 0
+    wide = max((len(name) for name in found), default=0)
+    for agent in found.values():
+        model = agent.model if agent.model != "inherit" else "main"
+        print(visible(f"{agent.name:<{wide}}  {model:<6} {agent.origin:<8} {lines.one_line(agent.description, 90)}"))
+    for problem in found.problems:
+        print(visible(f"! {problem}"))
+    return 0
+
+
+@app.command("show", cls=Command)
+def show(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    cwd: Cwd = None,
+    trust: Trust = False,
+    as_json: AsJson = False,
+) -> int:
+    """Show one agent in full."""
+    found = _load(ctx, cwd, trust=trust)
+    agent = found.find(name)
+    if agent is None:
+        raise UserError(f"there is no agent {name}", f"There are: {', '.join(found)}.")
+    facts = _facts(agent)
+    if as_json:
+        print(json.dumps(facts))
+        return 0
+    role = facts.pop("role")
+    for key, value in facts.items():
+        if value not in (None, "", []):
+            print(visible(f"{key}: {', '.join(value) if isinstance(value, list) else value}"))
+    print(visible(f"\n{role}"))
+    return 0
+
+
+@app.command("check", cls=Command)
+def check(ctx: typer.Context, cwd: Cwd = None) -> int:
+    """Judge every agent file of yours and of this project; exit code 2 when one is wrong."""
+    found = _load(ctx, cwd, trust=True)  # judging a file runs nothing of it
+    fatal = sum(problem.fatal for problem in found.problems)
+    for problem in found.problems:
+        print(visible(f"{'✗' if problem.fatal else '!'} {problem}"))
+    print(f"{lines.count(len(found), 'agent')} loaded, {lines.count(fatal, 'file')} refused")
+    return 2 if fatal else 0
+
+
+def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
+    from cowork.agents import load_agents
+    from cowork.app.build import agent_folders
+    from cowork.app.run import folder_of
+    from cowork.app.trust import is_trusted
+    from cowork.tools.registry import TOOLS
+
+    before: dict[str, Any] = dict(ctx.obj or {})
+    options = made(before | ({"cwd": cwd} if cwd else {}))
+    root = folder_of(options)
+    trusted = trust or options.trust or is_trusted(root, os.environ)
+    return load_agents(agent_folders(root, os.environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
+
+
+def _facts(agent: AgentDef) -> dict[str, Any]:
+    return {
+        "name": agent.name,
+        "description": agent.description,
+        "model": agent.model,
+        "tools": list(agent.tools) if agent.tools is not None else "those of the parent, but Task",
+        "disallowed_tools": list(agent.disallowed_tools),
+        "max_turns": agent.max_turns,
+        "timeout": agent.timeout,
+        "permission_mode": agent.permission_mode,
+        "color": agent.color,
+        "origin": agent.origin,
+        "path": paths.short(agent.path, os.environ),
+        "role": agent.role,
+    }

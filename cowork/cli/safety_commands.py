@@ -1,0 +1,87 @@
+"""`cowork trust` and `cowork permissions`: which folders may steer a run, and what may happen in one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cowork.cli.shape import Command, Group
+from cowork.config import paths
+from cowork.core.errors import UserError
+from cowork.core.hygiene import visible
+
+TRUST_EXAMPLES = """
+Examples:
+  cowork trust                       trust this folder as it is now
+  cowork trust --list                every trusted folder
+  cowork trust --revoke ~/src/shop   trust it no more
+
+A trusted folder's own settings, agents, notes and commands are used. When one of them changes, trust ends until it is
+given again. Folders that are not trusted are worked in all the same, without those files."""
+
+permissions = typer.Typer(
+    cls=Group,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="What may happen without a question.",
+    epilog="""
+Examples:
+  cowork permissions explain "git log --oneline | head"     each part with its verdict and why""",
+)
+
+
+def trust(
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder; this one without it.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the trusted folders.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust the folder no more.")] = False,
+) -> int:
+    """Trust a folder: let its own settings, agents and notes steer runs in it."""
+    from cowork.app.trust import grant, steering
+    from cowork.permissions.trust import Trust
+
+    store = Trust(paths.trust_file(os.environ))
+    if listed:
+        for kept in store.list():
+            state = "  (changed since: not trusted)" if store.changed(kept.folder) else ""
+            print(visible(f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}{state}"))
+        return 0
+    root = Path(os.path.realpath((folder or Path.cwd()).expanduser()))
+    if revoke:
+        if not store.revoke(root):
+            raise UserError(f"{root} is not trusted", "cowork trust --list shows those that are.")
+        print(visible(f"no longer trusted: {root}"))
+        return 0
+    if not root.is_dir():
+        raise UserError(f"{root} is not a folder")
+    grant(root, os.environ)
+    print(visible(f"trusted: {root}"))
+    for file in steering(root):
+        print(visible(f"  uses {file}"))
+    return 0
+
+
+@permissions.command("explain", cls=Command)
+def explain(
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="A shell command, in quotes.")],
+    cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder it would run in.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> int:
+    """Say how each part of a shell command is judged, and why. Nothing is run."""
+    from cowork.app.trust import is_trusted
+    from cowork.core.workspace import Workspace
+    from cowork.permissions.shell import explain as judge
+    from cowork.permissions.shell import explain_text
+
+    root = Path(os.path.realpath((cwd or Path.cwd()).expanduser()))
+    trusted = is_trusted(root, os.environ)
+    if as_json:
+        parts = judge(command, Workspace(root), root, trusted=trusted)
+        print(json.dumps([{"text": part.text, "verdict": part.verdict, "why": part.why} for part in parts]))
+        return 0
+    print(visible(explain_text(command, Workspace(root), root, trusted=trusted)))
+    return 0
