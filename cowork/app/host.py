@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cowork import __version__
-from cowork.app.resume import take_up
+from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.config import paths
 from cowork.config.options import RunOptions
@@ -55,9 +55,7 @@ class ChatHost:
         self.events[:] = past
         for event in past:
             self._sink(event)
-        self.run.begin(resumed=bool(past))
-        if past and self.run.log:
-            take_up(self.run, past, self.run.log.loaded.damage)
+        begin(self.run)
 
     async def reopen(self, options: RunOptions) -> None:
         """Close this conversation and open another."""

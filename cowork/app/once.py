@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 
 from cowork.app.build import build
+from cowork.app.resume import begin
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
 from cowork.app.run import Run
 from cowork.app.trust import steering
@@ -66,7 +67,7 @@ class _Once:
             self.task.cancel()
 
     async def _answered(self, run: Run) -> int:
-        run.begin(resumed=run.greeted)
+        begin(run)
         run.agent.more = lambda: run.subagents.wait_background("main")
         if not run.trusted and not self.options.bare:
             self._say_untrusted(run)

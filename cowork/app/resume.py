@@ -11,8 +11,15 @@ from cowork.core.ports import failed
 from cowork.sessions.restore import Child, restore
 
 
-def take_up(run: Run, past: Sequence[Event], damage: Sequence[str]) -> None:
-    """Restore what the log tells; call it once, before the first prompt."""
+def begin(run: Run) -> None:
+    """Start a run's story, or go on with the one its log holds; once, before the first prompt."""
+    past = run.log.loaded.events if run.log else ()
+    run.begin(resumed=bool(past))
+    if run.log and past:
+        _take_up(run, past, run.log.loaded.damage)
+
+
+def _take_up(run: Run, past: Sequence[Event], damage: Sequence[str]) -> None:
     if damage:
         run.emit(Notice(f"The session log was damaged and is repaired: {'; '.join(damage)}", "warning", "log.damage"))
     found = restore(past, run.root)

@@ -1,0 +1,149 @@
+"""Signals at any point of a run: the right exit code, nobody left behind, and a log one can go on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cowork.core.transcript import fold
+from cowork.sessions.reading import read
+from tests.fakes.wire_rules import violations
+
+SOAK = bool(os.environ.get("COWORK_SOAK"))
+POINTS = range(1, 51) if SOAK else (1, 2, 3, 5, 8, 12, 17, 23, 30, 38)
+
+SCRIPT: dict[str, Any] = {
+    "main": [
+        {
+            "say": "I will look and run things.",
+            "chunks": 6,
+            "calls": [
+                {"name": "Read", "input": {"file_path": "a.txt"}},
+                {"name": "Bash", "input": {"command": "sleep 0.05; echo one"}},
+                {"name": "Task", "input": {"description": "look", "prompt": "look", "subagent_type": "explore"}},
+                {"name": "Task", "input": {"description": "look too", "prompt": "too", "subagent_type": "explore"}},
+            ],
+        },
+        {"call": {"Bash": {"command": "for i in 1 2 3 4 5 6; do echo $i; sleep 0.02; done; sleep 30"}}},
+        {"say": "Never said."},
+    ],
+    "agents": {"explore": [{"call": {"Grep": {"pattern": "hello"}}}, {"say": "a.txt:1", "chunks": 3, "delay_ms": 5}]},
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "a.txt").write_text("hello\n")
+    (tmp_path / "script.json").write_text(json.dumps(SCRIPT))
+    return tmp_path
+
+
+def start(place: Path, *extra: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "cowork", "run", "--script", "script.json", "--permission-mode", "bypass"]
+    environ = {**os.environ, "COWORK_HOME": str(place / "home"), "COWORK_TEST_MARK": str(place)}
+    return subprocess.Popen(
+        [*command, *extra, "go"], cwd=place, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+def survivors(place: Path) -> list[str]:
+    """Processes that carry the mark of this run."""
+    mark = f"COWORK_TEST_MARK={place}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                if mark in (entry / "environ").read_bytes():
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+def gone(place: Path) -> bool:
+    deadline = time.monotonic() + 5
+    while survivors(place):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def conversation(place: Path) -> Any:
+    (log,) = (place / "home" / "sessions").glob("*/events.jsonl")
+    loaded = read(log)
+    assert loaded.damage == []
+    return fold(loaded.events)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("point", POINTS)
+def test_an_interrupt_after_any_event_ends_with_130_and_a_valid_log(place: Path, point: int) -> None:
+    run = start(place, "--output", "stream-json")
+    assert run.stdout is not None
+    for _ in range(point):
+        assert run.stdout.readline()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == 130, err
+    last = json.loads(out.splitlines()[-1])
+    assert (last["type"], last["terminal_reason"]) == ("run.ended", "interrupted")
+    assert "Traceback" not in err
+    assert gone(place), survivors(place)
+    assert violations(conversation(place).messages()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_is_143(place: Path, number: signal.Signals) -> None:
+    run = start(place, "--output", "stream-json")
+    assert run.stdout is not None
+    run.stdout.readline()
+    run.send_signal(number)
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == 143, err
+    assert json.loads(out.splitlines()[-1])["terminal_reason"] == "terminated"
+    assert gone(place)
+
+
+def test_a_reader_that_goes_away_is_141_and_quiet(place: Path) -> None:
+    run = start(place, "--output", "stream-json")
+    assert run.stdout is not None
+    run.stdout.readline()
+    run.stdout.close()
+    assert run.wait(timeout=20) == 141
+    assert run.stderr is not None
+    assert run.stderr.read() == ""
+    assert gone(place)
+
+
+def test_a_run_that_takes_too_long_is_124(place: Path) -> None:
+    run = start(place, "--output", "json", "--timeout", "0.5")
+    out, _ = run.communicate(timeout=20)
+    assert run.returncode == 124
+    assert json.loads(out)["terminal_reason"] == "timeout"
+    assert gone(place)
+
+
+def test_kill_9_leaves_nobody_behind_and_the_session_goes_on(place: Path) -> None:
+    run = start(place, "--output", "stream-json")
+    assert run.stdout is not None
+    for line in run.stdout:
+        if '"tool.output"' in line and "for i in" not in line:
+            break
+    run.kill()
+    run.communicate()
+    assert gone(place), survivors(place)
+    (place / "script.json").write_text(json.dumps([{"say": "Going on."}]))
+    again = start(place, "--continue", "--output", "json")
+    out, err = again.communicate(timeout=20)
+    assert again.returncode == 0, err
+    assert json.loads(out)["result"] == "Going on."
+    assert violations(conversation(place).messages()) == []
