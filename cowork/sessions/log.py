@@ -111,6 +111,10 @@ class SessionLog:
         except OSError as error:
             self._fail(error)
 
+    def keep(self) -> None:
+        """Keep the session even if nobody prompts in it."""
+        self._unused = False
+
     def close(self) -> None:
         """Write what waits, sync, and let the session go; one that nobody used leaves nothing behind."""
         if self._fd < 0:

@@ -1,0 +1,287 @@
+"""The files as they were before each prompt, so that a rewind can put back what tools, commands and children changed.
+
+Nothing is looked at until something is about to change: a file tool names its path, a command may touch anything, so
+before the first one of a prompt the whole workspace is looked at. After the turn a second look tells what changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cowork.core.workspace import Workspace
+from cowork.sessions.blobs import Blobs
+from cowork.sessions.nodes import Node, from_list, look, read_bytes, same
+from cowork.sessions.private import open_private, private_folder, replace_private
+from cowork.sessions.rewind import Plan, Restored, Touched, apply, make_plan
+from cowork.sessions.snapshot import TICK_NS, Snapshots, Tree
+from cowork.sessions.walk import TooManyFiles
+
+JOURNAL = "journal.jsonl"
+TOUCHED = "open-touched.json"
+TREE = "open-tree.json"
+BASE = "base-tree.json"
+BACKUPS = "backups"
+STORE_BYTES = 512 * 1024 * 1024
+
+Change = tuple[Node | None, Node | None]  # before and after
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The prompt that runs now: what it was told would change, and the whole tree if a command ran."""
+
+    prompt_id: int
+    touched: dict[str, Node | None] = field(default_factory=dict)
+    before: Tree | None = None
+    looked_at: int = 0  # when, in ns
+    blind: bool = False  # the tree is too large, or the disk too full, to look at
+
+
+class Checkpoints:
+    """The checkpoints of one session, in `store`. Calls may come from any thread, one at a time."""
+
+    def __init__(
+        self,
+        store: Path,
+        workspace_root: Path,
+        extra: Sequence[Path] = (),
+        *,
+        report: Callable[[str], None] = lambda text: None,
+        limit: int = STORE_BYTES,
+    ) -> None:
+        self._store = store
+        self._workspace = Workspace(workspace_root, extra)
+        self._report = report
+        self._lock = threading.RLock()
+        self._blobs = Blobs(store, limit=limit)
+        own = Path(os.path.realpath(store))
+        skip = (
+            own,
+            *own.parents[:2],
+        )  # <sessions>/<id>/<store>: the logs of this and other sessions are not files to undo
+        self._snapshots = Snapshots(self._workspace, self._blobs, skip=skip)
+        self._said_full = False
+        self._base: Tree = {}  # what BASE holds, and the name it has there
+        self._base_id = ""
+        self._turns = self._load()
+        self._turn: _Turn | None = self._left_open()
+
+    def begin(self, prompt_id: int) -> None:
+        """A prompt starts; `prompt_id` is the id of its event."""
+        with self._lock:
+            self.end()
+            self._turn = _Turn(prompt_id)
+
+    def before_change(self, path: Path | None) -> None:
+        """A tool is about to write `path`, or, with None, a command is about to run. Never fails."""
+        with self._lock:
+            turn = self._turn
+            if turn is None or (path is None and (turn.before is not None or turn.blind)):
+                return
+            with self._reported("This change cannot be undone with /rewind"):
+                if path is None:
+                    self._look_around(turn)
+                else:
+                    self._note(turn, path)
+
+    def end(self) -> tuple[str, ...]:
+        """The prompt is answered; gives the paths that changed."""
+        with self._lock:
+            turn, self._turn = self._turn, None
+            if turn is None or (turn.before is None and not turn.touched):
+                return ()
+            changes: dict[str, Change] = {}
+            with self._reported("What this turn changed cannot be undone with /rewind"):
+                changes = self._changes(turn)
+                self._adopt(changes)
+                if changes:
+                    self._turns.append((turn.prompt_id, changes))
+                    self._write({"prompt": turn.prompt_id, "at": round(time.time(), 3), "changes": changes})
+                for name in (TREE, TOUCHED):
+                    (self._store / name).unlink(missing_ok=True)
+            return tuple(changes)
+
+    def warm(self) -> None:
+        """Look at the workspace ahead of time, from a thread, so that the first command need not wait."""
+        with self._lock, contextlib.suppress(OSError, TooManyFiles):
+            self._snapshots.take(keep=True)
+
+    def preview(self, prompt_id: int) -> Plan:
+        """What going back to just before a prompt would do to the files; changes nothing."""
+        with self._lock:
+            self.end()
+            return make_plan(prompt_id, self._touched(prompt_id), self._workspace, self._snapshots.content)
+
+    def restore(self, plan: Plan, *, force: bool = False) -> Restored:
+        """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
+        with self._lock:
+            self.end()
+            backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{plan.prompt_id}"
+            done = apply(plan, self._workspace, self._snapshots.content, backup, force=force)
+            self._turns = [(p, changes) for p, changes in self._turns if p < plan.prompt_id]
+            with self._reported("The rewind could not be noted"):
+                self._write({"rewound": plan.prompt_id})
+            return done
+
+    def close(self) -> None:
+        """End what runs and let the files go."""
+        with self._lock:
+            self.end()
+            self._blobs.close()
+
+    def _look_around(self, turn: _Turn) -> None:
+        turn.looked_at = time.time_ns()
+        try:
+            turn.before = self._snapshots.take(keep=True)
+        except TooManyFiles:
+            turn.blind = True
+            self._report("This folder holds too many files for /rewind to cover what commands change.")
+            return
+        except OSError:
+            turn.blind = True
+            raise
+        if self._blobs.full and not self._said_full:
+            self._said_full = True
+            self._report("The checkpoints of this session are full: /rewind covers no further changes of commands.")
+        self._remember_tree(turn.prompt_id, turn.looked_at, turn.before)
+
+    def _note(self, turn: _Turn, path: Path) -> None:
+        name = self._name(path)
+        if name in turn.touched or (turn.before is not None and name in turn.before):
+            return
+        missing = [parent for parent in path.parents if not os.path.lexists(parent)]
+        node = look(self._workspace, path)
+        if node and node.kind == "f" and node.content:
+            data = read_bytes(self._workspace, path)
+            if data is None or not self._blobs.put(data, node.content):
+                node = node._replace(content="")
+            self._blobs.flush()
+        turn.touched[name] = node
+        for parent in missing:
+            if turn.before is None or self._name(parent) not in turn.before:
+                turn.touched.setdefault(self._name(parent), None)
+        self._remember(TOUCHED, {"prompt": turn.prompt_id, "touched": turn.touched})
+
+    def _changes(self, turn: _Turn) -> dict[str, Change]:
+        """Path -> before and after, for all that differs."""
+        pairs: dict[str, Change] = {}
+        if turn.before is not None:
+            after = self._snapshots.take(keep=False)
+            pairs = {path: (old, after.get(path)) for path, old in turn.before.items()}
+            for path, (old, new) in pairs.items():
+                if new is None:  # gone, or only ignored from now on
+                    pairs[path] = (old, look(self._workspace, self._path(path)))
+            inodes = {node.stamp[3] for node in turn.before.values()}
+            for path in after.keys() - pairs.keys():
+                if _came(after[path], turn.looked_at, inodes):
+                    pairs[path] = (None, after[path])
+        for path, first in turn.touched.items():
+            pairs[path] = (first, look(self._workspace, self._path(path)))
+        return {path: pair for path, pair in sorted(pairs.items()) if not same(*pair)}
+
+    def _adopt(self, changes: dict[str, Change]) -> None:
+        """Copy from git the contents that are now needed, as git may forget them."""
+        files = [before.content for before, _ in changes.values() if before and before.kind == "f" and before.content]
+        self._snapshots.adopt([name for name in files if name not in self._blobs])
+
+    def _touched(self, prompt_id: int) -> dict[str, Touched]:
+        """What the prompts from this one on did to each path: how it was, how they left it, who else was there."""
+        found: dict[str, Touched] = {}
+        for prompt, changes in self._turns:
+            if prompt < prompt_id:
+                continue
+            for path, (before, after) in changes.items():
+                earlier = found.get(path)
+                if earlier is None:
+                    found[path] = Touched(before, after)
+                else:
+                    meddled = earlier.outside or not same(earlier.after, before)
+                    found[path] = Touched(earlier.before, after, outside=meddled)
+        return found
+
+    def _name(self, path: Path) -> str:
+        root = self._workspace.root
+        return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+    def _path(self, name: str) -> Path:
+        return self._workspace.root / name
+
+    def _remember(self, name: str, state: dict[str, object]) -> None:
+        """So that a turn that a crash cuts off can be rewound too."""
+        replace_private(private_folder(self._store) / name, json.dumps(state, separators=(",", ":")).encode())
+
+    def _remember_tree(self, prompt_id: int, looked_at: int, tree: Tree) -> None:
+        """Written as what differs from a tree written earlier, for most of it never changes."""
+        base = self._base
+        differs: dict[str, Node | None] = {path: node for path, node in tree.items() if base.get(path) is not node}
+        differs |= dict.fromkeys(base.keys() - tree.keys())
+        if len(differs) > 100 + len(tree) // 8:
+            self._base, self._base_id, differs = tree, secrets.token_hex(8), {}
+            self._remember(BASE, {"id": self._base_id, "tree": tree})
+        self._remember(TREE, {"prompt": prompt_id, "at": looked_at, "base": self._base_id, "differs": differs})
+
+    def _left_open(self) -> _Turn | None:
+        """The turn that a crash cut off, as far as it was noted."""
+        turn = None
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            raw = json.loads((self._store / TOUCHED).read_bytes())
+            turn = _Turn(int(raw["prompt"]), {path: from_list(node) for path, node in raw["touched"].items()})
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            raw = json.loads((self._store / TREE).read_bytes())
+            base = json.loads((self._store / BASE).read_bytes()) if raw["base"] else {"id": "", "tree": {}}
+            if base["id"] != raw["base"]:
+                return turn
+            turn = turn or _Turn(int(raw["prompt"]))
+            whole = base["tree"] | raw["differs"]
+            turn.before = {path: node for path, n in whole.items() if (node := from_list(n))}
+            turn.looked_at = int(raw["at"])
+        return turn
+
+    def _load(self) -> list[tuple[int, dict[str, Change]]]:
+        turns: list[tuple[int, dict[str, Change]]] = []
+        try:
+            lines = (self._store / JOURNAL).read_bytes().splitlines()
+        except OSError:
+            return turns
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+                raw = json.loads(line)
+                if "rewound" in raw:
+                    turns = [turn for turn in turns if turn[0] < raw["rewound"]]
+                    continue
+                changes = {p: (from_list(old), from_list(new)) for p, (old, new) in raw["changes"].items()}
+                turns.append((int(raw["prompt"]), changes))
+        return turns
+
+    def _write(self, record: dict[str, object]) -> None:
+        fd = open_private(private_folder(self._store) / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            size = os.fstat(fd).st_size
+            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
+            line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+            os.write(fd, b"\n" + line if torn else line)
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def _reported(self, what: str) -> Iterator[None]:
+        """Trouble with the store is said; the work goes on."""
+        try:
+            yield
+        except TooManyFiles:
+            self._report(f"{what}: this folder holds too many files.")
+        except OSError as error:
+            self._report(f"{what}: {error.strerror}.")
+
+
+def _came(node: Node, since: int, inodes: set[int]) -> bool:
+    """Whether a new entry was made or moved by the turn. One that is older and unknown was only ignored until now."""
+    return node.stamp[2] >= since - TICK_NS or node.stamp[3] in inodes

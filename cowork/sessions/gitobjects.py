@@ -1,0 +1,199 @@
+"""What git already holds of a workspace, so that it need not be copied. Only ever read; never the user's index,
+stash or history touched. Nothing that a repository's configuration names is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+_ENTRY = struct.Struct("!IIIIIIIIII20sH")
+_TIMEOUT_S = 60
+_NO_SIDE_EFFECTS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "core.pager=cat")
+
+
+class Indexed(NamedTuple):
+    """What the index says of a file: its content's name and the stat it had then."""
+
+    name: str
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+
+    def matches(self, status: os.stat_result) -> bool:
+        """The file has not been touched since git looked."""
+        return (
+            self.mtime == status.st_mtime_ns
+            and self.ctime == status.st_ctime_ns
+            and self.size == status.st_size & 0xFFFFFFFF
+            and self.inode == status.st_ino & 0xFFFFFFFF
+        )
+
+
+@dataclass(slots=True)
+class GitObjects:
+    """The objects of one repository, seen from a folder in it."""
+
+    root: Path
+    git_folder: Path
+    prefix: str  # of `root` in the repository, with a slash
+    _index: dict[str, Indexed] = field(default_factory=dict)
+    _version: tuple[int, int, int] = (0, 0, 0)  # of the index file
+    _held_version: tuple[int, int, int] = (0, 0, 0)
+    _held: dict[str, int] = field(default_factory=dict)  # content name -> its size, as git says
+
+    @classmethod
+    def of(cls, root: Path) -> GitObjects | None:
+        """The repository `root` is in, if there is one and git is installed."""
+        if not shutil.which("git"):
+            return None
+        for folder in (root, *root.parents):
+            dot_git = folder / ".git"
+            if dot_git.is_dir():
+                return cls(root, dot_git, _prefix(folder, root))
+            if dot_git.is_file():
+                target = _pointed_to(dot_git)
+                return cls(root, target, _prefix(folder, root)) if target else None
+        return None
+
+    def index(self) -> dict[str, Indexed]:
+        """Relative path -> entry, for the files below `root`; empty when the index is of a kind not understood."""
+        path = self.git_folder / "index"
+        try:
+            status = os.stat(path)
+            version = (status.st_mtime_ns, status.st_size, status.st_ino)
+            if version != self._version:
+                self._index = _parse(path.read_bytes(), self.prefix, status.st_mtime_ns)
+                self._version = version
+        except (OSError, ValueError, struct.error, IndexError):
+            self._index, self._version = {}, (0, 0, 0)
+        return self._index
+
+    def filters(self) -> bool:
+        """Whether attributes outside the tree may change contents on the way in and out."""
+        return has_filter(self.git_folder / "info" / "attributes")
+
+    def holds(self) -> dict[str, int]:
+        """The contents git has of what is in the index, with their sizes."""
+        index = self.index()
+        if self._held_version == self._version:
+            return self._held
+        wanted = {entry.name for entry in index.values()}
+        if asked := sorted(wanted - self._held.keys()):
+            out = self._run("--batch-check=%(objectname) %(objecttype) %(objectsize)", asked)
+            for line in out.decode("ascii", "replace").splitlines():
+                name, _, rest = line.partition(" ")
+                kind, _, size = rest.partition(" ")
+                if kind == "blob" and size.isdecimal():
+                    self._held[name] = int(size)
+        for name in self._held.keys() - wanted:  # git may forget it any time
+            del self._held[name]
+        self._held_version = self._version
+        return self._held
+
+    def contents(self, names: Iterable[str]) -> dict[str, bytes]:
+        """The contents git has of these."""
+        asked = sorted(set(names))
+        out = self._run("--batch", asked) if asked else b""
+        found: dict[str, bytes] = {}
+        at = 0
+        while at < len(out):
+            end = out.index(b"\n", at)
+            name, _, rest = out[at:end].decode("ascii", "replace").partition(" ")
+            kind, _, size = rest.partition(" ")
+            at = end + 1
+            if not size.isdecimal():
+                continue  # "missing"
+            length = int(size)
+            if kind == "blob":
+                found[name] = out[at : at + length]
+            at += length + 1
+        return found
+
+    def _run(self, mode: str, names: list[str]) -> bytes:
+        command = ["git", *_NO_SIDE_EFFECTS, f"--git-dir={self.git_folder}", "cat-file", mode]
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        environ |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+        try:
+            done = subprocess.run(
+                command,
+                input="\n".join(names).encode() + b"\n",
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=environ,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return b""
+        return done.stdout if done.returncode == 0 else b""
+
+
+def has_filter(attributes: Path) -> bool:
+    """Whether an attributes file names a filter, which may change a content without changing its size."""
+    try:
+        return b"filter" in attributes.read_bytes()[: 256 * 1024]
+    except OSError:
+        return False
+
+
+def _prefix(top: Path, root: Path) -> str:
+    inside = str(root.relative_to(top))
+    return "" if inside == "." else inside + "/"
+
+
+def _pointed_to(dot_git: Path) -> Path | None:
+    """Where the `.git` file of a worktree or submodule points."""
+    text = os.fsdecode(dot_git.read_bytes()[:4096]).strip()
+    if not text.startswith("gitdir: "):
+        return None
+    target = Path(os.path.normpath(dot_git.parent / text.removeprefix("gitdir: ")))
+    return target if target.is_dir() else None
+
+
+def _parse(data: bytes, prefix: str, written: int) -> dict[str, Indexed]:
+    """The entries of an index file. Those git may have looked at too early to see a change are left out."""
+    signature, version, count = struct.unpack_from("!4sII", data)
+    whole = data[-20:] in (bytes(20), hashlib.sha1(data[:-20], usedforsecurity=False).digest())
+    if signature != b"DIRC" or version not in (2, 3, 4) or not whole:
+        raise ValueError("not an index, or one with longer names")
+    entries: dict[str, Indexed] = {}
+    at, name = 12, b""
+    for _ in range(count):
+        (cs, cn, ms, mn, _dev, inode, _mode, _uid, _gid, size, sha, flags) = _ENTRY.unpack_from(data, at)
+        start, at = at, at + _ENTRY.size
+        at += 2 if flags & 0x4000 else 0
+        if version == 4:
+            strip, at = _varint(data, at)
+            end = data.index(b"\0", at)
+            name = name[: len(name) - strip] + data[at:end]
+            at = end + 1
+        else:
+            end = data.index(b"\0", at)
+            name = data[at:end]
+            at = end + 8 - (end - start) % 8
+        path = os.fsdecode(name)
+        if path.startswith(prefix) and not flags & 0x3000:
+            mtime = ms * 10**9 + mn
+            stamp = mtime if mtime < written else 0
+            entries[path[len(prefix) :]] = Indexed(sha.hex(), size, stamp, cs * 10**9 + cn, inode)
+    return entries
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) | (byte & 0x7F)
+    return value, at + 1

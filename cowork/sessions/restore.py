@@ -1,0 +1,217 @@
+"""What a resumed session takes up again beside its conversation, as pure folds of the log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from cowork.core.blocks import Json, Text
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    Event,
+    Notice,
+    PromptAdded,
+    ReplyAdded,
+    SessionRewound,
+    SessionStarted,
+    TodoUpdated,
+    ToolEnded,
+    ToolStarted,
+)
+from cowork.core.transcript import fold
+from cowork.sessions.cost import Spent, charges
+
+MAIN = "main"
+_PEOPLE = ("user", "queue", "steer")
+_READERS = ("Read", "Write", "Edit", "MultiEdit")
+_WRITERS = ("Write", "Edit", "MultiEdit")
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A child that was cut off, with what it had."""
+
+    agent: str
+    subagent_id: str
+    subagent_type: str
+    description: str
+    model: str = ""
+    turns: int = 0
+    tool_calls: int = 0
+    text: str = ""  # the last it said
+    doing: str = ""  # the tool that ran when it stopped
+    files_changed: tuple[str, ...] = ()
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def line(self) -> str:
+        """In a line, for people and for the model."""
+        changed = f", changed {', '.join(self.files_changed)}" if self.files_changed else ", changed no files"
+        said = f"; last words: {' '.join(self.text.split())[:200]}" if self.text else ""
+        return (
+            f"{self.subagent_type} ({self.description}) was interrupted after {self.turns} turns and "
+            f"{self.tool_calls} tool calls{changed}{said} [subagent_id {self.subagent_id}]"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """The state of the main agent, and the children that were running."""
+
+    todos: tuple[Json, ...] = ()
+    mode: str = ""
+    model: str = ""
+    cwd: str = ""  # where Bash was
+    seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash last read or written
+    children: tuple[Child, ...] = ()
+    prompts: tuple[PromptAdded, ...] = ()  # those one can rewind to
+
+
+def restore(events: Iterable[Event], root: Path) -> Restored:
+    """What to go on with; paths of records are relative to `root` where they are not whole."""
+    everything = list(events)
+    kept = surviving(everything)
+    mode, model = settings(everything)
+    return Restored(
+        todos=todos(kept),
+        mode=mode,
+        model=model,
+        cwd=working_directory(kept, root),
+        seen=read_state(kept, root),
+        children=interrupted(kept),
+        prompts=rewind_points(everything),
+    )
+
+
+def surviving(events: Iterable[Event]) -> list[Event]:
+    """The events that rewinding left in the conversation."""
+    kept: list[Event] = []
+    for event in events:
+        if isinstance(event, SessionRewound) and event.conversation:
+            kept = [e for e in kept if e.id < event.to]
+        kept.append(event)
+    return kept
+
+
+def todos(events: Iterable[Event], agent: str = MAIN) -> tuple[Json, ...]:
+    """The newest todo list of an agent."""
+    found: tuple[Json, ...] = ()
+    for event in events:
+        if isinstance(event, TodoUpdated) and event.agent == agent:
+            found = event.todos
+    return found
+
+
+def settings(events: Iterable[Event]) -> tuple[str, str]:
+    """(mode, model) as last chosen. Rewinding does not undo a choice of the person."""
+    mode = model = ""
+    for event in events:
+        match event:
+            case SessionStarted():
+                mode, model = event.mode or mode, event.model or model
+            case Notice(code="mode.changed"):
+                mode = str(event.data.get("mode") or mode)
+            case Notice(code="model.changed"):
+                model = str(event.data.get("model") or model)
+    return mode, model
+
+
+def working_directory(events: Iterable[Event], root: Path) -> str:
+    """The working directory of the main agent's last call, empty if it is gone or never was."""
+    shown = ""
+    for event in events:
+        if isinstance(event, ToolEnded) and event.agent == MAIN:
+            context = event.record.get("context")
+            shown = str(context.get("cwd") or "") if isinstance(context, dict) else shown
+    path = os.path.normpath(os.path.join(root, shown)) if shown else ""
+    return path if os.path.isdir(path) else ""
+
+
+def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[str, str]:
+    """Path -> hash of every file an agent read or wrote, as it last knew it."""
+    seen: dict[str, str] = {}
+    for event in events:
+        if not isinstance(event, ToolEnded) or event.agent != agent or event.name not in _READERS:
+            continue
+        data = _data(event)
+        path, digest = data.get("path"), data.get("hash")
+        if isinstance(path, str) and isinstance(digest, str) and path and digest:
+            seen[os.path.normpath(os.path.join(root, path))] = digest
+    return seen
+
+
+def interrupted(events: Sequence[Event]) -> tuple[Child, ...]:
+    """The children that were sent out and never came back."""
+    open_children: dict[str, AgentStarted] = {}
+    for event in events:
+        match event:
+            case AgentStarted():
+                open_children[event.agent] = event
+            case AgentEnded():
+                open_children.pop(event.agent, None)
+    return tuple(_child(started, events) for started in open_children.values())
+
+
+def rewind_points(events: Iterable[Event]) -> tuple[PromptAdded, ...]:
+    """The person's prompts that are still in the conversation, oldest first."""
+    return tuple(p for p in fold(events).prompts() if p.source in _PEOPLE)
+
+
+def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
+    path = started.agent
+    text, turns, calls = "", 0, 0
+    running: dict[str, str] = {}
+    changed: dict[str, None] = {}
+    for event in events:
+        below = event.agent == path or event.agent.startswith(path + "/")
+        if not below or event.id < started.id:
+            continue
+        if isinstance(event, ToolEnded):
+            changed.update(dict.fromkeys(_changed(event)))
+        if event.agent != path:
+            continue
+        match event:
+            case ReplyAdded():
+                turns += 1
+                text = "".join(b.text for b in event.content if isinstance(b, Text)).strip() or text
+            case ToolStarted():
+                calls += 1
+                running[event.tool_use_id] = event.name
+            case ToolEnded():
+                running.pop(event.tool_use_id, None)
+    spent = Spent()
+    for charge in charges(events):
+        if charge.agent == path or charge.agent.startswith(path + "/"):
+            spent += charge.spent
+    return Child(
+        path,
+        started.subagent_id,
+        started.subagent_type,
+        started.description,
+        started.model_id or started.model,
+        turns,
+        calls,
+        text,
+        ", ".join(running.values()),
+        tuple(changed),
+        spent,
+    )
+
+
+def _changed(event: ToolEnded) -> list[str]:
+    if event.record.get("status") == "error":
+        return []
+    data = _data(event)
+    listed = data.get("files_changed")
+    found = [str(p) for p in listed] if isinstance(listed, list) else []
+    path = data.get("path")
+    return [*found, path] if event.name in _WRITERS and isinstance(path, str) else found
+
+
+def _data(event: ToolEnded) -> dict[str, Any]:
+    data = event.record.get("data")
+    return data if isinstance(data, dict) else {}

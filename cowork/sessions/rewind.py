@@ -1,0 +1,187 @@
+"""Going back: what a rewind would do to the files, and doing it without losing what others changed meanwhile."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from cowork.core.errors import ToolError, UserError
+from cowork.core.workspace import Workspace
+from cowork.sessions.nodes import MAX_FILE, Node, erase, look, make_parents, put_back, read_bytes, same
+from cowork.sessions.private import open_private, private_folder
+
+Contents = Callable[[str], bytes | None]
+Action = Literal["create", "modify", "delete"]
+_MAX_DIFF_LINES = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Touched:
+    """What became of a path: as it was, as it was left, and whether others changed it in between."""
+
+    before: Node | None
+    after: Node | None
+    outside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a rewind does to one path. `added` and `removed` are lines, None where there are none to count."""
+
+    path: str
+    action: Action
+    added: int | None = None
+    removed: int | None = None
+    conflict: bool = False  # changed outside since: left alone unless forced
+    problem: str = ""  # why it cannot be put back
+    target: Node | None = field(default=None, repr=False)
+    current: Node | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a rewind would do. `steps` is everything, `files` what people care to see."""
+
+    prompt_id: int
+    steps: tuple[Step, ...]
+
+    @property
+    def files(self) -> tuple[Step, ...]:
+        """Without the folders that only come and go with their files."""
+        paths = [s.path for s in self.steps]
+        return tuple(s for s in self.steps if not _is_folder(s) or not any(p.startswith(s.path + "/") for p in paths))
+
+    @property
+    def conflicts(self) -> tuple[Step, ...]:
+        return tuple(s for s in self.steps if s.conflict)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a rewind did: paths put back, paths left alone because others changed them, and what went wrong."""
+
+    restored: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
+    backup: Path | None = None  # where everything that was overwritten or deleted is
+
+
+def make_plan(prompt_id: int, touched: Mapping[str, Touched], workspace: Workspace, contents: Contents) -> Plan:
+    """The steps from what is there now to what was there before."""
+    steps = []
+    for path, seen in sorted(touched.items()):
+        now = look(workspace, workspace.root / path)
+        if not same(now, seen.before):
+            steps.append(_step(path, seen, now, workspace, contents))
+    return Plan(prompt_id, tuple(steps))
+
+
+def apply(plan: Plan, workspace: Workspace, contents: Contents, backup: Path, *, force: bool) -> Restored:
+    """Take the steps: first everything that goes is copied, then it goes, then the old state comes back."""
+    kept: list[str] = []
+    failed: dict[str, str] = {}
+    todo: list[tuple[Step, Node | None]] = []
+    for step in plan.steps:
+        now = look(workspace, workspace.root / step.path)
+        if step.problem:
+            failed[step.path] = step.problem
+        elif not force and (step.conflict or not same(now, step.current)):
+            kept.append(step.path)  # others changed it before or after the preview
+        else:
+            todo.append((step, now))
+    saved = [_back_up(workspace, step, now, backup) for step, now in todo]
+    for step, now in sorted(todo, key=lambda item: item[0].path.count("/"), reverse=True):  # inside first
+        if now and (step.target is None or step.target.kind != now.kind):
+            try:
+                erase(workspace, workspace.root / step.path)
+            except (OSError, ToolError) as error:
+                if _is_folder(step) and isinstance(error, OSError) and error.errno == errno.ENOTEMPTY:
+                    kept.append(step.path)  # somebody else's files are in it
+                else:
+                    failed[step.path] = _why(error)
+    for step, _ in sorted(todo, key=lambda item: item[0].path.count("/")):
+        if step.target and step.path not in failed:
+            try:
+                _put(workspace, step.path, step.target, contents)
+            except (OSError, ToolError) as error:
+                failed[step.path] = _why(error)
+    left = {*kept, *failed}
+    restored = tuple(step.path for step, _ in todo if step.path not in left)
+    return Restored(restored, tuple(kept), tuple(failed.items()), backup if any(saved) else None)
+
+
+def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, contents: Contents) -> Step:
+    action: Action = "create" if now is None else "delete" if seen.before is None else "modify"
+    folders = all(node is None or node.kind == "d" for node in (now, seen.before))
+    conflict = not folders and (seen.outside or not same(now, seen.after))
+    problem = ""
+    old: bytes | None = b""
+    if seen.before and seen.before.kind == "f":
+        old = contents(seen.before.content) if seen.before.content else None
+        if old is None:
+            problem = "Its old content was not kept: it is too large, or there was no room."
+    new = read_bytes(workspace, workspace.root / path) if now and now.kind == "f" else b""
+    if now and now.kind == "x":
+        problem = "It is not a file any more."
+    added, removed = (None, None) if folders or old is None or new is None else count_lines(new, old)
+    return Step(path, action, added, removed, conflict, problem, seen.before, now)
+
+
+def count_lines(now: bytes, then: bytes) -> tuple[int | None, int | None]:
+    """Lines added and removed on the way from `now` to `then`; None for what is not text."""
+    if b"\0" in now[:8192] or b"\0" in then[:8192]:
+        return None, None
+    a, b = now.splitlines(), then.splitlines()
+    if len(a) + len(b) > _MAX_DIFF_LINES:  # too long to align: count what one has and the other has not
+        left, right = Counter(a), Counter(b)
+        return (right - left).total(), (left - right).total()
+    added = removed = 0
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if tag != "equal":
+            added, removed = added + j2 - j1, removed + i2 - i1
+    return added, removed
+
+
+def _put(workspace: Workspace, path: str, target: Node, contents: Contents) -> None:
+    full = workspace.root / path
+    data = contents(target.content) if target.kind == "f" else b""
+    if data is None:
+        raise FileNotFoundError(errno.ENOENT, "Its old content is gone from the store")
+    make_parents(workspace, full)
+    put_back(workspace, full, target, data)
+
+
+def _back_up(workspace: Workspace, step: Step, now: Node | None, backup: Path) -> bool:
+    """Copy what is about to go; large files only when they are not our own work."""
+    if now is None or now.kind == "d" or (not step.conflict and now.stamp[0] > MAX_FILE):
+        return False
+    copy = backup / step.path.lstrip("/")
+    try:
+        private_folder(copy.parent)
+        if now.kind == "l":
+            os.symlink(now.content, copy)
+            return True
+        source = workspace.open(workspace.root / step.path, os.O_RDONLY)
+        with os.fdopen(source, "rb") as old, os.fdopen(open_private(copy, os.O_WRONLY | os.O_CREAT), "wb") as new:
+            shutil.copyfileobj(old, new)
+    except (OSError, ToolError) as error:
+        raise UserError(
+            f"Nothing was rewound: {step.path} could not be backed up first ({_why(error)}).",
+            "Make room and try again.",
+        ) from error
+    return True
+
+
+def _is_folder(step: Step) -> bool:
+    return all(node is None or node.kind == "d" for node in (step.target, step.current))
+
+
+def _why(error: OSError | ToolError) -> str:
+    return error.text if isinstance(error, ToolError) else error.strerror or str(error)
