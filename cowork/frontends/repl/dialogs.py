@@ -12,7 +12,7 @@ from typing import Literal
 from cowork.core.hygiene import visible
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl.diffs import command_lines, diff_lines
-from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, line_width, wrap
+from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, line_width, width, wrap
 from cowork.frontends.repl.tools_view import argument, one_line
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog that pops up
@@ -178,18 +178,13 @@ def dialog_lines(
     if len(body) > room:
         kept = max(0, room - 1)
         more: Line = [("dim", f"  … {len(body) - kept:,} more lines · Ctrl+O shows all")]
-        body = [*body[:kept], more][:room]
+        body = [*body[:kept], clip_line(more, columns)][:room]
     return [*body, *box]
 
 
 def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
     """The thing the question is about: the call, why it asks, and the diff, command or text."""
-    out: list[Line] = []
-    if question.tool:
-        arg = argument(question.tool, question.input, cwd)
-        room = columns - len(question.tool) - 4
-        shown = clip(arg, room) if question.tool == "Bash" else clip_start(arg, room)
-        out.append([("accent", "● "), ("bold", one_line(question.tool)), ("", f" {shown}")])
+    out = _call_lines(question, columns, cwd) if question.tool else []
     match question.display.get("kind"):
         case "diff":
             out.extend(diff_lines(str(question.display.get("diff", "")), columns))
@@ -204,16 +199,32 @@ def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
     return out
 
 
+def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
+    """The call in a line; a command that does not fit in one is shown whole below it."""
+    name = one_line(question.tool)
+    room = columns - len(name) - 4
+    head: Line = [("accent", "● "), ("bold", name)]
+    if question.tool != "Bash":
+        return [[*head, ("", f" {clip_start(argument(question.tool, question.input, cwd), room)}")]]
+    command = visible(str(question.input.get("command", "")))
+    if "\n" not in command and width(command) + 2 <= room:
+        return [[*head, ("", f" $ {command}")]]
+    rows = wrap(command, columns - 5)
+    return [head, *([("faint", "  │ "), ("", row)] for row in rows)]
+
+
 def _box(dialog: Dialog, waiting: Sequence[Question], columns: int, *, armed: bool) -> list[Line]:
     inner = columns - 4
     head: Line = [("accent", "╭ "), ("bold", one_line(dialog.question.title)), ("", " ")]
-    asker: Line = [("dim", f" asked by {one_line(dialog.question.agent)} "), ("accent", "╮")]
+    agent = one_line(dialog.question.agent)
+    who = agent if columns >= 60 else agent.rpartition("/")[2]
+    asker: Line = [("dim", f" asked by {who} "), ("accent", "╮")]
     out = [beside(head, asker if columns >= 40 else [("accent", "╮")], columns, fill="─", style="accent")]
     rows = _why_rows(dialog, inner) if dialog.why is not None else _choice_rows(dialog, inner)
     for row in rows:
         row = clip_line(row, inner)
         out.append([("accent", "│ "), *row, ("", " " * (inner - line_width(row))), ("accent", " │")])
-    foot = _foot(dialog, waiting, armed=armed)
+    foot = clip(_foot(dialog, waiting, armed=armed), columns - 5)
     left: Line = [("accent", "╰ "), ("dim", foot), ("", " ")] if foot else [("accent", "╰")]
     out.append(beside(left, [("accent", "╯")], columns, fill="─", style="accent"))
     return out

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.lines import Line, Span, width, wrap
+from cowork.frontends.repl.lines import Line, Span, clip, clip_line, width, wrap
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
@@ -26,7 +26,8 @@ def diff_lines(diff: str, columns: int, *, limit: int | None = None, indent: int
     for sign, number, spans in _marked(shown):
         out.extend(_draw(sign, number, spans, gutter, columns, indent))
     if len(shown) < len(rows):
-        out.append([("dim", f"{' ' * (indent + gutter)} … {len(rows) - len(shown):,} more lines of diff")])
+        more = f"{' ' * (indent + gutter)} … {len(rows) - len(shown):,} more lines of diff"
+        out.append([("dim", clip(more, columns))])
     return out
 
 
@@ -164,7 +165,7 @@ def command_lines(parts: Sequence[dict[str, object]], columns: int) -> list[Line
         pieces = wrap(text, columns - 4)
         out.append([("dim", f"{index:>3} "), ("code", pieces[0])])
         out.extend([("", "    "), ("code", piece)] for piece in pieces[1:])
-        out.append([("", "    "), (_verdict_style(verdict), verdict), ("dim", f"  {why}")])
+        out.append(clip_line([("", "    "), (_verdict_style(verdict), verdict), ("dim", f"  {why}")], columns))
     return out
 
 

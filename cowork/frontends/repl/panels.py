@@ -20,7 +20,7 @@ from cowork.core.events import (
 )
 from cowork.core.hygiene import visible
 from cowork.frontends.repl import numbers
-from cowork.frontends.repl.lines import Line, Span, beside, clip, clip_line, line_width, pad, width
+from cowork.frontends.repl.lines import Line, Span, beside, clip, clip_line, line_width, pad, width, wrap
 from cowork.frontends.repl.theme import Theme
 from cowork.frontends.repl.tools_view import SPINNER, argument, one_line, summary
 
@@ -204,10 +204,8 @@ def ended_line(panel: Panel, event: AgentEnded, columns: int, theme: Theme) -> l
     line: Line = [*head, ("", pad(panel.description, title_room)), ("dim", "  "), ("dim", tail)]
     if line_width(line) <= columns:
         return [line]
-    return [
-        clip_line([*head, ("", panel.description)], columns),
-        clip_line([("dim", f"  {tail}")], columns),
-    ]
+    rest: list[Line] = [[("dim", f"  {row}")] for row in wrap(tail, columns - 2)]
+    return [clip_line([*head, ("", panel.description)], columns), *rest]
 
 
 def _receipt_facts(panel: Panel, record: Json) -> list[str]:

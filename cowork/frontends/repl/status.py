@@ -27,7 +27,7 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
         facts.append(f"{', '.join(one_line(k) for k in status.knowledge)} read")
     if status.agents:
         facts.append(numbers.count(status.agents, "agent"))
-    out = [first, *_wrapped_facts(facts, columns)]
+    out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
     out.extend([("warn", " ! "), ("", clip(one_line(note), columns - 4))] for note in status.notes)
     return out
 
@@ -97,7 +97,7 @@ def notification(text: str, options: Options) -> str:
 def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:
     rows: list[str] = []
     for fact in facts:
-        if rows and len(rows[-1]) + len(fact) + 4 <= columns:
+        if rows and width(rows[-1]) + width(fact) + 5 <= columns:
             rows[-1] += f" · {fact}"
         else:
             rows.append(fact)

@@ -9,7 +9,7 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible
 from cowork.frontends.repl.diffs import diff_lines
-from cowork.frontends.repl.lines import Line, beside, clip, clip_start, width, wrap
+from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, width, wrap
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 DELEGATES = ("Task", "Agent", "subagent")  # drawn as panels, not as tool lines
@@ -30,7 +30,7 @@ def argument(name: str, given: Mapping[str, Any], cwd: str = "") -> str:
             return f"{path} {first}-{last}"
         return path
     if name == "Bash":
-        return one_line("$ " + str(given.get("command", "")))
+        return one_line("$ " + str(given.get("command", "")).strip().replace("\n", " ⏎ "))
     if name == "Grep":
         where = given.get("path") or given.get("glob") or given.get("type")
         tail = f" in {short_path(str(where), cwd)}" if where else ""
@@ -80,12 +80,12 @@ def finished_lines(
     result = summary(name, record, display)
     arg = argument(name, given, cwd)
     room = columns - width(name) - 3 - (width(result) + 3 if result else 0)
-    first: Line = [(style, f"{glyph} "), ("bold", name)]
+    first: Line = [(style, f"{glyph} "), ("bold", one_line(name))]
     if arg:
         first.append(("", f" {_fit(name, arg, max(8, room))}"))
     if result:
         first.append(("dim", f" · {result}"))
-    return [first, *_body(record, display, columns)]
+    return [clip_line(first, columns), *_body(record, display, columns)]
 
 
 def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> list[Line]:
@@ -122,7 +122,7 @@ def _body(record: Mapping[str, Any], display: Json, columns: int) -> list[Line]:
             lines = output_lines(str(display.get("output", "")), columns, _OUTPUT_LINES, note=False)
             hidden = int(display.get("lines") or 0) - len(lines)
             if hidden > 0:
-                lines.insert(0, [("faint", "  │ "), ("dim", f"… {hidden:,} lines before")])
+                lines.insert(0, [("faint", "  │ "), ("dim", clip(f"… {hidden:,} lines before", columns - 5))])
             return lines
     return []
 

@@ -1,0 +1,183 @@
+"""What panels, diffs, todo lists and dialogs look like, at three widths."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cowork.core.blocks import Usage
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    AgentUpdated,
+    Event,
+    RetryScheduled,
+    ToolEnded,
+    ToolStarted,
+    TurnEnded,
+)
+from cowork.core.ports import Question
+from cowork.frontends.repl import notes
+from cowork.frontends.repl.dialogs import Dialog, choices_of, dialog_lines
+from cowork.frontends.repl.diffs import diff_lines
+from cowork.frontends.repl.host import Status
+from cowork.frontends.repl.lines import Line, line_width, plain
+from cowork.frontends.repl.panels import Panel, ended_line, new_panel, panels_lines
+from cowork.frontends.repl.scene import markdown_lines
+from cowork.frontends.repl.status import banner_lines, status_line
+from cowork.frontends.repl.theme import Theme
+from cowork.frontends.repl.tools_view import finished_lines
+from tests.fakes.repl_demo import ANSWER, DIFF
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "repl"
+UPDATE = os.environ.get("COWORK_GOLDEN") == "update"  # read at import: tests run without it
+THEME = Theme()
+NOW = 14.0
+
+
+def panel(number: int, kind: str, description: str, *, status: str = "active") -> Panel:
+    path = f"main/{kind}-{number}"
+    made = new_panel(AgentStarted(f"s{number}", "main", f"t{number}", description, "", kind, "light", status=status,
+                                  agent=path), 0.0)  # fmt: skip
+    story: list[Event] = [
+        ToolStarted("a", "Grep", {"pattern": "guest"}),
+        ToolEnded("a", "Grep", {"status": "success"}, {"summary": "31 in 9 files"}),
+        ToolStarted("b", "Read", {"file_path": "shop/checkout/gäste_支払い.py", "offset": 1, "limit": 200}),
+        AgentUpdated(f"s{number}", status, 3, 2, Usage(5_000, 1_100), 0.004),
+    ]
+    for event in story:
+        made.apply(event, 0.0)
+    return made
+
+
+def running(
+    *, expanded: bool = False, count: int = 3, rows: int = 40, selected: str = ""
+) -> Callable[[int], list[Line]]:
+    names = ("guest checkout flow", "refund service", "run refund tests", "webhook", "mails", "admin pages", "docs")
+    panels = [panel(n, "explore", name) for n, name in enumerate(names[:count])]
+    panels.append(panel(9, "plan", "waits for its turn", status="waiting"))
+    return lambda columns: panels_lines(panels, columns, rows, NOW, THEME, expanded=expanded, selected=selected)
+
+
+def ended(columns: int) -> list[Line]:
+    out: list[Line] = []
+    for status, error in (
+        ("completed", ""),
+        ("incomplete", ""),
+        ("error", "Subagent task timed out after 60000ms"),
+        ("aborted", ""),
+    ):
+        data = {"total_cost_usd": 0.007, "duration_ms": 21_000, "tool_summary": [{"tool": "Read", "count": 9}],
+                "usage": {"prompt_tokens": 10_000, "completion_tokens": 1_200}, "metadata": {"turns_used": "5"},
+                "files_changed": ["a.py"] if status == "incomplete" else []}  # fmt: skip
+        record = {"data": data, "error": {"message": error}} if error else {"data": data}
+        out += ended_line(panel(1, "explore", "guest checkout flow"), AgentEnded("s1", status, record), columns, THEME)
+    return out
+
+
+def ask(
+    question: Question, *, index: int = 0, why: str | None = None, waiting: tuple[Question, ...] = (), rows: int = 40
+) -> Callable[[int], list[Line]]:
+    def draw(columns: int) -> list[Line]:
+        dialog = Dialog(question, choices_of(question), asyncio.Future(loop=asyncio.new_event_loop()), index, why)
+        return dialog_lines(dialog, waiting, columns, rows)
+
+    return draw
+
+
+EDIT = Question("permission", "Allow this edit?", tool="Edit", input={"file_path": "shop/refunds/service.py"},
+                rule="Edit(shop/refunds/**)", session_rule="edits in shop/refunds/**", reason="writes outside src/",
+                display={"kind": "diff", "diff": DIFF})  # fmt: skip
+COMMAND = Question("permission", "Allow this command?", agent="main/explore-1", tool="Bash",
+                   input={"command": 'git add -A && git commit -m "Allow guest refunds"'}, rule="Bash(git commit:*)",
+                   session_rule="Bash(git commit:*)",
+                   display={"kind": "command", "parts": [
+                       {"text": "git add -A", "verdict": "allow", "why": "rule Bash(git add:*)"},
+                       {"text": 'git commit -m "Allow guest refunds"', "verdict": "ask", "why": "runs hooks"},
+                   ]})  # fmt: skip
+SCRIPT = Question(
+    "permission", "Allow this command?", tool="Bash", input={"command": "set -e\ncd build && make\nrm -rf /"}
+)
+TODOS = (
+    {"content": "Read the refund service", "status": "completed", "activeForm": "Reading the refund service"},
+    {"content": "Write a failing test for guests", "status": "in_progress", "activeForm": "Writing a failing test"},
+    {"content": "Fix the lookup, so that an order without a user works everywhere in the shop", "status": "pending"},
+)
+STATUS = Status("0.1", "/srv/shop", "main", True, "claude-sonnet-4-5", "haiku-4-5", "accept-edits", 83.4, 0.0234, 2, 6,
+                ("AGENTS.md",), ("no model key found: running on the offline model (search only)",))  # fmt: skip
+
+
+def tool_lines(columns: int) -> list[Line]:
+    out: list[Line] = []
+    calls = (
+        ("Read", {"file_path": "/srv/shop/cowork/app.py"}, {"status": "success"}, {"summary": "212 lines"}),
+        ("Bash", {"command": "pytest -q\nrm x"}, {"status": "partial"},
+         {"kind": "terminal", "output": "a\nb\nc\nd\ne\nf\n1 failed\n", "exit_code": 1, "lines": 120}),
+        ("Edit", {"file_path": "shop/refunds/service.py"}, {"status": "success"},
+         {"kind": "diff", "diff": DIFF, "added": 3, "removed": 1}),
+        ("Read", {"file_path": "nope.py"}, {"status": "error", "error": {"code": "NOT_FOUND",
+         "message": "nope.py does not exist. Nearest: hope.py"}}, {}),
+        ("Weird", {"x": [1, 2], "y": "z"}, {"status": "success"}, {}),
+    )  # fmt: skip
+    for name, given, record, display in calls:
+        out += finished_lines(name, given, record, dict(display), columns, "/srv/shop")
+    return out
+
+
+def ends(columns: int) -> list[Line]:
+    out: list[Line] = []
+    for event in (
+        TurnEnded("completed", num_turns=6, usage=Usage(13_000, 1_100), cost_usd=0.031, duration_ms=41_000),
+        TurnEnded("interrupted"),
+        TurnEnded("auth", error={"message": "The key was refused (401).", "hint": "Set ANTHROPIC_API_KEY, or /model."}),
+        TurnEnded("max_turns"),
+    ):
+        out += notes.turn_end_lines(event, columns)
+    return [*out, notes.retry_line(RetryScheduled(3, 5, 8.0, "overloaded", "x"), 8.0, columns)]
+
+
+PICTURES: dict[str, Callable[[int], list[Line]]] = {
+    "panels-collapsed": running(),
+    "panels-expanded": running(expanded=True, selected="s1"),
+    "panels-seven": running(count=7),
+    "panels-low": running(count=7, rows=6),
+    "panels-ended": ended,
+    "diff": lambda columns: diff_lines(DIFF, columns),
+    "diff-limited": lambda columns: diff_lines(DIFF, columns, limit=3),
+    "dialog-edit": ask(EDIT, index=2, waiting=(COMMAND, COMMAND)),
+    "dialog-command": ask(COMMAND),
+    "dialog-why": ask(COMMAND, why="use the staging branch instead"),
+    "dialog-script": ask(SCRIPT),
+    "dialog-low": ask(EDIT, rows=10),
+    "dialog-choice": ask(Question("choice", "Which one?", options=tuple(f"session {n}" for n in range(12))), index=10),
+    "dialog-trust": ask(Question("trust", "Trust this folder?", reason="It has an agent file and a hook.")),
+    "todo": lambda columns: notes.todo_lines(TODOS, columns),
+    "todo-change": lambda columns: notes.todo_change((), TODOS, columns),
+    "tools": tool_lines,
+    "turn-ends": ends,
+    "banner": lambda columns: banner_lines(STATUS, columns),
+    "status": lambda columns: [status_line(STATUS, columns, queued=1, children=3, hint="/help")],
+    "markdown": lambda columns: markdown_lines(ANSWER, columns, THEME),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("name", PICTURES)
+def test_the_picture_is_the_golden_one(name: str, columns: int) -> None:
+    lines = PICTURES[name](columns)
+    drawn = "".join(f"{plain(line).rstrip()}\n" for line in lines)
+    path = GOLDEN / f"{name}-{columns}.txt"
+    if UPDATE:
+        path.write_text(drawn)
+    assert drawn == path.read_text()
+
+
+@pytest.mark.parametrize("columns", [20, 24, 31, 40, 57, 80, 120, 200])
+@pytest.mark.parametrize("name", [n for n in PICTURES if n != "markdown"])
+def test_no_line_is_wider_than_the_screen(name: str, columns: int) -> None:
+    wide = [plain(line) for line in PICTURES[name](columns) if line_width(line) > columns]
+    assert wide == []
