@@ -48,7 +48,7 @@ def place(tmp_path: Path) -> Path:
 
 def start(place: Path, *extra: str) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "cowork", "run", "--script", "script.json", "--permission-mode", "bypass"]
-    environ = {**os.environ, "COWORK_HOME": str(place / "home"), "COWORK_TEST_MARK": str(place)}
+    environ = {**os.environ, "COWORK_HOME": str(place / "home"), "SURVIVOR_MARK": str(place)}
     return subprocess.Popen(
         [*command, *extra, "go"], cwd=place, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -56,7 +56,7 @@ def start(place: Path, *extra: str) -> subprocess.Popen[str]:
 
 def survivors(place: Path) -> list[str]:
     """Processes that carry the mark of this run."""
-    mark = f"COWORK_TEST_MARK={place}".encode()
+    mark = f"SURVIVOR_MARK={place}".encode()
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
@@ -135,9 +135,10 @@ def test_a_run_that_takes_too_long_is_124(place: Path) -> None:
 def test_kill_9_leaves_nobody_behind_and_the_session_goes_on(place: Path) -> None:
     run = start(place, "--output", "stream-json")
     assert run.stdout is not None
-    for line in run.stdout:
-        if '"tool.output"' in line and "for i in" not in line:
-            break
+    deadline = time.monotonic() + 10
+    while not any("sleep 30" in line for line in survivors(place)):
+        assert time.monotonic() < deadline, "the mark must be seen while commands run"
+        time.sleep(0.02)
     run.kill()
     run.communicate()
     assert gone(place), survivors(place)
