@@ -257,7 +257,7 @@ def _yaml(head: str) -> dict[str, Any]:
                 raise _Bad(self.line + 2, "aliases are not allowed")
             self.depth += 1
             if self.depth > MAX_DEPTH:
-                raise _Bad(self.line + 2, "nested too deeply")
+                raise _Bad(parent.start_mark.line + 2, "nested too deeply")
             node = super().compose_node(parent, index)
             self.depth -= 1
             return node
@@ -273,7 +273,7 @@ def _yaml(head: str) -> dict[str, Any]:
     try:
         found = yaml.load(head, Loader)
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
+        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
         line = mark.line + 2 if mark else 1
         raise _Bad(line, f"is not valid YAML: {getattr(error, 'problem', None) or error}") from error
     except (ValueError, TypeError, RecursionError) as error:

@@ -1,0 +1,148 @@
+"""Agent files: what is read, what is refused with file and line, and that hostile YAML is harmless."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cowork import agents as module
+from cowork.agents import Agents, load_agents, read_agent
+from cowork.tools.registry import TOOLS
+from tests.fakes.stage import agent_def
+
+KNOWN = tuple(TOOLS)
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.md"
+    path.write_text(text)
+    return path
+
+
+def test_a_file_of_our_own_and_one_of_claude_code_both_load(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "a",
+        "---\nname: a\ndescription: does a\ntools: [Read, Grep]\nmax_turns: 5\ntimeout: 60\n---\nYou are a.\n",
+    )
+    write(
+        tmp_path,
+        "b",
+        "---\nname: b\ndescription: |\n  does b\n  well\ntools: Read, Bash(git:*)\nmodel: haiku\nmaxTurns: 7\n"
+        "permissionMode: plan\ndisallowedTools: Bash\nskills: x\n---\nYou are b.",
+    )
+    found = load_agents([("user", tmp_path)], KNOWN)
+    a, b = found["a"], found["b"]
+    assert (a.tools, a.max_turns, a.timeout, a.model, a.role) == (("Read", "Grep"), 5, 60, "inherit", "You are a.")
+    assert (b.tools, b.model, b.max_turns, b.permission_mode) == (("Read", "Bash"), "light", 7, "plan")
+    assert b.disallowed_tools == ("Bash",)
+    assert b.description == "does b well"
+    assert [str(p).rsplit("/", 1)[1] for p in found.problems] == [
+        "b.md:11 skills: is a key of another agent program and is ignored"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("no front matter", 1, "does not start with front matter"),
+        ("---\nname: x\n", 1, "no closing line"),
+        ("---\nname: x\ndescription: d\n---\n \n", 1, "is empty"),
+        ("---\ndescription: d\n---\nrole", 1, "name: is required"),
+        ("---\nname: x\n---\nrole", 1, "description: is required"),
+        ("---\nname: x\ndescription: d\nname: y\n---\nrole", 4, "name: is given twice"),
+        ("---\nname: x\ndescription: d\nmax_turns: many\n---\nrole", 4, "max_turns: must be a whole number"),
+        ("---\nname: x\ndescription: d\nmax_turns: 0\n---\nrole", 4, "from 1 to 100"),
+        ("---\nname: x\ndescription: d\npermission_mode: wild\n---\nrole", 4, "'wild' is not one of"),
+        ("---\nname: x\ndescription: d\ntools: {a: 1}\n---\nrole", 4, "tools: must be a list"),
+        ("---\nname: '../x'\ndescription: d\n---\nrole", 2, "name: use letters"),
+        ("---\nname: x\ndescription: 'open\n---\nrole", 3, "not valid YAML"),
+        ("---\na: &a [x]\nb: *a\n---\nrole", 3, "aliases are not allowed"),
+        ("---\nname: !!python/object/apply:os.system ['true']\n---\nrole", 2, "not valid YAML"),
+        ("---\n- a\n- b\n---\nrole", 1, "must be `key: value` lines"),
+        ("---\nname: x\ndescription: " + "[" * 200 + "\n---\nrole", 3, "nested too deeply"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line_and_the_others_load(tmp_path: Path, text: str, line: int, said: str) -> None:
+    write(tmp_path, "bad", text)
+    write(tmp_path, "good", "---\nname: good\ndescription: d\n---\nrole")
+    found = load_agents([("project", tmp_path)], KNOWN)
+    assert list(found) == ["good"]
+    (problem,) = found.problems
+    assert problem.fatal
+    assert problem.line == line
+    assert said in problem.message
+
+
+def test_unknown_tools_and_keys_are_said_and_the_agent_loads(tmp_path: Path) -> None:
+    path = write(tmp_path, "x", "---\nname: x\ndescription: d\ntools: Read, Fly\ncolour: red\n---\nrole")
+    agent, problems = read_agent(path, "user", KNOWN)
+    assert agent is not None
+    assert [(p.line, p.message, p.fatal) for p in problems] == [
+        (5, "colour: is not a known key", False),
+        (4, "tools: there is no tool 'Fly'", False),
+    ]
+
+
+def test_the_project_wins_over_the_user_and_the_user_over_the_shipped(tmp_path: Path) -> None:
+    for layer in ("shipped", "user", "project"):
+        write(tmp_path / layer, "x", f"---\nname: Code_Reviewer\ndescription: {layer}\n---\nrole")
+    found = load_agents([(layer, tmp_path / layer) for layer in ("shipped", "user", "project")])  # type: ignore[misc]
+    assert found.find("code-reviewer") is found["Code_Reviewer"]
+    assert found["Code_Reviewer"].description == "project"
+
+
+def test_two_of_a_name_in_one_folder_are_a_problem(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write(tmp_path, name, "---\nname: same\ndescription: d\n---\nrole")
+    assert "already defined by one.md" in load_agents([("user", tmp_path)]).problems[0].message
+
+
+def test_bombs_and_giants_are_harmless(tmp_path: Path) -> None:
+    bomb = "\n".join(f"k{i}: &k{i} [{', '.join(f'*k{i - 1}' for _ in range(9))}]" for i in range(1, 12))
+    write(tmp_path, "bomb", f"---\nk0: &k0 lol\n{bomb}\n---\nrole")
+    write(tmp_path, "giant", "---\nname: g\ndescription: d\n---\n" + "x" * 10_000_000)
+    (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
+    started = time.monotonic()
+    found = load_agents([("project", tmp_path)])
+    assert not found
+    assert len(found.problems) == 3
+    assert time.monotonic() - started < 5
+
+
+words = st.text("abz AB,.-_/()01:#'\"{}[]&*!|>%@`\t", max_size=12)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["name", "tools", "x", "yes", "n"]), words), max_size=4))
+def test_plain_front_matter_means_what_yaml_says_it_means(pairs: list[tuple[str, str]]) -> None:
+    head = "".join(f"{key}: {value}\n" for key, value in pairs)
+    plain = module._plain(head)
+    if plain is not None and pairs:
+        assert yaml.safe_load(head) == plain
+
+
+def test_similar_needs_a_shared_word() -> None:
+    found = Agents([agent_def("code-reviewer", description="Reviews code for bugs"), agent_def("writer")])
+    assert found.similar("review bugs").name == "code-reviewer"  # type: ignore[union-attr]
+    assert found.similar("cooking") is None
+
+
+def test_the_six_shipped_agents_have_the_tools_and_models_of_the_table() -> None:
+    found = load_agents([("shipped", Path("agents"))], KNOWN)
+    look = ("LS", "Glob", "Grep", "Read", "TodoWrite")
+    assert {a.name: (a.tools, a.model) for a in found.values()} == {
+        "general": (look, "main"),
+        "explore": (look, "light"),
+        "plan": (look, "main"),
+        "summary": (look, "light"),
+        "bash": (("Bash",), "light"),
+        "general-purpose": (None, "main"),
+    }
+    assert found.problems == ()
+    assert found.find("GeneralPurpose") is found["general-purpose"]

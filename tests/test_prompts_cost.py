@@ -1,0 +1,61 @@
+"""What the model reads before the first word of the user: short, stable, and only what is there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cowork import prompts
+from cowork.agents import load_agents
+from cowork.tools.registry import TOOLS
+
+GOLDEN = Path(__file__).parent / "golden"
+AGENTS = load_agents([("shipped", prompts.data_root() / "agents")], tuple(TOOLS))
+OFFERED = {name: tool.schema for name, tool in TOOLS.items() if name != "subagent"}
+
+
+def test_the_system_prompt_is_the_golden_one() -> None:
+    assert prompts.system_prompt(agents=AGENTS, can_delegate=True) == (GOLDEN / "system_prompt.md").read_text().rstrip()
+
+
+def test_guidance_on_subagents_is_there_only_where_task_is() -> None:
+    assert "Task Tool Usage (Subagents)" in prompts.system_prompt(agents=AGENTS, can_delegate=True)
+    assert "Subagents" not in prompts.system_prompt(agents=AGENTS, can_delegate=False)
+
+
+def test_the_fixed_cost_with_every_tool_is_under_3500_tokens() -> None:
+    specs = prompts.tool_specs(OFFERED, AGENTS)
+    system = prompts.system_prompt(agents=AGENTS, can_delegate=True)
+    wire = [{"name": s.name, "description": s.description, "input_schema": s.schema} for s in specs]
+    tools = json.dumps(wire, separators=(",", ":"))
+    # Prose runs at four characters a token and more; JSON with its punctuation nearer to three and a half.
+    assert len(system) / 4 + len(tools) / 3.5 < 3_500
+
+
+def test_the_task_tool_lists_the_agents_with_their_tools() -> None:
+    (task,) = prompts.tool_specs({"Task": TOOLS["Task"].schema}, AGENTS)
+    assert "- explore: " in task.description
+    assert "(LS, Glob, Grep, Read, TodoWrite)" in task.description
+    assert "(all but Task)" in task.description
+    assert "enum" not in json.dumps(task.schema["properties"]["subagent_type"])
+
+
+def test_a_childs_prompt_is_its_role_and_the_task_to_the_byte() -> None:
+    agent = AGENTS["explore"]
+    assert prompts.child_prompt(agent, "find it") == agent.role + "\n\n# Task\nfind it"
+
+
+def test_project_knowledge_is_read_from_the_top_down_with_imports_and_bounds(tmp_path: Path) -> None:
+    root, inner = tmp_path / "repo", tmp_path / "repo" / "pkg"
+    inner.mkdir(parents=True)
+    (root / "AGENTS.md").write_text("Top.\n@docs.md\n@../outside.md\n")
+    (root / "docs.md").write_text("Imported.\n@AGENTS.md\n")
+    (tmp_path / "outside.md").write_text("secret")
+    (inner / "CLAUDE.md").write_text("Inner.")
+    files = prompts.knowledge_files(root, inner, None, trusted=True)
+    assert [f.name for f in files] == ["AGENTS.md", "CLAUDE.md"]
+    text = prompts.knowledge(files)
+    assert text.index("Top.") < text.index("Imported.") < text.index("Inner.")
+    assert "secret" not in text
+    assert "[cut: " in prompts.knowledge(files, max_bytes=10)
+    assert prompts.knowledge_files(root, inner, None, trusted=False) == []
