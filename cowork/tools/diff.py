@@ -6,6 +6,8 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cowork.tools.text import common_ends
+
 CONTEXT = 3
 MAX_LINES = 400
 MAX_LINE = 500
@@ -27,18 +29,17 @@ class Diff:
 
 def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
     """What turns `old` into `new`, line by line; a change of newlines alone is a change."""
-    a, b = _lines(old), _lines(new)
-    head = _common(a, b)
-    tail = _common(a[head:][::-1], b[head:][::-1])
-    changes = _changes(a[head : len(a) - tail], b[head : len(b) - tail])
-    changes = [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in changes]
+    start, tail = _same_lines(old, new)
+    before = old.count("\n", 0, start)
+    a, b = _lines(old[start : len(old) - tail]), _lines(new[start : len(new) - tail])
+    changes = _changes(a, b)
     added = sum(j2 - j1 for _, _, _, j1, j2 in changes)
     removed = sum(i2 - i1 for _, i1, i2, _, _ in changes)
     if not changes:
         return Diff("", 0, 0)
     lines = [f"--- {old_name}", f"+++ {new_name}"]
     for group in _hunks(changes):
-        lines += _hunk(a, b, group)
+        lines += _hunk(a, b, group, before)
     if len(lines) > max_lines:
         lines = [*lines[:max_lines], f"… {len(lines) - max_lines} more lines of diff"]
     return Diff("\n".join(lines) + "\n", added, removed)
@@ -54,22 +55,34 @@ def _lines(text: str) -> list[str]:
     return [*lines, last] if last else lines
 
 
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    count = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        count += 1
-    return count
+def _same_lines(old: str, new: str) -> tuple[int, int]:
+    """Characters in whole lines that both begin and end with, but for the lines shown around the change."""
+    head, tail = common_ends(old, new)
+    start = old.rfind("\n", 0, head) + 1
+    for _ in range(CONTEXT):
+        start = old.rfind("\n", 0, max(0, start - 1)) + 1
+    end = len(old) - tail - 1
+    for _ in range(CONTEXT + 1):
+        end = old.find("\n", end + 1)
+        if end < 0:
+            return start, 0
+    return start, len(old) - end - 1
 
 
 def _changes(a: list[str], b: list[str]) -> list[Change]:
-    if not a and not b:
+    head = _common(a, b)
+    tail = _common(a[head:][::-1], b[head:][::-1])
+    x, y = a[head : len(a) - tail], b[head : len(b) - tail]
+    if not x and not y:
         return []
-    if not a or not b or len(a) * len(b) > MAX_COMPARISONS:
-        return [("replace", 0, len(a), 0, len(b))]
-    matcher = difflib.SequenceMatcher(None, a, b, autojunk=len(a) + len(b) > 2000)
-    return [code for code in matcher.get_opcodes() if code[0] != "equal"]
+    if not x or not y or len(x) * len(y) > MAX_COMPARISONS:
+        return [("replace", head, head + len(x), head, head + len(y))]
+    codes = difflib.SequenceMatcher(None, x, y, autojunk=len(x) + len(y) > 1000).get_opcodes()
+    return [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in codes if tag != "equal"]
+
+
+def _common(a: Sequence[str], b: Sequence[str]) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def _hunks(changes: list[Change]) -> list[list[Change]]:
@@ -83,7 +96,7 @@ def _hunks(changes: list[Change]) -> list[list[Change]]:
     return groups
 
 
-def _hunk(a: list[str], b: list[str], group: list[Change]) -> list[str]:
+def _hunk(a: list[str], b: list[str], group: list[Change], before: int) -> list[str]:
     start, end = max(0, group[0][1] - CONTEXT), min(len(a), group[-1][2] + CONTEXT)
     out: list[str] = []
     at = start
@@ -93,7 +106,8 @@ def _hunk(a: list[str], b: list[str], group: list[Change]) -> list[str]:
     out += _marked(" ", a[at:end])
     new_start = max(0, group[0][3] - (group[0][1] - start))
     new_end = group[-1][4] + (end - group[-1][2])
-    return [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@", *out]
+    places = _range(before + start, before + end), _range(before + new_start, before + new_end)
+    return [f"@@ -{places[0]} +{places[1]} @@", *out]
 
 
 def _marked(sign: str, lines: Sequence[str]) -> list[str]:

@@ -11,10 +11,10 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.diff import unified
-from cowork.tools.files import Snapshot, missing
+from cowork.tools.files import MAX_TEXT, Snapshot, label, missing
 from cowork.tools.hint import nearest_lines, slips
-from cowork.tools.match import Pages, plain
-from cowork.tools.replace import current, replace
+from cowork.tools.match import Found, Pages, plain
+from cowork.tools.replace import current, links_note, replace
 from cowork.tools.text import Content, decode, has_surrogates, printable
 
 
@@ -64,14 +64,14 @@ def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
 
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
     path = ctx.resolve(file_path)
-    old, content, after, lines = _planned(ctx, path, edits)
+    old, content, after, touched = _planned(ctx, path, edits)
     replace(ctx, path, old, _encoded(ctx, path, after))
-    shown, count = ctx.workspace.show(path), len(lines)
+    shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
     display = _display(ctx, path, content, after)
     summary = f"+{display['added']} −{display['removed']}"
-    where = f"line {lines[0]}" if count == 1 else f"{count} replacements"
+    where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
     return ok(
-        f"Edited {shown} ({where}): {summary}.",
+        f"Edited {shown} ({where}): {summary}.{links_note(old)}",
         display=display,
         path=shown,
         diff=display["diff"],
@@ -83,8 +83,8 @@ def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]])
 
 def _planned(
     ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
-) -> tuple[Snapshot, Content, Content, list[int]]:
-    """The file as it is, its content, the content after the edits and the lines they touch; nothing is written."""
+) -> tuple[Snapshot, Content, Content, list[Found]]:
+    """The file as it is, its content, the content after the edits and what they touch; nothing is written."""
     for number, change in enumerate(edits, 1):
         _sensible(change, _which(number, len(edits)))
     try:
@@ -93,17 +93,17 @@ def _planned(
         raise _gone(ctx, path) from error
     content = decode(old.data)
     if content is None:
-        raise ToolError("BINARY_FILE", f"{ctx.workspace.show(path)} is not a text file, so it cannot be edited here.")
-    after, lines = content, []
+        raise ToolError("BINARY_FILE", f"{label(ctx.workspace, path)} is not a text file, so it cannot be edited here.")
+    after, touched = content, []
     for number, change in enumerate(edits, 1):
-        text, touched = _one(ctx, path, after, change, _which(number, len(edits)))
+        text, found = _one(ctx, path, after, change, _which(number, len(edits)))
         after = after.with_text(text)
-        lines += touched
+        touched.append(found)
     if after.text == content.text:
         raise ToolError(
             "INVALID_PARAM", "The edits undo each other: the file would stay as it is. Nothing was written."
         )
-    return old, content, after, lines
+    return old, content, after, touched
 
 
 def _sensible(change: Mapping[str, Any], which: str) -> None:
@@ -125,10 +125,8 @@ def _sensible(change: Mapping[str, Any], which: str) -> None:
         )
 
 
-def _one(
-    ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str
-) -> tuple[str, list[int]]:
-    """The text after one replacement and the lines it touched; refused unless it is clear what is meant."""
+def _one(ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str) -> tuple[str, Found]:
+    """The text after one replacement and what it touched; refused unless it is clear what is meant."""
     pages = Pages(content.text)
     wanted, new = plain(change["old_string"]), plain(change["new_string"])
     found = pages.find(wanted)
@@ -138,10 +136,14 @@ def _one(
         listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
         raise ToolError(
             "INVALID_PARAM",
-            f"{which}old_string occurs {found.count} times in {ctx.workspace.show(path)}: lines {listed}. Nothing was "
-            "changed. Add lines around it to make it unique, or set replace_all.",
+            f"{which}old_string occurs {found.count} times in {label(ctx.workspace, path)}: lines {listed}. Nothing "
+            "was changed. Add lines around it to make it unique, or set replace_all.",
             matches=found.count,
             lines=found.lines,
+        )
+    if len(content.text) + found.count * (len(new) - len(wanted)) > MAX_TEXT:
+        raise ToolError(
+            "INVALID_PARAM", f"{which}the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that."
         )
     return pages.replace(wanted, new)
 
@@ -152,14 +154,14 @@ def _no_match(ctx: ToolContext, path: Path, pages: Pages, wanted: str, which: st
     slip = "" if "; only " in hint else slips(text, wanted)
     notebook = "A notebook is JSON on disk: old_string must match that. " if path.suffix == ".ipynb" else ""
     advice = hint or "No line is like it. Read the file again and copy the text exactly."
-    said = f"{which}old_string is not in {ctx.workspace.show(path)}; nothing was changed. {notebook}{slip}"
+    said = f"{which}old_string is not in {label(ctx.workspace, path)}; nothing was changed. {notebook}{slip}"
     return ToolError("NOT_FOUND", f"{said.rstrip()}\n{advice}", nearest_line=line or None)
 
 
 def _gone(ctx: ToolContext, path: Path) -> ToolError:
     if str(path) not in ctx.state.seen:
         return missing(ctx, path)
-    return ToolError("NOT_FOUND", f"{ctx.workspace.show(path)} was there when you read it and is gone. Look with LS.")
+    return ToolError("NOT_FOUND", f"{label(ctx.workspace, path)} was there when you read it and is gone. Look with LS.")
 
 
 def _encoded(ctx: ToolContext, path: Path, content: Content) -> bytes:
@@ -169,18 +171,18 @@ def _encoded(ctx: ToolContext, path: Path, content: Content) -> bytes:
         char = content.text[error.start]
         raise ToolError(
             "INVALID_PARAM",
-            f"{ctx.workspace.show(path)} is in {content.encoding}, which has no {char!r} (U+{ord(char):04X}). Use "
+            f"{label(ctx.workspace, path)} is in {content.encoding}, which has no {char!r} (U+{ord(char):04X}). Use "
             "other characters, or Write the whole file to turn it into UTF-8.",
         ) from error
 
 
 def _display(ctx: ToolContext, path: Path, before: Content, after: Content) -> Json:
-    shown = ctx.workspace.show(path)
-    diff = unified(printable(before.text), printable(after.text), f"a/{shown}", f"b/{shown}")
+    shown = label(ctx.workspace, path)
+    diff = unified(before.text, after.text, f"a/{shown}", f"b/{shown}")
     return {
         "kind": "diff",
         "path": shown,
-        "diff": diff.text,
+        "diff": printable(diff.text),
         "added": diff.added,
         "removed": diff.removed,
         "summary": diff.summary,

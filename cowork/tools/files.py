@@ -7,15 +7,18 @@ import hashlib
 import os
 import stat
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from cowork.core.errors import ToolError, ToolErrorCode
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, ToolContext
 from cowork.tools.draft07 import nearest
+from cowork.tools.text import printable
 
 MAX_TEXT = 20_000_000  # what Edit and Write handle, and what Read hashes
 MAX_COPIES = 8_000_000  # bytes an agent remembers of what it saw
@@ -30,6 +33,11 @@ class Snapshot:
     hash: str
 
 
+def label(workspace: Workspace, path: Path) -> str:
+    """The path as it stands in results; a name that is no UTF-8 must not make them unsendable."""
+    return printable(workspace.show(path))
+
+
 @contextmanager
 def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_result]]:
     """(descriptor, stat) of a regular file, for reading; a ToolError says why not. Never blocks."""
@@ -38,7 +46,7 @@ def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_resu
     try:
         status = os.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
-            shown = workspace.show(path)
+            shown = label(workspace, path)
             raise ToolError("IS_DIRECTORY", f"{shown} is a directory. List it with LS, or give a file in it.")
         with explained(workspace, path):
             yield fd, status
@@ -53,7 +61,7 @@ def snapshot(workspace: Workspace, path: Path) -> Snapshot:
     if len(data) > MAX_TEXT:
         raise ToolError(
             "INVALID_PARAM",
-            f"{workspace.show(path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here. "
+            f"{label(workspace, path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here. "
             "Change it with a command in Bash.",
         )
     return Snapshot(data, status, digest(data))
@@ -88,8 +96,8 @@ def remember(state: AgentState, path: Path, data: bytes) -> None:
 
 def missing(ctx: ToolContext, path: Path) -> ToolError:
     """NOT_FOUND with the nearest names there are."""
-    shown = ctx.workspace.show(path)
-    near = [ctx.workspace.show(found) for found in _near(ctx.workspace, path)]
+    shown = label(ctx.workspace, path)
+    near = [label(ctx.workspace, found) for found in _near(ctx.workspace, path)]
     if near:
         return ToolError("NOT_FOUND", f"{shown} does not exist. Nearest: {', '.join(near)}.", nearest=near)
     return ToolError("NOT_FOUND", f"{shown} does not exist. Find it with Glob, or give another path.", nearest=[])
@@ -104,7 +112,7 @@ def explained(workspace: Workspace, path: Path) -> Iterator[None]:
         raise
     except OSError as error:
         code, why = _REASONS.get(error.errno or 0, ("EXECUTION_ERROR", f"{error.strerror or error}"))
-        raise ToolError(code, f"{workspace.show(path)}: {why}.") from error
+        raise ToolError(code, f"{label(workspace, path)}: {why}.") from error
 
 
 _REASONS: dict[int, tuple[ToolErrorCode, str]] = {
@@ -135,29 +143,31 @@ def _near(workspace: Workspace, path: Path) -> list[Path]:
         folder, name = folder.parent, folder.name
     if not workspace.may_read(folder):
         return []
-    beside = _names(folder)
+    beside = [entry.name for entry in _entries(folder)]
     found = [folder / near for near in nearest(name, beside, 3)]
     if len(found) < 3:
         found += [p for p in _same_name(workspace.root, path.name) if p not in found]
     return found[:3]
 
 
-def _names(folder: Path) -> list[str]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry.name for entry, _ in zip(entries, range(_LOOK_ENTRIES), strict=False)]
-    except OSError:
-        return []
-
-
 def _same_name(root: Path, name: str) -> list[Path]:
     """Files of this name, within a small budget: a hint is not worth a wait."""
     found: list[Path] = []
     deadline = time.monotonic() + _LOOK_SECONDS
-    for folder, folders, files in os.walk(root):
-        folders[:] = [f for f in folders if f not in _SKIPPED]
-        if name in files:
-            found.append(Path(folder) / name)
-        if len(found) >= 3 or time.monotonic() > deadline:
-            break
+    folders = deque([root])
+    while folders and len(found) < 3 and time.monotonic() < deadline:
+        folder = folders.popleft()
+        for entry in _entries(folder):
+            if entry.name == name:
+                found.append(folder / name)
+            elif entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
+                folders.append(folder / entry.name)
     return found
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(islice(entries, _LOOK_ENTRIES))
+    except OSError:
+        return []

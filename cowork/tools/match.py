@@ -8,6 +8,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 
+from cowork.tools.text import common_ends
+
 MAX_SHOWN = 20
 
 
@@ -37,12 +39,12 @@ class Pages:
         count = max(len(places), self.plain.count(wanted)) if places else 0
         return Found(count, self._line_numbers(places))
 
-    def replace(self, wanted: str, new: str) -> tuple[str, list[int]]:
-        """The text with every occurrence replaced, newlines in the file's style, and the lines where it happened."""
+    def replace(self, wanted: str, new: str) -> tuple[str, Found]:
+        """The text with every occurrence replaced, newlines in the file's style, and where that happened."""
         out: list[str] = []
         places: list[int] = []
         at, start = 0, self.plain.find(wanted)
-        head, tail = _common_ends(wanted, new)
+        head, tail = common_ends(wanted, new)
         while start >= 0:
             first, last = self._place(start + head), self._place(start + len(wanted) - tail)
             out += [self.text[at:first], self._styled(new[head : len(new) - tail], first, last)]
@@ -50,7 +52,7 @@ class Pages:
             places.append(start)
             start = self.plain.find(wanted, start + len(wanted))
         out.append(self.text[at:])
-        return "".join(out), self._line_numbers(places[:MAX_SHOWN])
+        return "".join(out), Found(len(places), self._line_numbers(places[:MAX_SHOWN]))
 
     def _line_numbers(self, places: list[int]) -> list[int]:
         numbers, line, at = [], 1, 0
@@ -99,12 +101,3 @@ def _pair_places(text: str) -> list[int]:
 
 def _styles(text: str) -> list[str]:
     return ["\r\n" if line.endswith("\r") else "\n" for line in text.split("\n")[:-1]]
-
-
-def _common_ends(a: str, b: str) -> tuple[int, int]:
-    """How many characters both begin with, and then both end with."""
-    room = min(len(a), len(b))
-    head = next((i for i in range(room) if a[i] != b[i]), room)
-    room -= head
-    tail = next((i for i in range(room) if a[-1 - i] != b[-1 - i]), room)
-    return head, tail

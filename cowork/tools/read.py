@@ -16,7 +16,7 @@ from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
 from cowork.tools import pdf
 from cowork.tools.base import Param, ToolContext, tool
-from cowork.tools.files import MAX_TEXT, missing, opened, read_up_to, remember
+from cowork.tools.files import MAX_TEXT, label, missing, opened, read_up_to, remember
 from cowork.tools.lines import MAX_LINE, PAGE_BYTES, PAGE_LINES, Window, window
 from cowork.tools.media import MAX_IMAGE, MAX_SIDE, is_image, kind_of, picture
 from cowork.tools.notebook import cells
@@ -41,11 +41,11 @@ class _File:
 async def read(
     ctx: ToolContext,
     file_path: Annotated[str, "Absolute, or relative to the working directory"],
-    offset: Annotated[int, Param("First line, from 1", minimum=1)] = 1,
+    offset: Annotated[int, Param("First line, from 1", minimum=0)] = 1,
     limit: Annotated[int, Param("Number of lines", minimum=1)] = 2000,
 ) -> ToolRecord:
-    path = ctx.resolve(file_path)
-    shown = ctx.workspace.show(path)
+    path, offset = ctx.resolve(file_path), max(1, offset)  # 0 can only mean the start
+    shown = label(ctx.workspace, path)
     try:
         file = await asyncio.to_thread(_load, ctx.workspace, path, offset, limit)  # a slow disk must not stop the rest
     except FileNotFoundError as error:
@@ -104,7 +104,7 @@ def _chunks(fd: int) -> Iterator[bytes]:
 
 
 def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) -> ToolRecord:
-    shown = ctx.workspace.show(path)
+    shown = label(ctx.workspace, path)
     content = decode(data)
     if content is None:
         raise _binary(shown, data[:SAMPLE])
@@ -236,7 +236,7 @@ def _parts(
 
 def _binary(shown: str, head: bytes) -> ToolError:
     kind = kind_of(head)
-    what = f"a {kind} file" if kind else "a binary file"
+    what = f"binary ({kind})" if kind else "binary"
     return ToolError(
         "BINARY_FILE", f"{shown} is {what}, not text. Look at it with a command in Bash (file, xxd, strings)."
     )

@@ -14,11 +14,16 @@ from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
 from cowork.tools.base import ToolContext
 from cowork.tools.diff import unified
-from cowork.tools.files import Snapshot, digest, explained, opened, read_up_to, remember, snapshot
+from cowork.tools.files import Snapshot, digest, explained, label, opened, read_up_to, remember, snapshot
 from cowork.tools.text import decode, printable
 
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+def links_note(old: Snapshot | None) -> str:
+    """What to say of a file that had other names."""
+    return " Its other hard links keep the old content." if old and old.stat.st_nlink > 1 else ""
 
 
 def current(ctx: ToolContext, path: Path) -> Snapshot:
@@ -28,7 +33,7 @@ def current(ctx: ToolContext, path: Path) -> Snapshot:
     if seen is None:
         raise ToolError(
             "CONFLICT",
-            f"{ctx.workspace.show(path)} exists and you have not read it. Read it first, then repeat the call.",
+            f"{label(ctx.workspace, path)} exists and you have not read it. Read it first, then repeat the call.",
             reason="not_read",
         )
     if seen != now.hash:
@@ -40,7 +45,7 @@ def replace(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> 
     """Make `data` the content of `path`, which was `old` (None: no such file). There is no await in here on purpose:
     between the last look at the old content and the rename no other agent can run."""
     if not ctx.workspace.may_write(path):
-        raise ToolError("ACCESS_DENIED", f"{ctx.workspace.show(path)} is outside the folders that may be written.")
+        raise ToolError("ACCESS_DENIED", f"{label(ctx.workspace, path)} is outside the folders that may be written.")
     with _before(ctx, path), explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
         _put(ctx, path, old, data)
     remember(ctx.state, path, data)
@@ -55,7 +60,7 @@ def _before(ctx: ToolContext, path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        shown = ctx.workspace.show(path)
+        shown = label(ctx.workspace, path)
         raise ToolError(
             "CONFLICT", f"{shown} or its folder went away while it was written. Look again with LS."
         ) from error
@@ -66,7 +71,7 @@ def _put(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> Non
         if old and not os.access(leaf, os.W_OK, dir_fd=folder):
             raise ToolError(
                 "ACCESS_DENIED",
-                f"{ctx.workspace.show(path)} is write-protected and was left alone. Ask the user before changing that.",
+                f"{label(ctx.workspace, path)} is write-protected and was left alone. Ask the user about it.",
             )
         temp = f".cowork-{secrets.token_hex(8)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -138,7 +143,7 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 def _name(temp: str, leaf: str, folder: int) -> None:
     """Give a new file its name without ever taking it from another."""
     try:
-        os.link(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        os.link(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
@@ -170,15 +175,15 @@ def _folders(workspace: Workspace, folder: Path) -> Iterator[None]:
 
 
 def _appeared(ctx: ToolContext, path: Path) -> ToolError:
-    shown = ctx.workspace.show(path)
+    shown = label(ctx.workspace, path)
     return ToolError("CONFLICT", f"{shown} came into being meanwhile. Read it first, then repeat the call.")
 
 
 def _changed(ctx: ToolContext, path: Path, now: Snapshot) -> ToolError:
     """CONFLICT with what changed since this agent looked, and who did it when one of us did."""
-    shown, key = ctx.workspace.show(path), str(path)
+    shown, key = label(ctx.workspace, path), str(path)
     writer = ctx.tree.writers.get(key, "") if ctx.tree.written.get(key) == now.hash else ""
-    who = f"by {writer}" if writer and writer != ctx.agent else "by another program"
+    who = f"by {writer}" if writer and writer != ctx.agent else "by a command or another program"
     before, after = decode(ctx.state.copies.get(key, b"")), decode(now.data)
     diff = ""
     if key in ctx.state.copies and before and after:

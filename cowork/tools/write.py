@@ -11,8 +11,8 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.diff import Diff, unified
-from cowork.tools.files import MAX_TEXT, Snapshot
-from cowork.tools.replace import current, replace
+from cowork.tools.files import MAX_TEXT, Snapshot, label
+from cowork.tools.replace import current, links_note, replace
 from cowork.tools.text import Content, decode, has_surrogates, printable
 
 
@@ -24,14 +24,14 @@ async def write(
 ) -> ToolRecord:
     path = ctx.resolve(file_path)
     old, data, diff, note = _planned(ctx, path, content)
-    shown = ctx.workspace.show(path)
+    shown = label(ctx.workspace, path)
     if old and old.data == data:
         return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **_counts(diff))
     replace(ctx, path, old, data)
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     said = f"Replaced {shown}: {diff.summary}, now {lines} lines." if old else f"Created {shown}: {lines} lines."
     return ok(
-        f"{said}{note}",
+        f"{said}{note}{links_note(old)}",
         display=_display(shown, diff),
         path=shown,
         created=old is None,
@@ -45,7 +45,7 @@ def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
     path = ctx.resolve(args["file_path"])
     diff = _planned(ctx, path, args["content"])[2]
-    return _display(ctx.workspace.show(path), diff)
+    return _display(label(ctx.workspace, path), diff)
 
 
 def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | None, bytes, Diff, str]:
@@ -60,7 +60,7 @@ def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | Non
     if before is None:
         raise ToolError(
             "BINARY_FILE",
-            f"{ctx.workspace.show(path)} is no text file and was left alone. To replace it, remove it with Bash first.",
+            f"{label(ctx.workspace, path)} is no text file and was left alone. To replace it, remove it with Bash.",
         )
     after = _in_style(before, content) if old else Content(content)
     try:
@@ -70,8 +70,8 @@ def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | Non
         data, note = after.encode(), f" It was {before.encoding} and is now UTF-8, as the new content does not fit."
     if len(data) > MAX_TEXT:
         raise ToolError("INVALID_PARAM", f"`content` is larger than {MAX_TEXT // 1_000_000} MB. Write less at a time.")
-    shown = ctx.workspace.show(path)
-    diff = unified(printable(before.text), after.text, f"a/{shown}" if old else "/dev/null", f"b/{shown}")
+    shown = label(ctx.workspace, path)
+    diff = unified(before.text, after.text, f"a/{shown}" if old else "/dev/null", f"b/{shown}")
     return old, data, diff, note
 
 
@@ -86,7 +86,7 @@ def _in_style(before: Content, content: str) -> Content:
 
 
 def _counts(diff: Diff) -> Json:
-    return {"diff": diff.text, "added": diff.added, "removed": diff.removed}
+    return {"diff": printable(diff.text), "added": diff.added, "removed": diff.removed}
 
 
 def _display(shown: str, diff: Diff) -> Json:

@@ -75,7 +75,7 @@ async def test_a_change_by_another_program_is_shown(agent: Agent) -> None:
     record = await agent.call(edit, file_path="a.py", old_string="one", new_string="1")
     assert record.error is not None
     assert record.error["code"] == "CONFLICT"
-    assert "by another program" in record.text
+    assert "by a command or another program" in record.text
     assert "-two\n+TWO" in record.text
     assert "Read it again" in record.text
     assert path.read_text() == "one\nTWO\n"
@@ -103,7 +103,7 @@ async def test_a_later_change_by_a_program_is_not_blamed_on_the_child(agents: Ca
     await child.call(edit, file_path="a.py", old_string="one", new_string="2")
     path.write_text("3\n")
     record = await main.call(edit, file_path="a.py", old_string="one", new_string="1")
-    assert "by another program" in record.text
+    assert "by a command or another program" in record.text
 
 
 async def test_a_file_touched_but_not_changed_is_no_conflict(agent: Agent) -> None:
@@ -387,11 +387,12 @@ TEXT = st.text(st.sampled_from("ab \t\n\r"), max_size=30)
 def test_replacing_is_what_it_says_once_newlines_are_alike(text: str, wanted: str, new: str) -> None:
     pages = Pages(text)
     new = new.replace("\r\n", "\n")
-    result, lines = pages.replace(wanted, new)
+    result, found = pages.replace(wanted, new)
     plain = text.replace("\r\n", "\n")
     if "\r" not in new:
         assert result.replace("\r\n", "\n") == plain.replace(wanted, new)
-    assert len(lines) == min(20, plain.count(wanted))
+    assert found.count == plain.count(wanted)
+    assert len(found.lines) == min(20, found.count)
     if "\r\n" not in text:
         assert result == text.replace(wanted, new)
 
@@ -420,3 +421,26 @@ async def test_what_lies_around_an_edit_is_byte_for_byte_the_same(
 
     assert record.status == "success", record.text
     assert path.read_bytes() == bom + f"{before}changed{after}".encode(encoding)
+
+
+async def test_other_hard_links_are_mentioned(agent: Agent, folder: Path) -> None:
+    path = await seen(agent, "a.txt", "one\n")
+    os.link(path, folder / "b.txt")
+    record = await agent.call(edit, file_path="a.txt", old_string="one", new_string="two")
+    assert record.text.endswith("Its other hard links keep the old content.")
+    assert (folder / "b.txt").read_text() == "one\n"
+
+
+async def test_an_edit_that_would_blow_the_file_up_is_refused_before_it_does(agent: Agent) -> None:
+    path = await seen(agent, "a.txt", "a\n" * 10_000)
+    record = await agent.call(edit, file_path="a.txt", old_string="a", new_string="b" * 10_000, replace_all=True)
+    assert "would grow past 20 MB" in record.text
+    assert path.stat().st_size == 20_000
+
+
+async def test_a_name_that_is_no_utf8_can_be_written_read_and_edited(agent: Agent, folder: Path) -> None:
+    name = "caf\udce9.txt"
+    assert (await agent.call(write, file_path=name, content="one\n")).text == "Created caf�.txt: 1 lines."
+    assert (await agent.call(read, file_path=name)).text == "1\tone"
+    assert (await agent.call(edit, file_path=name, old_string="one", new_string="two")).status == "success"
+    assert [os.fsencode(p.name) for p in folder.iterdir()] == [b"caf\xe9.txt"]

@@ -99,7 +99,8 @@ async def test_an_offset_past_the_end_is_refused(agent: Agent, folder: Path) -> 
     record = await agent.call(read, file_path="a.txt", offset=3)
     assert code(record) == "INVALID_PARAM"
     assert "has 2 lines" in record.text
-    assert code(await agent.call(read, file_path="a.txt", offset=0)) == "INVALID_PARAM"
+    assert code(await agent.call(read, file_path="a.txt", offset=-1)) == "INVALID_PARAM"
+    assert (await agent.call(read, file_path="a.txt", offset=0)).text == "1\tone\n2\ttwo"
 
 
 async def test_an_empty_file_is_said_to_be_empty(agent: Agent, folder: Path) -> None:
@@ -142,12 +143,12 @@ async def test_encodings_are_told_apart(agent: Agent, folder: Path, data: bytes,
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\0" * 100, "a binary file"),
-        (b"\x7fELF" + bytes(60), "a ELF program file"),
-        (b"\x1f\x8b\x08\0\0\0\0\0", "a gzip file"),
-        (bytes(range(1, 32)) * 20, "a binary file"),
-        (b"\xff\xfe" + b"\x00\xd8" * 20, "a binary file"),
-        (b"\xff\xfeab\0", "a binary file"),
+        (b"\0" * 100, "is binary, not text"),
+        (b"\x7fELF" + bytes(60), "is binary (ELF program)"),
+        (b"\x1f\x8b\x08\0\0\0\0\0", "is binary (gzip)"),
+        (bytes(range(1, 32)) * 20, "is binary, not text"),
+        (b"\xff\xfe" + b"\x00\xd8" * 20, "is binary, not text"),
+        (b"\xff\xfeab\0", "is binary, not text"),
     ],
 )
 async def test_binary_files_are_named_as_such(agent: Agent, folder: Path, data: bytes, said: str) -> None:
