@@ -16,6 +16,7 @@ from cowork.core.workspace import Workspace
 Run = Callable[..., Awaitable[ToolRecord]]
 Effects = Callable[["ToolContext", Mapping[str, Any]], Sequence[Effect]]
 Precheck = Callable[[Mapping[str, Any]], None]
+Preview = Callable[["ToolContext", Mapping[str, Any]], Json]
 Spawn = Callable[["ToolContext", Json], Awaitable[ToolRecord]]
 
 
@@ -97,6 +98,7 @@ class Tool:
     parallel: bool
     python_names: Mapping[str, str]  # wire name -> parameter
     precheck: Precheck | None = None  # words of its own for bad arguments, before the schema speaks
+    preview: Preview | None = None  # what the call would change, as a display; ToolError when it would be refused
 
     async def __call__(self, ctx: ToolContext, args: Mapping[str, Any]) -> ToolRecord:
         return await self.run(ctx, **{self.python_names[name]: value for name, value in args.items()})
@@ -108,12 +110,13 @@ def tool(
     effects: Effects = lambda ctx, args: (),
     parallel: bool = False,
     precheck: Precheck | None = None,
+    preview: Preview | None = None,
 ) -> Callable[[Run], Tool]:
     """Make a tool of an async function: its signature is the schema."""
 
     def make(run: Run) -> Tool:
         schema, python_names = _schema_of(run)
-        return Tool(name, schema, run, effects, parallel, python_names, precheck)
+        return Tool(name, schema, run, effects, parallel, python_names, precheck, preview)
 
     return make
 

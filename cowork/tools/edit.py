@@ -33,7 +33,14 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("write", str(ctx.resolve(args["file_path"])))]
 
 
-@tool("Edit", effects=_effects)
+def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+    """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
+    path = ctx.resolve(args["file_path"])
+    _, content, after, _ = _planned(ctx, path, args.get("edits") or [args])
+    return _display(ctx, path, content, after)
+
+
+@tool("Edit", effects=_effects, preview=preview)
 async def edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -44,7 +51,7 @@ async def edit(
     return _apply(ctx, file_path, [{"old_string": old_string, "new_string": new_string, "replace_all": replace_all}])
 
 
-@tool("MultiEdit", effects=_effects)
+@tool("MultiEdit", effects=_effects, preview=preview)
 async def multi_edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -53,13 +60,6 @@ async def multi_edit(
     if not edits:
         raise ToolError("INVALID_PARAM", "`edits` is empty. Give at least one replacement.")
     return _apply(ctx, file_path, edits)
-
-
-def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
-    """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
-    path = ctx.resolve(args["file_path"])
-    _, content, after, _ = _planned(ctx, path, args.get("edits") or [args])
-    return _display(ctx, path, content, after)
 
 
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:

@@ -16,7 +16,18 @@ from cowork.tools.replace import current, links_note, replace
 from cowork.tools.text import Content, decode, has_surrogates, printable
 
 
-@tool("Write", effects=lambda ctx, args: [Effect("write", str(ctx.resolve(args["file_path"])))])
+def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+    """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
+    path = ctx.resolve(args["file_path"])
+    diff = _planned(ctx, path, args["content"])[2]
+    return _display(label(ctx.workspace, path), diff)
+
+
+def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    return [Effect("write", str(ctx.resolve(args["file_path"])))]
+
+
+@tool("Write", effects=_effects, preview=preview)
 async def write(
     ctx: ToolContext,
     file_path: Annotated[str, "File to make or replace"],
@@ -39,13 +50,6 @@ async def write(
         bytes=len(data),
         **_counts(diff),
     )
-
-
-def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
-    """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
-    path = ctx.resolve(args["file_path"])
-    diff = _planned(ctx, path, args["content"])[2]
-    return _display(label(ctx.workspace, path), diff)
 
 
 def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | None, bytes, Diff, str]:

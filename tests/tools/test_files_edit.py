@@ -17,10 +17,8 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, TreeState
 from cowork.tools.edit import edit, multi_edit
-from cowork.tools.edit import preview as edit_preview
 from cowork.tools.match import Pages
 from cowork.tools.read import read
-from cowork.tools.write import preview as write_preview
 from cowork.tools.write import write
 from tests.tools.conftest import Agent
 
@@ -316,9 +314,11 @@ async def test_a_checkpoint_is_taken_before_each_change_and_only_then(agent: Age
 
 async def test_a_preview_is_the_diff_and_writes_nothing(agent: Agent, folder: Path) -> None:
     path = await seen(agent, "a.txt", "one\n")
-    change = edit_preview(agent.context(), {"file_path": "a.txt", "old_string": "one", "new_string": "two"})
+    assert edit.preview is not None
+    assert write.preview is not None
+    change = edit.preview(agent.context(), {"file_path": "a.txt", "old_string": "one", "new_string": "two"})
     assert change["diff"].endswith("-one\n+two\n")
-    fresh = write_preview(agent.context(), {"file_path": "new.txt", "content": "x\n"})
+    fresh = write.preview(agent.context(), {"file_path": "new.txt", "content": "x\n"})
     assert fresh["diff"] == "--- /dev/null\n+++ b/new.txt\n@@ -0,0 +1 @@\n+x\n"
     assert path.read_text() == "one\n"
     assert not (folder / "new.txt").exists()
@@ -390,7 +390,7 @@ def test_replacing_is_what_it_says_once_newlines_are_alike(text: str, wanted: st
     result, found = pages.replace(wanted, new)
     plain = text.replace("\r\n", "\n")
     if "\r" not in new:
-        assert result.replace("\r\n", "\n") == plain.replace(wanted, new)
+        assert result.replace("\r\n", "\n") == plain.replace(wanted, new).replace("\r\n", "\n")
     assert found.count == plain.count(wanted)
     assert len(found.lines) == min(20, found.count)
     if "\r\n" not in text:
