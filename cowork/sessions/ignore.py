@@ -12,6 +12,11 @@ from dataclasses import dataclass, field
 
 _MAX_RULES = 5_000
 _MAX_PATTERN = 500
+_BRACKETS = re.compile(r"([!^]?\]?(?:\[:[a-z]+:\]|[^\]])*)\]")
+_NAMED = {
+    "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
+    "blank": r" \t", "xdigit": "0-9a-fA-F", "punct": r"!-/:-@\[-`{-~", "word": r"\w",
+}  # fmt: skip
 _MAX_DEEP = 3  # `**` in one pattern
 
 
@@ -141,12 +146,9 @@ def _pieces(part: str) -> Iterable[str]:
         elif char == "?":
             piece += "[^/]"
         elif char == "[":
-            end = part.find("]", at + (2 if part[at : at + 1] in ("!", "^") else 1))
-            if end < 0:
-                piece += re.escape(char)
-                continue
-            piece += _class(part[at:end])
-            at = end + 1
+            found = _BRACKETS.match(part, at)
+            piece += _class(found[1]) if found else re.escape(char)
+            at = found.end() if found else at
         elif char == "\\" and at < len(part):
             piece += re.escape(part[at])
             at += 1
@@ -157,5 +159,7 @@ def _pieces(part: str) -> Iterable[str]:
 
 def _class(body: str) -> str:
     negated = body[:1] in ("!", "^")
-    inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", body[negated:])
+    inner = ""
+    for named, char in re.findall(r"\[:([a-z]+):\]|(.)", body[negated:], re.DOTALL):
+        inner += _NAMED.get(named, "") if named else f"\\{char}" if char in "\\[]^&~|" else char
     return f"(?!/)[{'^' if negated else ''}{inner}]"

@@ -15,6 +15,7 @@ from cowork.core.events import Event, from_dict
 _parse = json.JSONDecoder().decode  # `json.loads` guesses the encoding of every line first
 _TRAILER = len(b',"_crc":"01234567"}')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
+_TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
 _END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
 
 
@@ -84,15 +85,17 @@ class _Reader:
 
     def _salvage(self, number: int, line: bytes) -> None:
         """Whole records inside a damaged line: after a torn one, or where a line end was overwritten."""
-        start = 0
+        kept = searched = 0
         for end in [m.end() for m in _END.finditer(line)]:
-            for begin in [m.start() for m in _START.finditer(line, start, end)]:
+            begins = [m.start() for m in _START.finditer(line, searched, end)]
+            searched = end
+            for begin in dict.fromkeys(begins[:_TRIES] + begins[-_TRIES:]):
                 if raw := decode(line[begin:end]):
-                    self._say_damage(number, begin - start)
+                    self._say_damage(number, begin - kept)
                     self._keep(number, line[begin:end], raw)
-                    start = end
+                    kept = end
                     break
-        self._say_damage(number, len(line) - start)
+        self._say_damage(number, len(line) - kept)
 
     def _say_damage(self, number: int, size: int) -> None:
         if not size:

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cowork.sessions.ignore import parse
+from cowork.sessions.walk import TooManyFiles, walk
+
+SOAK = bool(os.environ.get("COWORK_SOAK"))
+
+
+def git_keeps(root: Path) -> set[str]:
+    out = subprocess.run(
+        ["git", "ls-files", "-coz", "--exclude-standard"], cwd=root, check=True, capture_output=True
+    ).stdout
+    return {os.fsdecode(name) for name in out.split(b"\0") if name}
+
+
+def we_keep(root: Path) -> set[str]:
+    return {
+        path for path, status in walk(root).items() if not os.path.isdir(root / path) or os.path.islink(root / path)
+    }
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree")
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    folders = ("", "a/", "a/b/", "a/b/a/", "b/", "ab/", "build/", "x.y/", "a/build/b/")
+    for folder in folders:
+        (root / folder).mkdir(exist_ok=True, parents=True)
+    for folder in folders:
+        for name in (
+            "a",
+            "b.c",
+            "ab",
+            "x.y",
+            "a.b.c",
+            ".env",
+            "a b",
+            "[a]",
+            "!x",
+            "#x",
+            "build.log",
+            "éa",
+            "7",
+            "trail ",
+        ):
+            if not (root / folder / name).exists():
+                (root / folder / name).write_text("x")
+    return root
+
+
+PATTERNS = [
+    "a", "/a", "a/", "/a/", "*.c", "!b.c", "*", "!*", "**", "a/**", "**/a", "a/**/a", "**/b.c", "a/*", "a/*/a", "?b",
+    "[ab]", "[!a]", "[a-c]*", "[]a]*", "\\[a]", "\\!x", "\\#x", "#x", "!x", "a b", "trail\\ ", "trail ", "*b*", "a*c",
+    "build", "build/", "a/build", "!build/", ".*", "!.env", "x.y/*", "*.y/", "é*", "[", "a/b/", "/a/b", "b", "**/",
+    "/**", "*.*.c", "a**b", "[[:alpha:]]", "[^[:alpha:]]", "[[:digit:]x]*", "[!", "[]", "[a-", "[\\a]", "\\", "",
+    "   ", "a//b",
+]  # fmt: skip
+
+
+@pytest.mark.soak
+@settings(max_examples=2000 if SOAK else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    top=st.lists(st.sampled_from(PATTERNS), max_size=5),
+    inner=st.lists(st.sampled_from(PATTERNS), max_size=3),
+)
+def test_rules_say_what_git_says(tree, top, inner):
+    (tree / ".gitignore").write_text("\n".join(top))
+    (tree / "a" / ".gitignore").write_text("\n".join(inner))
+    assert we_keep(tree) == git_keeps(tree)
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_each_pattern_alone_says_what_git_says(tree, pattern):
+    (tree / ".gitignore").write_text(pattern)
+    (tree / "a" / ".gitignore").write_text("")
+    assert we_keep(tree) == git_keeps(tree)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 200 + "b", "**/a" * 100, "[a" * 200, "*" * 400, "?*" * 200, "/**" * 60 + "/x"]
+)
+def test_hostile_patterns_take_no_time(pattern):
+    start = time.monotonic()
+    rules = parse("\n".join([pattern, pattern + "/x"]))
+    for _ in range(20):
+        rules.verdict("a" * 255, "/".join(["a" * 50] * 60), folder=False)
+    assert time.monotonic() - start < 1
+
+
+def test_a_huge_ignore_file_is_bounded(tmp_path):
+    (tmp_path / ".gitignore").write_text("*x*y*z*\n" * 1_000_000)
+    (tmp_path / "kept").touch()
+    start = time.monotonic()
+    assert "kept" in walk(tmp_path)
+    assert time.monotonic() - start < 3
+
+
+def test_a_walk_is_bounded_and_stays_on_its_side_of_links_and_repositories(tmp_path):
+    root = tmp_path / "root"
+    (root / ".git").mkdir(parents=True)
+    (root / ".git" / "config").touch()
+    (root / "nested" / ".git").mkdir(parents=True)
+    (root / "nested" / "file").touch()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "secret").touch()
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "loop").symlink_to(root)
+    assert set(walk(root)) == {"nested", "nested/file", "link", "loop"}
+    assert set(walk(root, skip=[str(root / "nested")])) == {"link", "loop"}
+    with pytest.raises(TooManyFiles):
+        walk(root, limit=2)
