@@ -1,27 +1,30 @@
-"""The lean transport: one keep-alive HTTP/1.1 pool on httpx2's own engine, and nothing between it and the codec."""
+"""The lean transport: keep-alive HTTP/1.1 on asyncio streams, with next to nothing between socket and codec.
+
+A general HTTP client takes several times the CPU for a long stream and most of the start-up time; only a network that
+needs a proxy gets one (`proxied`).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-import httpcore2
-
-from cowork.core.errors import ProviderError
-from cowork.providers.faults import broken_stream, connection_error, event_error, http_error
+from cowork.providers.faults import broken_stream, connection_error, http_error, unstreamed
+from cowork.providers.http1 import Body, Head, HttpError, body_of, encode_head, parse_head
 from cowork.providers.sse import SseParser
 
-_CONNECT = 15.0
-_WRITE = 60.0
-_LONGEST_ERROR = 64 * 1024  # bytes of a refusal worth reading
-_NETWORK_ERRORS = (
-    httpcore2.NetworkError,
-    httpcore2.TimeoutException,
-    httpcore2.ProtocolError,
-    httpcore2.ProxyError,
-    OSError,
-)
+CONNECT_TIMEOUT = 15.0
+LONGEST_ERROR = 64 * 1024  # bytes of a refusal worth reading
+
+_READ = 256 * 1024
+_IDLE_CONNECTIONS = 20
+_NETWORK_ERRORS = (OSError, EOFError, HttpError, asyncio.LimitOverrunError)
+
+_Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,92 +39,127 @@ class Address:
 
 
 class DirectTransport:
-    """POSTs over a pool that lives as long as the provider."""
+    """POSTs over connections that are kept for the life of the provider."""
 
-    def __init__(self, address: Address, *, connect_timeout: float = _CONNECT) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        connect_timeout: float = CONNECT_TIMEOUT,
+    ) -> None:
         self.host = address.host
         self._address = address
-        self._headers: dict[bytes | str, bytes | str] = {
+        self._connect_timeout = connect_timeout
+        self._make_tls = tls
+        self._tls: ssl.SSLContext | None = None
+        self._idle: list[_Connection] = []
+        parts = urlsplit(address.url)
+        self._name = parts.hostname or ""
+        self._secure = parts.scheme == "https"
+        self._port = parts.port or (443 if self._secure else 80)
+        self._target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        self._headers = {
+            "host": parts.netloc.rpartition("@")[2],
             "content-type": "application/json",
             "accept": "text/event-stream",
             "accept-encoding": "identity",
             **{name.lower(): value for name, value in address.headers.items()},
         }
-        self._timeouts = {"connect": connect_timeout, "read": None, "write": _WRITE, "pool": None}
-        self._pool: httpcore2.AsyncConnectionPool | None = None
 
     async def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]:
-        began = False
+        connection: _Connection | None = None
+        framed: Body | None = None
         try:
-            if self._pool is None:
-                self._pool = self._open_pool()
-            request = self._pool.stream(
-                "POST",
-                self._address.url,
-                headers=self._headers,
-                content=body,
-                extensions={"timeout": self._timeouts},
-            )
-            async with request as response:
-                await self._check(response)
-                began = True
-                parser = SseParser()
-                async for chunk in response.aiter_stream():
-                    if payloads := parser.feed(chunk):
-                        yield payloads
-                if payloads := parser.close():
+            connection, head = await self._exchange(body)
+            framed = body_of(head)
+            await self._check(connection[0], head, framed)
+            parser = SseParser()
+            while data := await _read(connection[0], framed):
+                if payloads := parser.feed(data):
                     yield payloads
+            if payloads := parser.close():
+                yield payloads
         except _NETWORK_ERRORS as error:
-            if began:
+            if framed is not None:
                 raise broken_stream(self.host, "the connection was lost in the middle of the answer") from error
             raise connection_error(error, host=self.host, secret=self._address.secret) from error
+        finally:
+            if connection is not None:
+                self._give_back(connection, reusable=framed is not None and framed.done and head.keep_alive)
 
     async def aclose(self) -> None:
-        if self._pool is not None:
-            await self._pool.aclose()
+        connections, self._idle = self._idle, []
+        for _, writer in connections:
+            writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(1):
+                    await writer.wait_closed()
 
-    async def _check(self, response: httpcore2.Response) -> None:
-        """Raise for anything but a stream of events."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
-        kind = headers.get("content-type", "").partition(";")[0].strip()
-        if response.status == 200 and kind not in ("application/json", "text/html"):
-            return
-        body = await _read_some(response)
-        if response.status != 200:
-            raise http_error(response.status, headers, body, host=self.host, secret=self._address.secret)
-        raise self._not_a_stream(kind, body)
+    async def _exchange(self, body: bytes) -> tuple[_Connection, Head]:
+        """Send the request and read the head of its answer."""
+        request = encode_head("POST", self._target, {**self._headers, "content-length": str(len(body))}) + body
+        connection = self._take_idle() or await self._connect()
+        try:
+            return connection, await _roundtrip(connection, request)
+        except BaseException:
+            connection[1].transport.abort()
+            raise
 
-    def _not_a_stream(self, kind: str, body: bytes) -> ProviderError:
-        if kind == "application/json" and b'"error"' in body:
-            error = http_error(200, {}, body, host=self.host, secret=self._address.secret)
-            return event_error(error.message, host=self.host, secret=self._address.secret)
-        return broken_stream(self.host, f"it answered with {kind} in place of a stream; is the base URL right?")
-
-    def _open_pool(self) -> httpcore2.AsyncConnectionPool:
-        proxy = _proxy(self._address.proxy)
-        plain = self._address.url.startswith("http:") and proxy is None
-        return httpcore2.AsyncConnectionPool(
-            # Reading the certificates of the system takes a while and is of no use to plain HTTP.
-            ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if plain else None,
-            proxy=proxy,
-            max_connections=None,
-            max_keepalive_connections=20,
-        )
-
-
-async def _read_some(response: httpcore2.Response) -> bytes:
-    found = bytearray()
-    async for chunk in response.aiter_stream():
-        found += chunk
-        if len(found) >= _LONGEST_ERROR:
-            break
-    return bytes(found[:_LONGEST_ERROR])
-
-
-def _proxy(url: str) -> httpcore2.Proxy | None:
-    if not url:
+    def _take_idle(self) -> _Connection | None:
+        """A kept connection that the service has not closed meanwhile."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof() and not writer.is_closing():
+                return reader, writer
+            writer.transport.abort()
         return None
-    scheme, _, rest = url.partition("://") if "://" in url else ("http", "", url)
-    login, _, place = rest.rpartition("@")
-    user, _, password = login.partition(":")
-    return httpcore2.Proxy(f"{scheme}://{place}", auth=(user, password) if login else None)
+
+    async def _connect(self) -> _Connection:
+        if self._secure and self._tls is None:
+            self._tls = self._make_tls()
+        async with asyncio.timeout(self._connect_timeout):
+            return await asyncio.open_connection(
+                self._name, self._port, ssl=self._tls, limit=_READ, happy_eyeballs_delay=0.25
+            )
+
+    async def _check(self, reader: asyncio.StreamReader, head: Head, framed: Body) -> None:
+        """Raise for anything but a stream of events."""
+        kind = head.headers.get("content-type", "").partition(";")[0].strip()
+        if head.status == 200 and kind not in ("application/json", "text/html"):
+            return
+        found = bytearray()
+        while len(found) < LONGEST_ERROR and (data := await _read(reader, framed)):
+            found += data
+        body = bytes(found[:LONGEST_ERROR])
+        if head.status == 200:
+            raise unstreamed(kind, body, host=self.host, secret=self._address.secret)
+        raise http_error(head.status, head.headers, body, host=self.host, secret=self._address.secret)
+
+    def _give_back(self, connection: _Connection, *, reusable: bool) -> None:
+        if reusable and len(self._idle) < _IDLE_CONNECTIONS:
+            self._idle.append(connection)
+        else:
+            connection[1].transport.abort()
+
+
+async def _roundtrip(connection: _Connection, request: bytes) -> Head:
+    reader, writer = connection
+    writer.write(request)
+    await writer.drain()
+    while True:
+        head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        if head.status >= 200:  # the others only announce it
+            return head
+
+
+async def _read(reader: asyncio.StreamReader, framed: Body) -> bytes:
+    """The next bytes of a body, a network read at a time; empty at its end."""
+    while not framed.done:
+        data = await reader.read(_READ)
+        if not data:
+            framed.end()
+            return b""
+        if piece := framed.feed(data):
+            return piece
+    return b""

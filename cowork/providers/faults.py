@@ -109,6 +109,14 @@ def broken_stream(host: str, why: str = "the stream ended before the answer was 
     return ProviderError("broken_stream", one_line(f"{host}: {why}"))
 
 
+def unstreamed(kind: str, body: bytes, *, host: str, secret: str = "") -> ProviderError:
+    """An answer of 200 that is no stream: an error in disguise, or something that is no model service."""
+    code, said = _error_fields(body) if kind == "application/json" else ("", "")
+    if said:
+        return event_error({"code": code, "message": said}, host=host, secret=secret)
+    return broken_stream(host, f"it answered with {kind} in place of a stream; is the base URL right?")
+
+
 def stalled(host: str, seconds: float) -> ProviderError:
     return ProviderError("stalled", f"{host} sent no data for {seconds:g} s")
 

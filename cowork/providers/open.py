@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import ssl
+import sys
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,10 +58,7 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 
         transport: Any = SdkTransport(spec, host=host)
     else:
-        from cowork.providers.direct import Address, DirectTransport
-
-        url = _endpoint(spec.provider, base_url)
-        transport = DirectTransport(Address(url, host, _headers(spec), spec.api_key, _proxy_for(url)))
+        transport = _direct(spec, _endpoint(spec.provider, base_url), host)
 
     def cost(usage: Usage) -> float | None:
         return price(spec.model, usage, spec.prices, base_url=spec.base_url)
@@ -74,6 +73,28 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
         price=cost,
         on_request=on_request,
     )
+
+
+def _direct(spec: ModelSpec, url: str, host: str) -> Any:
+    from cowork.providers.direct import Address, DirectTransport
+
+    address = Address(url, host, _headers(spec), spec.api_key, _proxy_for(url))
+    if address.proxy:
+        from cowork.providers.proxied import ProxiedTransport
+
+        return ProxiedTransport(address)
+    return DirectTransport(address, tls=_tls)
+
+
+def _tls() -> ssl.SSLContext:
+    """Trust what the system trusts: OpenSSL's own place where there is something in it, else a search for it."""
+    paths = ssl.get_default_verify_paths()
+    hashed = os.listdir(paths.capath) if paths.capath else []
+    if sys.platform == "linux" and (paths.cafile or any(name.endswith(".0") for name in hashed)):
+        return ssl.create_default_context()
+    from httpcore2 import default_ssl_context
+
+    return default_ssl_context()
 
 
 def _codec(provider: str) -> tuple[Any, str]:

@@ -16,7 +16,7 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
-from cowork.providers.faults import broken_stream, connection_error, http_error, one_line
+from cowork.providers.faults import broken_stream, connection_error, http_error, one_line, unstreamed
 from cowork.providers.sse import SseParser
 
 _CLIENTS: dict[tuple[str, str], str] = {
@@ -76,7 +76,8 @@ class SdkTransport:
         async with self._create.with_streaming_response.create(**fields) as response:
             kind = response.headers.get("content-type", "").partition(";")[0].strip()
             if kind in ("application/json", "text/html"):
-                raise broken_stream(self.host, f"it answered with {kind} in place of a stream")
+                raise unstreamed(kind, await response.read(), host=self.host, secret=self._secret)
+            yield []  # the answer has begun: from here on a lost connection is a broken stream
             async for chunk in response.iter_bytes():
                 if payloads := parser.feed(chunk):
                     yield payloads

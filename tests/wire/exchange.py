@@ -50,11 +50,11 @@ class Owner(Protocol):
 
     requests: list[Seen]
     connections: int
-    hung_up: int
     cut: Cut | None
     closing: threading.Event
 
     def take(self, seen: Seen) -> Turn: ...
+    def note_hung_up(self) -> None: ...
 
 
 class Http(ThreadingHTTPServer):
@@ -116,7 +116,7 @@ class Exchange(BaseHTTPRequestHandler):
         try:
             self._answer(chosen, seen)
         except (OSError, _GoneError):
-            owner.hung_up += 1
+            owner.note_hung_up()
             self.close_connection = True
 
     def _answer(self, chosen: Turn, seen: Seen) -> None:

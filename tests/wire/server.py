@@ -27,7 +27,8 @@ Timing: `hold=Hold("middle")`: the server sets `hold.reached` and waits for `hol
 
 What was asked: `server.requests` (`Seen`: format, headers, body, raw bytes, violations, the turn that answered),
 `server.bodies`, `server.wait(n)` for the n-th request, `server.violations` (every reason, should stay empty),
-`server.connections` (how many TCP connections), `server.hung_up` (requests the client left before the end).
+`server.connections` (how many TCP connections), `server.hung_up` and `server.wait_hung_up(n)` (answers that clients
+left before the end).
 An invalid request is answered 400 with its reason, as the real services do.
 """
 
@@ -146,6 +147,17 @@ class Server:
             if not self._changed.wait_for(lambda: len(self.requests) >= count, timeout):
                 raise AssertionError(f"only {len(self.requests)} of {count} requests came within {timeout} s")
             return self.requests[count - 1]
+
+    def wait_hung_up(self, count: int, timeout: float = 20.0) -> None:
+        """Until clients have left `count` answers before their end."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.hung_up >= count, timeout):
+                raise AssertionError(f"only {self.hung_up} of {count} clients hung up within {timeout} s")
+
+    def note_hung_up(self) -> None:
+        with self._changed:
+            self.hung_up += 1
+            self._changed.notify_all()
 
     def start(self) -> Self:
         self._thread.start()

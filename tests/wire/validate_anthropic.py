@@ -145,11 +145,16 @@ def _anthropic_blocks(messages: list[Body], body: Body) -> Iterable[str]:
 
 
 def _thinking_first(messages: list[Body]) -> Iterable[str]:
-    """While a tool loop runs, its last assistant message starts with a thinking block."""
-    replies = [m for m in messages if m.get("role") == "assistant"]
-    if not replies or not any(b.get("type") == "tool_result" for b in _blocks(messages[-1])):
+    """While a tool loop runs, the reply it began with starts with a thinking block."""
+    began: Body | None = None
+    for message in reversed(messages):
+        if message.get("role") == "assistant":
+            began = message
+        elif not any(b.get("type") == "tool_result" for b in _blocks(message)):
+            break
+    if began is None or not _blocks(began):
         return
-    first = _blocks(replies[-1])[0].get("type") if _blocks(replies[-1]) else None
+    first = _blocks(began)[0].get("type")
     if first not in ("thinking", "redacted_thinking"):
         yield f"Expected `thinking` or `redacted_thinking`, but found `{first}`. When `thinking` is enabled, a final"
 
