@@ -13,7 +13,7 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools import jobs, rg
 from cowork.tools.base import Param, ToolContext, tool
-from cowork.tools.capture import TAIL_BYTES, WHOLE_BYTES, Capture, Live
+from cowork.tools.capture import WHOLE_BYTES, Capture, Live
 
 TIMEOUT_MS, MOST_MS = 120_000, 600_000
 _SETTLE = 0.2  # seconds in which a background command may fail at once
@@ -104,7 +104,9 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     running = await jobs.start(ctx.tree, command, ctx.state.cwd, capture, lambda text: None)
     watch = asyncio.get_running_loop().create_task(running.wait())
     job = ctx.tree.jobs[name] = jobs.Background(name, command, running, watch)
-    await asyncio.wait([watch], timeout=_SETTLE)
+    await running.settle(_SETTLE)
+    if running.reported:
+        await watch
     state, code = _state(job)
     text = [*notes, f"Started in the background as {name}; it {state}."]
     text.append(f'BashOutput(bash_id="{name}") shows what is new, KillBash(shell_id="{name}") ends it.')
@@ -118,6 +120,8 @@ async def _cancel(running: jobs.Command) -> None:
     try:
         await asyncio.wait_for(running.end(), _CANCEL)
     except TimeoutError:
+        pass
+    finally:
         running.abandon()
 
 
@@ -222,9 +226,9 @@ async def _news(job: jobs.Background, pattern: str) -> tuple[str, int]:
     new = capture.recorded - job.position
     skipped = max(0, new - most)
     data = capture.read(job.position + skipped, most)
-    if not pattern:
-        job.position += skipped + len(data)
-        return data.decode("utf-8", "replace"), skipped
-    matching = await rg.matching(pattern, data)
-    job.position += skipped + len(data)
-    return matching[-TAIL_BYTES:], skipped
+    text = data.decode("utf-8", "replace")
+    if pattern and data:
+        text = await rg.matching(pattern, data)
+        skipped += max(0, len(text) - WHOLE_BYTES)
+    job.position += new
+    return text[-WHOLE_BYTES:], skipped

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ class Capture:
     """The output of one command as plain text. Memory does not grow with it."""
 
     def __init__(self, scratch: Path, name: str, *, file: bool = False) -> None:
-        self.path = scratch / f"{name}-{secrets.token_hex(4)}.txt"
+        self.path = scratch / f"{name}-{os.urandom(4).hex()}.txt"
         self.bytes = 0  # as the command wrote them
         self.lines = 0
         self.recorded = 0  # bytes in the file

@@ -5,7 +5,6 @@ It understands the options `rg.py` passes, prints what rg would print, and impor
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -38,20 +37,24 @@ _MAX_FILE = 64 * 1024 * 1024  # a larger file is not read into memory
 
 def main(argv: list[str]) -> int:
     """Search or list as told; 0 found, 1 nothing found, 2 something could not be read or understood."""
-    options = _parser().parse_args(argv)
+    options = Options(argv)
     try:
         wanted = _wanted(options)
-        flags = (re.IGNORECASE if options.i else 0) | (re.DOTALL | re.MULTILINE if options.U else 0)
-        pattern = re.compile((options.e or "").encode(), flags)
+        excluded = [Rule(glob[1:], "") for glob in options.values.get("-g", []) if glob.startswith("!")]
     except (re.error, ValueError) as error:
+        sys.stderr.write(f"rg: {error}\n")
+        return 2
+    flags = (re.IGNORECASE if "-i" in options.flags else 0) | (re.DOTALL | re.MULTILINE if "-U" in options.flags else 0)
+    try:
+        pattern = re.compile(options.values.get("-e", [""])[0].encode(), flags)
+    except re.error as error:
         sys.stderr.write(f"rg: regex parse error:\nerror: {error}\n")
         return 2
-    excluded = [Rule(glob[1:], "") for glob in options.g if glob.startswith("!")]
     found, failed = False, False
     for path in _paths(options, excluded):
         if wanted is not None and not wanted.match(os.path.basename(path)):
             continue
-        if options.files:
+        if "--files" in options.flags:
             _write(os.fsencode(path) + b"\0")
             found = True
             continue
@@ -75,12 +78,11 @@ def translate(glob: str) -> str:
             else:
                 out, i = out + ".*", end
             continue
-        close = glob.find("]", i + 2)
+        first = i + 2 if glob[i + 1 : i + 2] in ("!", "^") else i + 1
+        close = glob.find("]", first + 1)
         if char == "[" and close > 0:
-            body = glob[i + 1 : close]
-            negated = body[0] in "!^"
-            body = re.escape(body[1:] if negated else body).replace(r"\-", "-")
-            out, i = out + f"[{'^' if negated else ''}{body}]", close + 1
+            body = re.escape(glob[first:close]).replace(r"\-", "-")
+            out, i = out + f"[{'^' if first == i + 2 else ''}{body}]", close + 1
             continue
         if char == "\\" and i + 1 < len(glob):
             i += 1
@@ -187,47 +189,50 @@ def _outer_rules(root: str) -> tuple[str, list[Rule]]:
     return top, rules
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    for flag in ("no-config", "no-require-git", "no-ignore-global", "hidden", "no-heading", "null", "no-messages"):
-        parser.add_argument(f"--{flag}", action="store_true")
-    for flag in ("max-columns-preview", "no-context-separator", "multiline-dotall", "files", "text"):
-        parser.add_argument(f"--{flag}", action="store_true")
-    for flag in ("-i", "-n", "-H", "-U", "-l", "-c"):
-        parser.add_argument(flag, action="store_true")
-    for flag in ("--color", "--engine", "-e"):
-        parser.add_argument(flag)
-    for flag in ("-A", "-B", "-C", "-M"):
-        parser.add_argument(flag, type=int, default=0)
-    parser.add_argument("--max-depth", type=int)
-    for flag in ("-g", "-t", "--type-add"):
-        parser.add_argument(flag, action="append", default=[])
-    parser.add_argument("paths", nargs="+")
-    return parser
+class Options:
+    """The part of rg's command line that `rg.py` uses."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.flags: set[str] = set()
+        self.values: dict[str, list[str]] = {}
+        for i, word in enumerate(argv):
+            if word == "--":
+                self.paths = argv[i + 1 :]
+                return
+            name, _, value = word.partition("=") if word.startswith("--") else (word[:2], "", word[2:])
+            if value:
+                self.values.setdefault(name, []).append(value)
+            else:
+                self.flags.add(name)
+        raise ValueError("no path")
+
+    def number(self, *names: str) -> int:
+        return max(int(value) for name in names for value in self.values.get(name, ["0"]))
 
 
-def _wanted(options: argparse.Namespace) -> re.Pattern[str] | None:
+def _wanted(options: Options) -> re.Pattern[str] | None:
     types: dict[str, tuple[str, ...]] = dict(TYPES)
-    for added in options.type_add:
+    for added in options.values.get("--type-add", []):
         name, _, glob = added.partition(":")
         types[name] = (*types.get(name, ()), glob)
     globs: list[str] = []
-    for name in options.t:
+    chosen = options.values.get("-t", [])
+    for name in chosen:
         if name not in types:
             raise ValueError(f"unrecognized file type: {name}")
         globs += types[name]
-    return re.compile("|".join(f"(?:{translate(g)})\\Z" for g in globs)) if options.t else None
+    return re.compile("|".join(f"(?:{translate(g)})\\Z" for g in globs)) if chosen else None
 
 
-def _paths(options: argparse.Namespace, excluded: list[Rule]) -> Iterator[str]:
+def _paths(options: Options, excluded: list[Rule]) -> Iterator[str]:
     for path in options.paths:
         if os.path.isdir(path):
-            yield from walk(path, excluded, options.max_depth)
+            yield from walk(path, excluded, options.number("--max-depth") or None)
         else:
             yield path
 
 
-def _search(path: str, pattern: re.Pattern[bytes], options: argparse.Namespace) -> bool:
+def _search(path: str, pattern: re.Pattern[bytes], options: Options) -> bool:
     with open(0 if path == "-" else path, "rb") as file:
         if os.fstat(file.fileno()).st_size > _MAX_FILE:
             raise OSError("too large")
@@ -238,15 +243,15 @@ def _search(path: str, pattern: re.Pattern[bytes], options: argparse.Namespace) 
     elif b"\0" in content:
         explicit = path in options.paths and pattern.search(content) is not None
         if explicit:
-            _write(name + (b"\0" if options.l else b"\x001\n" if options.c else b": binary file matches\n"))
+            _write(name + (b"\0" if "-l" in options.flags else b": binary file matches\n"))
         return explicit
     lines = content.removeprefix(b"\xef\xbb\xbf").splitlines()
-    hits = _hits(content, lines, pattern, multiline=options.U)
+    hits = _hits(content, lines, pattern, multiline="-U" in options.flags)
     if not hits:
         return False
-    if options.l:
+    if "-l" in options.flags:
         _write(name + b"\0")
-    elif options.c:
+    elif "-c" in options.flags:
         _write(name + b"\0%d\n" % len(hits))
     else:
         _print(name, lines, hits, options)
@@ -263,16 +268,16 @@ def _hits(content: bytes, lines: list[bytes], pattern: re.Pattern[bytes], *, mul
     return sorted(hits)
 
 
-def _print(name: bytes, lines: list[bytes], hits: list[int], options: argparse.Namespace) -> None:
-    before, after = options.B or options.C, options.A or options.C
+def _print(name: bytes, lines: list[bytes], hits: list[int], options: Options) -> None:
+    before, after, width = options.number("-B"), options.number("-A"), options.number("-M")
     matched, shown = set(hits), -1
     for hit in hits:
         for i in range(max(shown + 1, hit - before), min(len(lines), hit + after + 1)):
             line = lines[i]
-            if options.M and len(line) > options.M:
-                line = line[: options.M] + b" [... omitted end of long line]"
+            if width and len(line) > width:
+                line = line[:width] + b" [... omitted end of long line]"
             place = name + b"\0%d" % (i + 1) + (b":" if i in matched else b"-")
-            _write((place if options.H else b"") + line + b"\n")
+            _write((place if "-H" in options.flags else b"") + line + b"\n")
             shown = i
 
 

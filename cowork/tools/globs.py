@@ -26,7 +26,7 @@ class Plan:
 
     def arguments(self) -> list[str]:
         """What to tell rg."""
-        depth = [] if self.depth is None else ["--max-depth", str(self.depth)]
+        depth = [] if self.depth is None else [f"--max-depth={self.depth}"]
         return depth + names([self.name] if self.name else [])
 
     def accepts(self, path: str) -> bool:
@@ -40,7 +40,7 @@ def plan(glob: str) -> Plan:
     if not glob:
         raise ToolError("INVALID_PARAM", "pattern is empty. Give a glob such as **/*.py.")
     try:
-        translate(glob)
+        re.compile(translate(glob))
     except (ValueError, re.error) as error:
         raise ToolError("INVALID_PARAM", f"pattern is not a glob: {error}.") from error
     if glob.endswith("/"):

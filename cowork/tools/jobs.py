@@ -7,7 +7,6 @@ import contextlib
 import fcntl
 import json
 import os
-import secrets
 import shutil
 import signal
 import socket
@@ -71,7 +70,6 @@ class Nursery:
     """The process that runs commands: one a session, gone when this process is."""
 
     def __init__(self) -> None:
-        self.mark = secrets.token_hex(8)
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
@@ -128,6 +126,7 @@ class Command:
     _control: socket.socket
     _output: int
     _report: bytearray = field(default_factory=bytearray)
+    _started: asyncio.Event = field(default_factory=asyncio.Event)
     _reported: asyncio.Event = field(default_factory=asyncio.Event)
     _drained: asyncio.Event = field(default_factory=asyncio.Event)
     ended: Ended | None = None
@@ -137,6 +136,16 @@ class Command:
     @property
     def seconds(self) -> float:
         return (self.stopped or time.monotonic()) - self.started
+
+    @property
+    def reported(self) -> bool:
+        return self._reported.is_set()
+
+    async def settle(self, seconds: float) -> None:
+        """Wait until it runs, and then a moment for it to fail."""
+        await self._started.wait()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._reported.wait(), seconds)
 
     async def wait(self) -> Ended:
         """The end of the command and of every process it started."""
@@ -182,6 +191,7 @@ class Command:
         except OSError:
             data = b""
         self._report += data
+        self._started.set()
         if not data or b"\n" in data:
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._control)
@@ -200,7 +210,7 @@ class Command:
             os.close(self._output)
             self.stopped = time.monotonic()
             self.on_text(self.capture.finish())
-            self.ended = _ended(bytes(self._report))
+            self.ended = _ended(bytes(self._report).removeprefix(script.STARTED))
         return self.ended
 
     async def _sweep(self) -> None:
@@ -216,9 +226,10 @@ class Command:
 
 async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_text: Callable[[str], None]) -> Command:
     """Run a shell command in the nursery, inside the sandbox if there is one."""
-    mark = secrets.token_hex(8)
+    mark = os.urandom(8).hex()
     environ = _environ(tree.environ, mark)
-    argv = list(tree.wrap(_shell(environ), cwd))
+    program, *arguments = tree.wrap(_shell(environ), cwd)
+    argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
     try:
         control, output = prepare(tree).open()
     except OSError:  # it was killed; a new one will do

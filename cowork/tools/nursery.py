@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import json
 import os
 import select
@@ -17,16 +18,18 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from typing import Any
 
 CWD_FD, SCRIPT_FD = 3, 4
+STARTED = b"S"  # told once the shell runs; the report follows as one line of JSON
 TERM_GRACE = 1.5  # seconds between TERM and KILL
+GONE_GRACE = 1.0  # the same, when cowork is gone
 EXIT_GRACE = 0.2  # what a shell left behind may end by itself
 LEFT_GRACE = 0.5  # between TERM and KILL for that
 KILL_TIME = 3.0
+_GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
 _LINUX = sys.platform.startswith("linux")
 _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
 
@@ -37,6 +40,8 @@ def main(fd: int) -> None:
     requests.set_inheritable(False)
     alarm = _listen()
     _adopt_orphans()
+    gc.disable()  # a keeper lives too briefly for it, and touching every object would copy the memory they share
+    gc.freeze()
     keepers: set[int] = set()
     deadline = None
     while deadline is None or (keepers and time.monotonic() < deadline):
@@ -49,7 +54,7 @@ def main(fd: int) -> None:
             if not data:
                 deadline = time.monotonic() + 10
             elif len(descriptors) == 2:
-                keepers.add(_fork_keeper(requests, alarm, *descriptors))
+                keepers |= _fork_keeper(requests, alarm, *descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
         for pid, _status in _reaped():
@@ -60,6 +65,8 @@ def main(fd: int) -> None:
 
 def keep(control: socket.socket, output: int) -> None:
     """Run one command and report on the control socket once none of its processes is left."""
+    os.set_inheritable(output, False)
+    control.set_inheritable(False)
     alarm = _listen()
     _adopt_orphans()
     request = _receive(control)
@@ -68,12 +75,13 @@ def keep(control: socket.socket, output: int) -> None:
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
-        shell = _fork_shell(request, output, cwd_in)
+        shell = _start_shell(request, output, cwd_in)
     except OSError as error:
         _send(control, {"error": f"{error.strerror}: {error.filename or request['argv'][0]}"})
         return
     os.close(output)
     os.close(cwd_in)
+    control.sendall(STARTED)
     status: int | None = None
     order = b""
     while status is None and not order:
@@ -85,7 +93,7 @@ def keep(control: socket.socket, output: int) -> None:
             order = _order(control)
     left = _names(_below(shell)) if status is not None else []
     if status is None:
-        status = _end(alarm, shell, 0.0 if order == b"K" else TERM_GRACE)
+        status = _end(alarm, shell, _GRACE[order])
     elif left:
         _wait(alarm, shell, EXIT_GRACE)
         left = _names(_below(shell))
@@ -98,10 +106,16 @@ def keep(control: socket.socket, output: int) -> None:
 # ---------------------------------------------------------------- starting
 
 
-def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int) -> int:
-    pid = os.fork()
+def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int) -> set[int]:
+    try:
+        pid = os.fork()
+    except OSError as error:
+        report = {"error": f"{error.strerror}: too many processes"}
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(control)) as theirs:
+            _send(theirs, report)
+        return set()
     if pid:
-        return pid
+        return {pid}
     try:
         requests.close()
         signal.set_wakeup_fd(-1)
@@ -113,45 +127,24 @@ def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int)
         os._exit(0)
 
 
-def _fork_shell(request: dict[str, Any], output: int, cwd_in: int) -> int:
+def _start_shell(request: dict[str, Any], output: int, cwd_in: int) -> int:
     """Start the shell in a session of its own; raises what kept it from starting."""
-    script = _unnamed_file(request["script"].encode("utf-8", "surrogateescape"))
-    failed_out, failed_in = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            _become(request, [os.open(os.devnull, os.O_RDONLY), output, output, cwd_in, script], failed_in)
-        except OSError as error:
-            os.write(failed_in, json.dumps([error.errno, error.strerror, error.filename]).encode())
-        finally:
-            os._exit(127)
-    os.close(failed_in)
-    os.close(script)
-    problem = os.read(failed_out, 1 << 16)
-    os.close(failed_out)
-    if problem:
-        os.waitpid(pid, 0)
-        raise OSError(*json.loads(problem))
-    return pid
-
-
-def _become(request: dict[str, Any], descriptors: list[int], failed_in: int) -> None:
-    signal.set_wakeup_fd(-1)
-    os.setsid()
-    for number in _RESET:
-        signal.signal(number, signal.SIG_DFL)
-    high = [_above(descriptor) for descriptor in descriptors]
-    failed_in = _above(failed_in)
-    for target, descriptor in enumerate(high):
-        os.dup2(descriptor, target)
-    os.closerange(len(high), failed_in)
-    os.closerange(failed_in + 1, failed_in + 256)
+    script = _unnamed_file(request["script"].encode("utf-8", "replace"))
+    sources = [_above(fd) for fd in (os.open(os.devnull, os.O_RDONLY), output, output, cwd_in, script)]
+    actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)]
     os.chdir(request["cwd"])
-    os.execvpe(request["argv"][0], request["argv"], request["env"])
+    argv = request["argv"]
+    try:
+        # Not fork and exec: copying this process would take longer than starting a shell.
+        return os.posix_spawn(argv[0], argv, request["env"], file_actions=actions, setsid=True, setsigdef=_RESET)
+    finally:
+        os.chdir("/")
+        for source in (*sources, script):
+            os.close(source)
 
 
 def _above(descriptor: int) -> int:
-    """A copy that dup2 to the low numbers cannot hit; closed on exec."""
+    """A copy above the numbers that descriptors of the shell get; closed on exec."""
     return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32)
 
 
@@ -159,8 +152,9 @@ def _unnamed_file(content: bytes) -> int:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("command")
     else:
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
+        path = f"/tmp/cowork-{os.urandom(12).hex()}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(path)
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -260,7 +254,7 @@ def _children(pid: int) -> list[int]:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
                 found += [int(child) for child in file.read().split()]
     except FileNotFoundError:
-        return found if found or os.path.exists("/proc/self/task/self/children") else _children_by_parent(pid)
+        return found if found or os.path.exists("/proc/thread-self/children") else _children_by_parent(pid)
     except OSError:
         return found
     return [child for child in found if not _is_zombie(child)]

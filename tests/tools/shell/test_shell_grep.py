@@ -1,0 +1,320 @@
+"""Grep on real folders and repositories."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sysconfig
+import time
+
+import pytest
+
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect
+from cowork.tools import rg
+from cowork.tools.grep import grep
+from tests.tools.shell.conftest import Desk
+
+
+@pytest.fixture
+def code(desk: Desk) -> Desk:
+    desk.git("init", "-q")
+    desk.write("src/app.py", "import os\n\ndef main():\n    return os.name\n")
+    desk.write("src/deep/util.py", "def helper():\n    pass\n\n\n\ndef main_two():\n    pass\n")
+    desk.write("web/app.ts", "export function main() {}\n")
+    desk.write("README.md", "main\nMAIN\n")
+    desk.write(".github/ci.yml", "run: main\n")
+    desk.write("build/out.py", "def main(): ...\n")
+    desk.write("notes.log", "main\n")
+    desk.write(".gitignore", "build/\n*.log\n")
+    desk.write("image.bin", b"main\n\0\1\2 main\n")
+    return desk
+
+
+async def test_files_are_listed_in_order_with_their_number(code: Desk) -> None:
+    record = await code.call(grep, pattern="main")
+    assert record.text.splitlines() == [
+        ".github/ci.yml",
+        "README.md",
+        "src/app.py",
+        "src/deep/util.py",
+        "web/app.ts",
+        "",
+        "5 files.",
+    ]
+    assert (record.status, record.data["files"], record.data["truncated"]) == ("success", 5, False)
+    assert record.display["summary"] == "5 files"
+
+
+async def test_content_shows_path_line_and_text(code: Desk) -> None:
+    record = await code.call(grep, pattern="def main", output_mode="content", path="src")
+    assert record.text.splitlines()[:2] == ["src/app.py:3:def main():", "src/deep/util.py:6:def main_two():"]
+    assert record.text.endswith("2 matches in 2 files.")
+    assert record.display["kind"] == "matches"
+
+
+async def test_line_numbers_can_be_left_out(code: Desk) -> None:
+    record = await code.call(grep, pattern="def main", output_mode="content", path="src/app.py", **{"-n": False})
+    assert record.text.splitlines()[0] == "src/app.py:def main():"
+
+
+async def test_context_lines_are_marked_and_separated(code: Desk) -> None:
+    record = await code.call(grep, pattern="def", output_mode="content", path="src/deep", **{"-A": 1})
+    assert record.text.splitlines()[:5] == [
+        "src/deep/util.py:1:def helper():",
+        "src/deep/util.py-2-    pass",
+        "--",
+        "src/deep/util.py:6:def main_two():",
+        "src/deep/util.py-7-    pass",
+    ]
+    around = await code.call(grep, pattern="main_two", output_mode="content", **{"-C": 1})
+    assert [line.split("/")[-1] for line in around.text.splitlines()[:3]] == [
+        "util.py-5-",
+        "util.py:6:def main_two():",
+        "util.py-7-    pass",
+    ]
+    before = await code.call(grep, pattern="main_two", output_mode="content", **{"-B": 1})
+    assert before.data["matches"] == 1
+    assert before.data["shown"] == 2
+
+
+async def test_counts_come_largest_first(code: Desk) -> None:
+    record = await code.call(grep, pattern="main", output_mode="count", **{"-i": True})
+    assert record.text.splitlines()[0] == "README.md:2"
+    assert record.data["matches"] == 6
+
+
+async def test_a_match_may_span_lines(code: Desk) -> None:
+    record = await code.call(grep, pattern=r"main\(\):.*name", output_mode="content", multiline=True)
+    assert record.text.splitlines()[:2] == ["src/app.py:3:def main():", "src/app.py:4:    return os.name"]
+    assert (await code.call(grep, pattern=r"main\(\):.*name")).data["files"] == 0
+
+
+@pytest.mark.parametrize(
+    ("glob", "files"),
+    [
+        ("*.py", ["src/app.py", "src/deep/util.py"]),
+        ("**/*.py", ["src/app.py", "src/deep/util.py"]),
+        ("src/*.py", ["src/app.py"]),
+        ("src/**/*.py", ["src/app.py", "src/deep/util.py"]),
+        ("*.{py,ts}", ["src/app.py", "src/deep/util.py", "web/app.ts"]),
+        ("*.ts *.md", ["README.md", "web/app.ts"]),
+        ("!*.py", [".github/ci.yml", "README.md", "web/app.ts"]),
+        ("*.py,!**/deep/**", ["src/app.py"]),
+        ("{src,web}/*", ["src/app.py", "web/app.ts"]),
+        ("**/deep/*", ["src/deep/util.py"]),
+        ("*.log", []),
+        ("**/*", [".github/ci.yml", "README.md", "src/app.py", "src/deep/util.py", "web/app.ts"]),
+    ],
+)
+async def test_a_glob_narrows_and_never_brings_back_what_is_ignored(code: Desk, glob: str, files: list[str]) -> None:
+    record = await code.call(grep, pattern="main", glob=glob)
+    assert [line for line in record.text.splitlines()[:-1] if line] == files
+
+
+async def test_type_and_glob_hold_together(code: Desk) -> None:
+    record = await code.call(grep, pattern="main", type="py", glob="src/*")
+    assert record.text.splitlines()[0] == "src/app.py"
+    assert record.data["files"] == 1
+
+
+async def test_an_ignored_folder_can_be_named(code: Desk) -> None:
+    assert (await code.call(grep, pattern="main", path="build")).text.splitlines()[0] == "build/out.py"
+
+
+async def test_gitignore_counts_outside_a_repository_too(desk: Desk) -> None:
+    desk.write(".gitignore", "out/\n")
+    desk.write("out/a.txt", "needle")
+    desk.write("b.txt", "needle")
+    assert (await desk.call(grep, pattern="needle")).text.splitlines()[0] == "b.txt"
+
+
+async def test_settings_of_the_user_change_nothing(code: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = code.write("rgrc", "--files-with-matches\n--invert-match\n")
+    monkeypatch.setenv("RIPGREP_CONFIG_PATH", str(config))
+    assert (await code.call(grep, pattern="def main", type="py")).data["files"] == 2
+
+
+async def test_binary_files_are_skipped_unless_named(code: Desk) -> None:
+    assert "image.bin" not in (await code.call(grep, pattern="main")).text
+    record = await code.call(grep, pattern="main", path="image.bin", output_mode="content")
+    assert record.data["binary"] is True
+
+
+async def test_no_matches_is_said(code: Desk) -> None:
+    record = await code.call(grep, pattern="nowhere_to_be_found")
+    assert (record.status, record.text) == ("success", "No matches.")
+
+
+@pytest.mark.parametrize(
+    ("args", "code_", "words"),
+    [
+        ({"pattern": "a("}, "INVALID_PARAM", "unclosed group"),
+        ({"pattern": "*"}, "INVALID_PARAM", "regular expression"),
+        ({"pattern": ""}, "INVALID_PARAM", "pattern is empty"),
+        ({"pattern": "a", "type": "nosuch"}, "INVALID_PARAM", "nosuch"),
+        ({"pattern": "a", "glob": "{a"}, "INVALID_PARAM", "glob"),
+        ({"pattern": "a", "path": "scr"}, "NOT_FOUND", "Nearest: src"),
+        ({"pattern": "a", "path": "src/app.pi"}, "NOT_FOUND", "src/app.py"),
+        ({"pattern": "a", "path": "nothing/like/it"}, "NOT_FOUND", "does not exist"),
+        ({"pattern": "a", "path": ""}, "", ""),
+    ],
+)
+async def test_errors_are_one_line_and_say_what_is_wrong(code: Desk, args: dict, code_: str, words: str) -> None:
+    if not code_:
+        assert (await code.call(grep, **args)).status == "success"
+        return
+    with pytest.raises(ToolError) as caught:
+        await code.call(grep, **args)
+    assert caught.value.code == code_
+    assert words in caught.value.text
+    assert "\n" not in caught.value.text
+
+
+async def test_look_around_works(code: Desk) -> None:
+    assert (await code.call(grep, pattern="main(?=_two)")).text.splitlines()[0] == "src/deep/util.py"
+
+
+async def test_a_limit_is_told_with_the_totals(desk: Desk) -> None:
+    for i in range(30):
+        desk.write(f"f{i:02}.txt", "needle\n" * 10)
+    record = await desk.call(grep, pattern="needle", output_mode="content", head_limit=7)
+    lines = record.text.splitlines()
+    assert lines[:7] == [f"f00.txt:{n}:needle" for n in range(1, 8)]
+    assert "300 matches in 30 files." in record.text
+    assert "head_limit" in record.text
+    assert (record.status, record.data["matches"], record.data["shown"]) == ("partial", 300, 7)
+
+
+async def test_millions_of_hits_end_early(desk: Desk) -> None:
+    desk.write("many.txt", b"hit\n" * 3_000_000)
+    started = time.monotonic()
+    record = await desk.call(grep, pattern="hit", output_mode="content", head_limit=5)
+    assert time.monotonic() - started < 5
+    assert "more than 20,000 matches" in record.text
+    assert record.data["truncated"] is True
+
+
+async def test_long_lines_are_cut(desk: Desk) -> None:
+    desk.write("min.js", "x" * 100_000 + "needle" + "y" * 100_000)
+    record = await desk.call(grep, pattern="needle", output_mode="content")
+    assert len(record.text) < 700
+
+
+async def test_strange_names_and_contents_are_made_safe(desk: Desk) -> None:
+    desk.write("a:1:b.txt", "needle \x1b[31mred\x1b[0m \x07\r\n")
+    desk.write("two\nlines.txt", "needle\n")
+    (desk.root / os.fsdecode(b"bad\xff.txt")).write_text("needle\n")
+    record = await desk.call(grep, pattern="needle", output_mode="content")
+    assert record.text.splitlines()[:3] == [
+        "a:1:b.txt:1:needle red \\x07",
+        "bad\\udcff.txt:1:needle",
+        "two\\nlines.txt:1:needle",
+    ]
+
+
+async def test_links_are_not_followed(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.txt").write_text("needle")
+    (desk.root / "link").symlink_to(outside)
+    (desk.root / "file.txt").symlink_to(outside / "secret.txt")
+    assert (await desk.call(grep, pattern="needle")).data["files"] == 0
+    with pytest.raises(ToolError):
+        await desk.call(grep, pattern="needle", glob="link/*")
+
+
+async def test_what_a_rule_forbids_is_left_out(code: Desk) -> None:
+    code.ctx.tree.may_read = lambda path: path.name != "app.py"
+    assert "app.py" not in (await code.call(grep, pattern="main", output_mode="content")).text
+
+
+async def test_paths_come_relative_to_the_working_directory(code: Desk) -> None:
+    code.ctx.state.cwd = code.root / "src"
+    assert (await code.call(grep, pattern="def main")).text.splitlines()[0] == "app.py"
+    assert (await code.call(grep, pattern="main", path="../web")).text.splitlines()[0] == str(code.root / "web/app.ts")
+
+
+async def test_the_effect_is_the_resolved_place(code: Desk) -> None:
+    (code.root / "link").symlink_to("/usr")
+    assert grep.effects(code.ctx, {"pattern": "x", "path": "link"}) == [Effect("read", os.path.realpath("/usr"))]
+    assert grep.effects(code.ctx, {"pattern": "x"}) == [Effect("read", str(code.root))]
+
+
+async def test_unreadable_files_are_mentioned(desk: Desk) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root reads everything")
+    desk.write("open.txt", "needle")
+    desk.write("shut.txt", "needle").chmod(0)
+    record = await desk.call(grep, pattern="needle")
+    assert record.status == "partial"
+    assert "could not be read" in record.text
+
+
+async def test_a_cancelled_search_leaves_no_process(desk: Desk) -> None:
+    os.mkfifo(desk.root / "pipe")
+    task = asyncio.create_task(desk.call(grep, pattern="x", path="pipe"))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.fixture
+def without_rg(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory):
+    empty = str(tmp_path_factory.mktemp("empty"))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: empty)
+    monkeypatch.setenv("PATH", empty)
+    rg.program.cache_clear()
+    yield
+    rg.program.cache_clear()
+
+
+async def test_without_ripgrep_the_search_is_slow_but_the_same(code: Desk, without_rg: None) -> None:
+    record = await code.call(grep, pattern="main", output_mode="content", glob="src/**/*.py", **{"-C": 1})
+    assert record.status == "partial"
+    assert "ripgrep was not found" in record.text
+    assert record.text.splitlines()[:3] == [
+        "src/app.py-2-",
+        "src/app.py:3:def main():",
+        "src/app.py-4-    return os.name",
+    ]
+    with pytest.raises(ToolError, match="regular expression"):
+        await code.call(grep, pattern="a(")
+    with pytest.raises(ToolError, match="nosuch"):
+        await code.call(grep, pattern="a", type="nosuch")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--files"],
+        ["--files", "--type-add=cowork:*.py", "-tcowork"],
+        ["--files", "--max-depth=1"],
+        ["--files", "-g!src"],
+        ["-emain", "-l"],
+        ["-emain", "-c", "-i"],
+        ["-emain", "-H", "-n", "-A1", "-B1", "--no-context-separator"],
+        ["-edef.*pass", "-U", "--multiline-dotall", "-H", "-n", "--no-context-separator"],
+        ["-emain", "-tpy", "-l"],
+        ["-enothing"],
+    ],
+)
+def test_the_stand_in_prints_what_ripgrep_prints(code: Desk, arguments: list[str]) -> None:
+    real = shutil.which("rg", path=sysconfig.get_path("scripts")) or shutil.which("rg")
+    if not real:
+        pytest.skip("no ripgrep here")
+    code.write("src/.gitignore", "*.tmp\n!keep.tmp\n/only_here.py\n")
+    for name in ("src/a.tmp", "src/keep.tmp", "src/only_here.py", "src/deep/only_here.py", "x/build/y.py"):
+        code.write(name, "main\n")
+    base = ["--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages", "-g!.git"]
+
+    def lines(command: tuple[str, ...]) -> tuple[int, list[bytes]]:
+        done = subprocess.run(
+            [*command, *base, *arguments, "--", "./"], cwd=code.root, capture_output=True, check=False
+        )
+        separator = b"\0" if "--files" in arguments or "-l" in arguments else b"\n"
+        return done.returncode, sorted(done.stdout.split(separator))
+
+    assert lines(rg.stand_in()) == lines((real,))
