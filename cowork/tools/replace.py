@@ -107,13 +107,17 @@ def _fill(fd: int, data: bytes) -> None:
 
 def _keep_metadata(fd: int, old: os.stat_result, folder: int, leaf: str) -> None:
     """Owner, mode and attributes of the file that is replaced, as far as the system lets us."""
-    new = os.fstat(fd)
-    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+    owner, mode = (old.st_uid, old.st_gid), stat.S_IMODE(old.st_mode)
+    if _owner(fd) != owner:
         with contextlib.suppress(PermissionError):
             os.fchown(fd, -1, old.st_gid)  # one at a time: a plain user may often keep the group, never the owner
         with contextlib.suppress(PermissionError):
             os.fchown(fd, old.st_uid, -1)
-    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+    if _owner(fd) != owner:
+        mode &= ~(stat.S_ISUID | stat.S_ISGID)  # they would now lend the rights of somebody else
+    if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+        with contextlib.suppress(PermissionError):  # a file system without modes
+            os.fchmod(fd, mode)
     if not hasattr(os, "listxattr"):
         return
     with contextlib.suppress(OSError):
@@ -124,6 +128,11 @@ def _keep_metadata(fd: int, old: os.stat_result, folder: int, leaf: str) -> None
                     os.setxattr(fd, name, os.getxattr(source, name))
         finally:
             os.close(source)
+
+
+def _owner(fd: int) -> tuple[int, int]:
+    status = os.fstat(fd)
+    return status.st_uid, status.st_gid
 
 
 def _still(ctx: ToolContext, path: Path, old: Snapshot) -> None:

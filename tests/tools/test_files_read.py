@@ -258,6 +258,18 @@ async def test_a_window_deep_in_a_large_file(agent: Agent, folder: Path) -> None
     path.unlink()
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "cp1252", "utf-8"])
+async def test_a_large_file_of_any_encoding_is_paged(agent: Agent, folder: Path, encoding: str) -> None:
+    path = folder / "big.txt"
+    bom = "\ufeff" if encoding == "utf-16-le" else ""
+    text = "".join(f"zeile {n} größe, {'länge' * 10}\r\n" for n in range(320_000))
+    path.write_bytes((bom + text).encode(encoding))
+    assert path.stat().st_size > 20_000_000
+    record = await agent.call(read, file_path="big.txt", offset=300_000, limit=2)
+    path.unlink()
+    assert record.text.split("\n")[:2] == [f"{n + 1}\tzeile {n} größe, {'länge' * 10}" for n in (299_999, 300_000)]
+
+
 CHUNKS = st.lists(st.binary(max_size=12).map(lambda b: b.translate(bytes(b"ab\n\r"[i % 4] for i in range(256)))))
 
 
