@@ -72,7 +72,7 @@ class _Writer:
             about["branch"] and _code(about["branch"]),
         ]
         facts += [about["model"] and _code(about["model"]), about["created"], _price(self._sums.whole)]
-        head = [f"# {_prose(str(about['title']) or 'Conversation')}", " · ".join(str(f) for f in facts if f)]
+        head = [f"# {_inline(str(about['title']) or 'Conversation')}", " · ".join(str(f) for f in facts if f)]
         return "\n\n".join([*head, *self._conversation(MAIN)]) + "\n"
 
     def _conversation(self, agent: str) -> list[str]:
@@ -88,7 +88,7 @@ class _Writer:
                 case ContextCompacted(summary=summary) if summary:
                     parts.append(_details("Earlier conversation summarised for the model", [_fenced(summary)]))
                 case TurnEnded(reason=reason) if reason != "completed":
-                    parts.append(f"*Stopped: {_prose(reason)}.*")
+                    parts.append(f"*Stopped: {_inline(reason)}.*")
         return parts
 
     def _prompt(self, event: PromptAdded) -> list[str]:
@@ -196,6 +196,11 @@ def _code(text: str) -> str:
     ticks = "`" * (longest + 1)
     pad = " " if longest else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _inline(text: str) -> str:
+    """Text inside a line of ours."""
+    return visible(" ".join(text.split())).replace("<", "&lt;")
 
 
 def _prose(text: str) -> str:
