@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -60,10 +61,16 @@ app = typer.Typer(
 def run(argv: Sequence[str]) -> int:
     """Parse and go; what is wrong with the words is said in one or two lines."""
     command: Any = get_command(app)
+    stdout = sys.stdout
     try:
         result = command.main(args=list(argv), prog_name="cowork", standalone_mode=False)
     except typer.Abort:
         return 130
+    except SystemExit:
+        if sys.stdout is not stdout:  # typer's way of saying that the reader of its output went away
+            sys.stdout = stdout
+            raise BrokenPipeError from None
+        raise
     except typer.TyperException as error:
         raise _usage_error(error) from None
     return result if isinstance(result, int) else 0
@@ -74,7 +81,8 @@ def _usage_error(error: Any) -> UserError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "cowork"
     if message.startswith("No such command"):
-        return UserError(message, f'{path} --help lists the commands; a prompt goes to: cowork run "…"')
+        prompt = '; a prompt goes to: cowork run "…"' if path == "cowork" else ""
+        return UserError(message, f"{path} --help lists the commands{prompt}")
     return UserError(message[:1].lower() + message[1:].rstrip("."), f"{path} --help")
 
 

@@ -32,8 +32,7 @@ def main(argv: Sequence[str]) -> int:
         complain(error.message, error.hint)
         return error.exit_code
     except BrokenPipeError:
-        # Whatever is still buffered has no reader; the interpreter must not try again on its way out.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_stdout()
         return 141
     except KeyboardInterrupt:
         return 130
@@ -49,6 +48,13 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
     from cowork.app import run_once
 
     return run_once(replace(options, prompt=words, context=context))
+
+
+def forget_stdout() -> None:
+    """Nobody reads any more; the interpreter must not try to flush again on its way out."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.close(null)
 
 
 def complain(message: str, hint: str = "") -> None:

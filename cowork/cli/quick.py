@@ -53,7 +53,7 @@ def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:
 
 
 def _take(given: dict[str, Any], name: str, kind: str, option: Option, value: str) -> bool:
-    if option.choices and value not in option.choices:
+    if not value or (option.choices and value not in option.choices):
         return False
     try:
         converted = CONVERT[kind](value)

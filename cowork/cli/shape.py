@@ -22,6 +22,8 @@ _TYPES: Mapping[str, Any] = {
 }
 _GROUP_OF: dict[str, str] = {flag: entry[3].group for entry in options_of(chat=False) for flag in entry[3].flags}
 
+_FEW = 12  # options that need no groups
+
 
 def with_options(*, chat: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options of the table; it receives them as one `given` mapping."""
@@ -32,7 +34,7 @@ def with_options(*, chat: bool) -> Callable[[Callable[..., Any]], Callable[..., 
 
         def command(**values: Any) -> Any:
             given = {name: values.pop(name) for name, *_ in table}
-            return function(**values, given={name: value for name, value in given.items() if value})
+            return function(**values, given=said(given))
 
         parameters = [*own, *(_parameter(*entry) for entry in table)]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -41,6 +43,11 @@ def with_options(*, chat: bool) -> Callable[[Callable[..., Any]], Callable[..., 
         return command
 
     return make
+
+
+def said(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the command line really said: a 0 counts, an option that was left out does not."""
+    return {name: value for name, value in values.items() if value not in (None, "", []) and value is not False}
 
 
 def made(given: Mapping[str, Any]) -> RunOptions:
@@ -82,12 +89,14 @@ def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Pa
 
 def _grouped(command: Any, ctx: Any, formatter: Any) -> None:
     groups: dict[str, list[tuple[str, str]]] = {}
-    for parameter in command.get_params(ctx):
+    parameters = command.get_params(ctx)
+    group_of = _GROUP_OF if len(parameters) > _FEW else {}
+    for parameter in parameters:
         record = parameter.get_help_record(ctx)
         if record is None:
             continue
         plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        group = next((_GROUP_OF[flag] for flag in parameter.opts if flag in _GROUP_OF), plain)
+        group = next((group_of[flag] for flag in parameter.opts if flag in group_of), plain)
         groups.setdefault(group, []).append(record)
     last = {"Options": groups.pop("Options")} if "Options" in groups else {}
     for name, records in (groups | last).items():

@@ -1,0 +1,76 @@
+"""Bad usage: exit 2, one or two lines, no traceback, and a way on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["run", "--nope", "x"], "no such option: --nope (Possible options: --model)"),
+        (["run", "--outptu", "json", "x"], "no such option: --outptu (Possible options: --output, --output-schema)"),
+        (
+            ["run", "--output", "xml", "x"],
+            "invalid value for '--output' / '-o': 'xml' is not one of 'text', 'json', 'stream-json'",
+        ),
+        (["run", "--max-turns", "many", "x"], "invalid value for '--max-turns': 'many' is not a valid int"),
+        (["run", "--max-turns", "0.5", "x"], "invalid value for '--max-turns': '0.5' is not a valid int"),
+        (["run", "--model"], "option '--model' requires an argument"),
+        (["run", "a", "b"], "got unexpected extra argument(s) (b)"),
+        (["fix", "it"], "No such command 'fix'."),
+        (["confg"], "No such command 'confg'. Did you mean 'config'?"),
+        (["config", "shwo"], "No such command 'shwo'. Did you mean 'show'?"),
+        (["sessions", "show"], "missing argument 'ID'"),
+        (["run"], "there is no prompt"),
+        (["run", "-"], "there is no prompt"),
+        (["run", ""], "the prompt is empty"),
+        (["run", " \n"], "the prompt is empty"),
+        ([], "there is no prompt"),
+        (["run", "--max-turns", "-1", "x"], "config: flag --max-turns limits.max_turns must be at least 1, it is -1"),
+        (["run", "--config", "none.toml", "x"], "config: none.toml does not exist"),
+        (["sessions", "show", "zzz"], "There is no session zzz."),
+        (["agents", "show", "nobody"], "there is no agent nobody"),
+        (["tools", "Nope"], "there is no tool Nope"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_usage_is_exit_2_in_two_lines(cowork: Any, words: list[str], message: str) -> None:
+    done = cowork(*words)
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert lines[0] == f"cowork: {message}"
+    assert 1 <= len(lines) <= 2
+    assert all(line.startswith("  ") for line in lines[1:])
+
+
+def test_a_word_that_is_no_command_is_sent_to_run(cowork: Any) -> None:
+    assert 'cowork run "…"' in cowork("fix", "the", "bug").stderr
+
+
+def test_an_error_nobody_foresaw_is_one_calm_line_and_a_file_without_keys(cowork: Any, clean_environment: Any) -> None:
+    key = "sk-ant-planted-secret"
+    code = f"import sys; from cowork.cli import main\nsys.excepthook = main._calm\nraise KeyError('inside {key}')"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"ANTHROPIC_API_KEY": key}
+    )
+    log = clean_environment / ".local/state/cowork/crash.log"
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "cowork: an error inside cowork: KeyError: 'inside [redacted]'",
+        "  The details are in ~/.local/state/cowork/crash.log; please report them.",
+    ]
+    assert "Traceback" in log.read_text()
+    assert key not in log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
+    done = cowork("run", "--no\x1b[31mpe", "x")
+    assert done.returncode == 2
+    assert "\x1b" not in done.stderr
