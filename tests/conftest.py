@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.command import Command
+
 _KEPT = {"PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "COWORK_SOAK", "CI", "PYTHONUTF8"}
 
 
@@ -40,3 +42,11 @@ def only_loopback() -> Iterator[None]:
     socket.socket.connect = connect  # type: ignore[method-assign,assignment]
     yield
     socket.socket.connect = real  # type: ignore[method-assign]
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Command:
+    """The installed command, in a folder and a home of its own."""
+    for name in ("work", "home"):
+        (tmp_path / name).mkdir()
+    return Command(tmp_path / "work", tmp_path / "home")

@@ -70,7 +70,7 @@ def build(
     workspace = Workspace(
         place.root, [Path(d).expanduser() for d in place.config.permissions.add_dirs], readable=[scratch]
     )
-    models = Models(place.config, options, place.root)
+    models = Models(place.config, options, place.root, environ)
     permissions, tree = _safety(place, workspace, scratch)
     checkpoints = _checkpoints(place, log, tree)
     limits = place.config.limits

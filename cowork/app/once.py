@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping
 
 from cowork.app.build import build
-from cowork.app.resume import begin
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
+from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.app.trust import steering
 from cowork.config.options import RunOptions

@@ -149,7 +149,7 @@ class Run:
             usage=self.ledger.usage.to_dict(),
             cost_usd=self.ledger.cost_usd,
             model=self.agent.provider.model,
-            tasks=self.subagents.tasks,
+            tasks=self.subagents.tasks(),
             cost_by_type=self.subagents.cost_by_type(),
             denials=denials,
             structured=self.structured,

@@ -36,6 +36,7 @@ class Child:
     status: str = "active"
     stop: str = ""  # why somebody stopped it
     action: str = ""
+    view: Json = field(default_factory=dict)  # what programs are told of it once it ended
 
     @property
     def path(self) -> str:

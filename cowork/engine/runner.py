@@ -15,7 +15,7 @@ from uuid import uuid4
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
-from cowork.core.ports import Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
+from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
@@ -145,7 +145,7 @@ class Runner:
         args = check(tool.schema, call.input)
         ctx = self._context(call)
         effects = list(tool.effects(ctx, args))
-        await self._permitted(call, tool, args, effects)
+        await self._permitted(call, tool, ctx, args, effects)
         record = await tool(ctx, args)
         if record.status != "error":
             changed = (self._workspace.show(Path(e.target)) for e in effects if e.kind == "write")
@@ -163,36 +163,43 @@ class Runner:
         hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
         raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}")
 
-    async def _permitted(self, call: ToolUse, tool: Tool, args: Json, effects: list[Effect]) -> None:
+    async def _permitted(self, call: ToolUse, tool: Tool, ctx: ToolContext, args: Json, effects: list[Effect]) -> None:
         """Returns when the call may run; else raises what the model is told."""
         decision = self._judge(tool, args, effects)
         if decision.verdict == "allow":
             return
         reason = decision.reason
         if decision.verdict == "ask":
-            question = Question(
-                "permission",
-                f"Allow {tool.name}?",
-                agent=self.agent,
-                tool=tool.name,
-                input=args,
-                reason=decision.reason,
-                rule=decision.rule,
-                session_rule=decision.session_rule,
-                display=decision.display,
-            )
-            question_id = uuid4().hex[:12]
-            self._emit(QuestionAsked(question_id, _question_dict(question)))
-            answer = await self._ask(question)
-            self._emit(QuestionAnswered(question_id, answer.choice, decision.rule, answer.note))
+            # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
+            display = tool.preview(ctx, args) if tool.preview else decision.display
+            answer = await self._asked(tool, args, decision, display)
             if answer.choice != "no":
-                if answer.choice in ("session", "always"):
-                    rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
-                    self._permit.grant(self.agent, rule, forever=answer.choice == "always")
                 return
             reason = answer.note or "the user said no"
         self.denials.append(Denial(call.name, call.input, reason))
         raise ToolError("PERMISSION_DENIED", f"{call.name} was denied: {reason}. Do not try to get around this.")
+
+    async def _asked(self, tool: Tool, args: Json, decision: Decision, display: Json) -> Answer:
+        """The person's answer, and the grant that came with it remembered."""
+        question = Question(
+            "permission",
+            f"Allow {tool.name}?",
+            agent=self.agent,
+            tool=tool.name,
+            input=args,
+            reason=decision.reason,
+            rule=decision.rule,
+            session_rule=decision.session_rule,
+            display=display or decision.display,
+        )
+        question_id = uuid4().hex[:12]
+        self._emit(QuestionAsked(question_id, _question_dict(question)))
+        answer = await self._ask(question)
+        self._emit(QuestionAnswered(question_id, answer.choice, decision.rule, answer.note))
+        if answer.choice in ("session", "always"):
+            rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
+            self._permit.grant(self.agent, rule, forever=answer.choice == "always")
+        return answer
 
     def _judge(self, tool: Tool, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         return self._permit.judge(self.agent, tool.name, args, effects)

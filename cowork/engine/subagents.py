@@ -60,7 +60,7 @@ class Subagents:
         self.agents = agents
         self.settings = settings
         self.running: dict[str, Child] = {}
-        self.tasks: list[Json] = []  # four-field view of every Task, with type and id
+        self._tasks: list[Json] = []  # in the order they were sent out; empty while they run
         self.denials: list[Denial] = []
         self.line = Line(settings.max_concurrent)
         self._by_type: dict[str, Json] = {}
@@ -140,6 +140,10 @@ class Subagents:
             self.kill(subagent_id)
         if self._background:
             await asyncio.wait(list(self._background))
+
+    def tasks(self) -> list[Json]:
+        """The four-field view of every Task that ended, with its type and id, in the order they were sent out."""
+        return [view for view in self._tasks if view]
 
     def cost_by_type(self) -> Json:
         """`{type: {tasks, usage, total_cost_usd, duration_ms}}`"""
@@ -224,6 +228,7 @@ class Subagents:
         child.as_parent.placed = self.line.take()
         child.status = "active" if child.as_parent.placed else "waiting"
         self.running[child.id] = child
+        self._tasks.append(child.view)
         event = AgentStarted(
             subagent_id=child.id,
             parent=parent.path,
@@ -371,7 +376,7 @@ class Subagents:
 
     def _count(self, child: Child, end: ChildEnd, record: ToolRecord) -> None:
         names = {"subagent_type": end.subagent_type, "subagent_id": end.subagent_id, "status": end.status}
-        self.tasks.append(names | view_002(record.to_dict()))
+        child.view.update(names | view_002(record.to_dict()))
         empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
         sums = self._by_type.setdefault(end.subagent_type, empty)
         # A child's own spending: what its own children spent is counted under their types.
