@@ -1,16 +1,20 @@
-"""File contents by name, in one growing file. The names are those git gives, so that git can hold some of them."""
+"""File contents by name, in one growing file. The names are those git gives, so that git can hold some of them.
+
+Each content follows a line with its name and length. What a crash left half written at the end is cut off.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
+import secrets
+from collections.abc import Collection
 from pathlib import Path
 
 from cowork.sessions.private import open_private, private_folder
 
 PACK = "contents.pack"
-NAMES = "contents.names"
+_HEADER = len("0" * 40 + " " + "0" * 12 + "\n")
 _BUFFER = 4 * 1024 * 1024
 
 
@@ -20,19 +24,19 @@ def blob_name(data: bytes) -> str:
 
 
 class Blobs:
-    """Contents stored once each, up to `limit` bytes in all. What is written first is found again after a crash."""
+    """Contents stored once each, up to `limit` bytes in all."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
-        self._folder = folder
-        self._limit = limit
         self.full = False  # something was refused
+        self._path = folder / PACK
+        self._limit = limit
         self._places: dict[str, tuple[int, int]] = {}
-        self._fresh: list[str] = []  # lines of `names` not written yet
         self._waiting: list[tuple[str, bytes]] = []
+        self._end = 0  # of the file, with what waits
         self._waiting_bytes = 0
-        self._size = 0  # of the file
         self._fd = -1
-        self._load()
+        if self._path.exists():
+            self._open()
 
     def __contains__(self, name: str) -> bool:
         return name in self._places
@@ -43,78 +47,101 @@ class Blobs:
         if name in self._places:
             return name
         self._open()
-        offset = self._size + self._waiting_bytes
-        if offset + len(data) > self._limit:
+        if self._end + _HEADER + len(data) > self._limit:
             self.full = True
             return ""
-        self._places[name] = (offset, len(data))
+        self._places[name] = (self._end + _HEADER, len(data))
         self._waiting.append((name, data))
         self._waiting_bytes += len(data)
+        self._end += _HEADER + len(data)
         if self._waiting_bytes > _BUFFER:
-            self._write()
+            self.flush()
         return name
 
     def get(self, name: str) -> bytes | None:
         """The content, if it is here and whole."""
         if name not in self._places:
             return None
-        self._write()
-        offset, length = self._places[name]
-        parts: list[bytes] = []
-        while length and (part := os.pread(self._fd, length, offset)):
-            parts.append(part)
-            offset, length = offset + len(part), length - len(part)
-        data = b"".join(parts)
+        self.flush()
+        data = _read(self._fd, *self._places[name])
         return data if blob_name(data) == name else None
 
     def flush(self) -> None:
-        """Make what was put findable after a crash."""
-        self._write()
-        if not self._fresh:
-            return
-        fd = open_private(self._folder / NAMES, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        with os.fdopen(fd, "wb") as file:
-            file.write("".join(self._fresh).encode())
-        self._fresh.clear()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self.flush()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _write(self) -> None:
-        """Write what waits, in one go. If the disk is full, none of it was ever put."""
-        self._open()
+        """Write what waits. If the disk is full, none of it was ever put."""
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        rest = memoryview(b"".join(data for _, data in waiting))
-        length = len(rest)
+        if not waiting:
+            return
+        start = self._places[waiting[0][0]][0] - _HEADER
         try:
-            while rest:
-                rest = rest[os.write(self._fd, rest) :]
+            _write(self._fd, b"".join(_entry(name, data) for name, data in waiting))
         except OSError:
             for name, _ in waiting:
                 del self._places[name]
-            self._size = os.fstat(self._fd).st_size  # the next content starts after this half
+            os.ftruncate(self._fd, start)
+            self._end = start
             raise
-        self._size += length
-        self._fresh += [f"{name} {self._places[name][0]} {len(data)}\n" for name, data in waiting]
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Forget all other contents and give their room back."""
+        if self._places.keys() <= set(names):
+            return
+        draft = self._path.with_name(f".{PACK}.{secrets.token_hex(4)}")
+        fd = open_private(draft, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
+        try:
+            for name in names:
+                if (data := self.get(name)) is not None:
+                    _write(fd, _entry(name, data))
+            os.replace(draft, self._path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        finally:
+            os.close(fd)
+        self.close()
+        self._open()
+
+    def close(self) -> None:
+        """Let the file go; what could not be written is forgotten."""
+        if self._fd < 0:
+            return
+        try:
+            self.flush()
+        finally:
+            os.close(self._fd)
+            self._fd = -1
 
     def _open(self) -> None:
-        if self._fd < 0:
-            private_folder(self._folder)
-            self._fd = open_private(self._folder / PACK, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-            self._size = os.fstat(self._fd).st_size  # whatever a crash left at the end is skipped
-
-    def _load(self) -> None:
-        try:
-            lines = (self._folder / NAMES).read_text("ascii", "replace").splitlines()
-            self._size = (self._folder / PACK).stat().st_size
-        except OSError:
+        if self._fd >= 0:
             return
-        for line in lines:
-            name, _, place = line.partition(" ")
-            offset, _, length = place.partition(" ")
-            if len(name) == 40 and offset.isdecimal() and length.isdecimal():
-                self._places[name] = (int(offset), int(length))
+        private_folder(self._path.parent)
+        self._fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        size = os.fstat(self._fd).st_size
+        self._places, self._end = {}, 0
+        while self._end + _HEADER <= size:
+            name, _, length = (
+                os.pread(self._fd, _HEADER, self._end).decode("ascii", "replace").rstrip("\n").partition(" ")
+            )
+            if not length.isdecimal() or self._end + _HEADER + int(length) > size:
+                break
+            self._places[name] = (self._end + _HEADER, int(length))
+            self._end += _HEADER + int(length)
+        if self._end < size:
+            os.ftruncate(self._fd, self._end)
+
+
+def _entry(name: str, data: bytes) -> bytes:
+    return b"%s %012d\n%s" % (name.encode(), len(data), data)
+
+
+def _write(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]
+
+
+def _read(fd: int, offset: int, length: int) -> bytes:
+    parts: list[bytes] = []
+    while length and (part := os.pread(fd, length, offset)):
+        parts.append(part)
+        offset, length = offset + len(part), length - len(part)
+    return b"".join(parts)

@@ -73,18 +73,22 @@ class Checkpoints:
         self._base_id = ""
         self._turns = self._load()
         self._turn: _Turn | None = self._left_open()
+        self._prompt = self._turn.prompt_id if self._turn else max((prompt for prompt, _ in self._turns), default=0)
 
     def begin(self, prompt_id: int) -> None:
         """A prompt starts; `prompt_id` is the id of its event."""
         with self._lock:
             self.end()
             self._turn = _Turn(prompt_id)
+            self._prompt = prompt_id
 
     def before_change(self, path: Path | None) -> None:
         """A tool is about to write `path`, or, with None, a command is about to run. Never fails."""
         with self._lock:
+            if self._turn is None:  # a child or command in the background, after its prompt was answered
+                self._turn = _Turn(self._prompt)
             turn = self._turn
-            if turn is None or (path is None and (turn.before is not None or turn.blind)):
+            if path is None and (turn.before is not None or turn.blind):
                 return
             with self._reported("This change cannot be undone with /rewind"):
                 if path is None:
@@ -124,7 +128,7 @@ class Checkpoints:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
         with self._lock:
             self.end()
-            backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{plan.prompt_id}"
+            backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
             done = apply(plan, self._workspace, self._snapshots.content, backup, force=force)
             self._turns = [(p, changes) for p, changes in self._turns if p < plan.prompt_id]
             with self._reported("The rewind could not be noted"):
@@ -132,10 +136,15 @@ class Checkpoints:
             return done
 
     def close(self) -> None:
-        """End what runs and let the files go."""
+        """End what runs, let the files go, and keep on disk only what a later rewind can need."""
         with self._lock:
             self.end()
-            self._blobs.close()
+            with self._reported("The checkpoints could not be tidied up"):
+                (self._store / BASE).unlink(missing_ok=True)
+                self._base, self._base_id = {}, ""
+                self._blobs.keep_only(self._needed())
+            with self._reported("The checkpoints could not be closed"):
+                self._blobs.close()
 
     def _look_around(self, turn: _Turn) -> None:
         turn.looked_at = time.time_ns()
@@ -186,6 +195,11 @@ class Checkpoints:
         for path, first in turn.touched.items():
             pairs[path] = (first, look(self._workspace, self._path(path)))
         return {path: pair for path, pair in sorted(pairs.items()) if not same(*pair)}
+
+    def _needed(self) -> set[str]:
+        """The contents that a rewind would put back."""
+        nodes = (before for _, changes in self._turns for before, _ in changes.values())
+        return {node.content for node in nodes if node and node.kind == "f"}
 
     def _adopt(self, changes: dict[str, Change]) -> None:
         """Copy from git the contents that are now needed, as git may forget them."""

@@ -121,7 +121,7 @@ def put_back(workspace: Workspace, path: Path, node: Node, data: bytes) -> None:
             if node.kind == "l":
                 os.symlink(node.content, draft, dir_fd=folder)
             else:
-                _fill(draft, folder, node.mode, data)
+                _fill(draft, folder, node.mode, data, _owner(leaf, folder))
             os.replace(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -136,10 +136,21 @@ def make_parents(workspace: Workspace, path: Path) -> None:
             os.mkdir(leaf, dir_fd=folder)
 
 
-def _fill(name: str, folder: int, mode: int, data: bytes) -> None:
+def _owner(leaf: str, folder: int) -> tuple[int, int]:
+    """Whose the file is: of the one it replaces, else of the folder."""
+    try:
+        status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        status = os.fstat(folder)
+    return status.st_uid, status.st_gid
+
+
+def _fill(name: str, folder: int, mode: int, data: bytes, owner: tuple[int, int]) -> None:
     fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
     with os.fdopen(fd, "wb") as file:
         file.write(data)
         file.flush()
+        with contextlib.suppress(OSError):  # only root may give files away
+            os.fchown(fd, *owner)
         os.fchmod(fd, mode)
         os.fsync(fd)

@@ -169,7 +169,10 @@ def _back_up(workspace: Workspace, step: Step, now: Node | None, backup: Path) -
             os.symlink(now.content, copy)
             return True
         source = workspace.open(workspace.root / step.path, os.O_RDONLY)
-        with os.fdopen(source, "rb") as old, os.fdopen(open_private(copy, os.O_WRONLY | os.O_CREAT), "wb") as new:
+        with (
+            os.fdopen(source, "rb") as old,
+            os.fdopen(open_private(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as new,
+        ):
             shutil.copyfileobj(old, new)
     except (OSError, ToolError) as error:
         raise UserError(

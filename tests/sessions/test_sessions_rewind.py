@@ -12,6 +12,7 @@ import pytest
 
 from cowork.core.errors import UserError
 from cowork.sessions import checkpoints as checkpoints_module
+from cowork.sessions.blobs import Blobs
 from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.snapshot import TICK_NS
 from cowork.sessions.walk import TooManyFiles
@@ -418,6 +419,30 @@ def test_a_folder_inside_a_repository_and_a_worktree_are_covered(project, tmp_pa
         assert picture(root) == before
 
 
+def test_what_a_background_child_changes_after_the_answer_belongs_to_its_prompt(project, points):
+    before = picture(project)
+    turn(points, 1, write(project / "src/app.py", "1\n"))
+    write(project / "src/app.py", "late\n")(points)
+    sh(project, "rm README.md; echo x > late.txt")(points)
+    middle = picture(project)
+    turn(points, 2, write(project / "late.txt", "2\n"))
+    points.restore(points.preview(2))
+    assert picture(project) == middle
+    points.restore(points.preview(1))
+    assert picture(project) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
+def test_files_stay_their_owners(project, points):
+    for path in ("src/app.py", "src", "README.md"):
+        os.chown(project / path, 65534, 65534)
+    turn(points, 1, sh(project, "echo x > README.md; rm src/app.py"))
+    points.restore(points.preview(1))
+    for path in ("README.md", "src/app.py"):
+        status = (project / path).stat()
+        assert (status.st_uid, status.st_gid) == (65534, 65534)
+
+
 # ---------------------------------------------------------------- crashes, limits, trouble
 
 
@@ -461,9 +486,11 @@ def test_the_store_is_private_and_not_part_of_the_workspace(project):
     points = Checkpoints(store, project)
     turn(points, 1, sh(project, "echo x > new.txt"))
     assert [s.path for s in points.preview(1).steps] == ["new.txt"]
-    points.close()
+    turn(points, 2, sh(project, "echo y > new.txt"))
+    points.restore(points.preview(2))
+    sh(project, "true")(points)
     files = [p for p in store.rglob("*") if p.is_file()]
-    assert len(files) >= 3
+    assert {p.name for p in files} >= {"contents.pack", "journal.jsonl", "new.txt", "open-tree.json"}
     assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o600}
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
 
@@ -477,6 +504,53 @@ def test_a_file_too_large_to_keep_is_said_and_the_rest_comes_back(project, point
     done = points.restore(plan)
     assert done.restored == ("src/app.py",)
     assert "too large" in dict(done.failed)["huge.bin"]
+
+
+@pytest.mark.parametrize("project", ["plain"], indirect=True)
+def test_closing_keeps_only_what_a_rewind_can_need(project, points, tmp_path):
+    before = picture(project)
+    turn(points, 1, sh(project, "echo x > README.md"))
+    pack = tmp_path / "store" / "contents.pack"
+    assert b"def other" in pack.read_bytes()
+    points.close()
+    assert b"def other" not in pack.read_bytes()
+    assert b"read me" in pack.read_bytes()
+    again = Checkpoints(tmp_path / "store", project)
+    turn(again, 2, sh(project, "rm -r src"))
+    again.restore(again.preview(1))
+    assert picture(project) == before
+
+
+def test_contents_survive_a_torn_end_and_a_full_disk(tmp_path, monkeypatch):
+    blobs = Blobs(tmp_path, limit=10_000)
+    names = [blobs.put(bytes([n]) * 100) for n in range(5)]
+    blobs.close()
+    pack = tmp_path / "contents.pack"
+    pack.write_bytes(pack.read_bytes()[:-30])
+    blobs = Blobs(tmp_path, limit=10_000)
+    assert [blobs.get(name) for name in names] == [*(bytes([n]) * 100 for n in range(4)), None]
+    room = [50]
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        if not room[0]:
+            raise OSError(28, "No space left on device")
+        done = real(fd, data[: room[0]])
+        room[0] -= done
+        return done
+
+    monkeypatch.setattr("cowork.sessions.blobs.os.write", write)
+    lost = blobs.put(b"lost" * 100)
+    with pytest.raises(OSError, match="No space"):
+        blobs.flush()
+    assert lost not in blobs
+    room[0] = 10**6
+    kept = blobs.put(b"kept" * 100)
+    blobs.keep_only([kept, names[1]])
+    blobs.close()
+    again = Blobs(tmp_path, limit=10_000)
+    assert (again.get(kept), again.get(names[1]), again.get(names[0])) == (b"kept" * 100, b"\1" * 100, None)
+    again.close()
 
 
 def test_the_store_is_bounded_and_says_when_it_is_full(project, tmp_path):
