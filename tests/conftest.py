@@ -14,13 +14,15 @@ from tests.fakes.command import Command
 
 _KEPT = {"PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "COWORK_SOAK", "CI", "PYTHONUTF8"}
 
+_KEPT_PREFIXES = ("PYTEST_", "COV_", "PIP_", "UV_", "SSL_")  # the runner's own, and how packages are found
+
 
 @pytest.fixture(autouse=True)
 def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh HOME and only harmless variables; gives the home."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
-        if name not in _KEPT and not name.startswith(("PYTEST_", "COV_")):
+        if name not in _KEPT and not name.startswith(_KEPT_PREFIXES):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")

@@ -1,0 +1,1 @@
+"""Measurements: ratios against floors taken in the same run. Absolute times are noise."""
