@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
 from cowork.sessions.blobs import Blobs
 from cowork.sessions.nodes import Node, from_list, look, read_bytes, same
@@ -74,6 +75,14 @@ class Checkpoints:
         self._turns = self._load()
         self._turn: _Turn | None = self._left_open()
         self._prompt = self._turn.prompt_id if self._turn else max((prompt for prompt, _ in self._turns), default=0)
+
+    def __call__(self, event: Event) -> None:
+        """As a sink of events: each prompt of the person begins a checkpoint, the end of the turn ends it."""
+        match event:
+            case PromptAdded(agent="main", source="user" | "queue" | "steer"):
+                self.begin(event.id)
+            case TurnEnded(agent="main"):
+                self.end()
 
     def begin(self, prompt_id: int) -> None:
         """A prompt starts; `prompt_id` is the id of its event."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cowork.core.errors import UserError
+from cowork.core.events import PromptAdded, TurnEnded
 from cowork.sessions import checkpoints as checkpoints_module
 from cowork.sessions.blobs import Blobs
 from cowork.sessions.checkpoints import Checkpoints
@@ -167,6 +168,21 @@ def test_edits_commands_and_children_of_several_prompts_are_undone_back_to_any_o
         assert done.failed == ()
         assert done.kept == ()
     assert points.preview(10).steps == ()
+
+
+def test_as_a_sink_of_events_each_prompt_of_the_person_is_a_place_to_go_back_to(project, points):
+    pictures = []
+    for number, source in enumerate(["user", "steer", "system", "queue"], 1):
+        pictures.append(picture(project))
+        points(PromptAdded("x", source=source, id=number * 10))
+        points(PromptAdded("child's", id=number * 10 + 1, agent="main/explore-1"))
+        write(project / "src/app.py", f"{source}\n")(points)
+        points(TurnEnded(id=number * 10 + 2, agent="main/explore-1"))
+        sh(project, f"echo {source} > {source}.txt")(points)
+    points(TurnEnded(id=90))
+    for number in (4, 2, 1):
+        points.restore(points.preview(number * 10))
+        assert picture(project) == pictures[number - 1]
 
 
 def test_going_back_several_prompts_at_once(project, points):
