@@ -20,6 +20,7 @@ from cowork.providers.wire import (
     effort,
     load_arguments,
     load_event,
+    plain_name,
 )
 
 VERSION = "2026-10-21"
@@ -144,7 +145,7 @@ class AnthropicCodec:
             case Text(text):
                 return {"type": "text", "text": text} if text.strip() else None
             case ToolUse(id, name, input):
-                return {"type": "tool_use", "id": plain_id(id), "name": name, "input": input}
+                return {"type": "tool_use", "id": plain_id(id), "name": plain_name(name), "input": input}
             case ToolResult():
                 return _result(block)
             case Image():
@@ -158,6 +159,7 @@ class AnthropicDecoder:
 
     def __init__(self, model: str, host: str, secret: str) -> None:
         self.beats = 0
+        self.settled = False
         self.done = False
         self.usage = Usage()
         self._model = model
@@ -182,7 +184,7 @@ class AnthropicDecoder:
         return deltas.take()
 
     def reply(self) -> Reply | None:
-        if not self.done:
+        if not self.settled:
             return None
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         content = [made for block in blocks if (made := block.close(self._model)) is not None]
@@ -232,7 +234,7 @@ class AnthropicDecoder:
                 self._stop = (event.get("delta") or {}).get("stop_reason") or self._stop
                 self._count(event.get("usage"))
             case "message_stop":
-                self.done = True
+                self.settled = self.done = True
             case "error":
                 raise event_error(event, host=self._host, secret=self._secret)
 

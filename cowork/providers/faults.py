@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import Mapping
@@ -210,6 +212,18 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+    if isinstance(error, TimeoutError):
+        return "it took too long"
+    if isinstance(error, EOFError):
+        return "it was closed without an answer"
+    if isinstance(error, ssl.SSLError | socket.gaierror):
+        return error.strerror or str(error)
+    if isinstance(error, OSError) and (number := error.errno or _errno_in(str(error))):
+        return os.strerror(number).lower()
     return str(error)
+
+
+def _errno_in(text: str) -> int:
+    """The first number of several failed tries, which asyncio only gives as a text."""
+    found = re.search(r"\[Errno (\d+)\]", text)
+    return int(found[1]) if found else 0

@@ -30,8 +30,12 @@ class IdleWatch:
         self._cancelling = 0
         self._fired = False
 
-    def touch(self) -> None:
-        self._deadline = self._loop.time() + self._limit
+    def touch(self, limit: float | None = None) -> None:
+        """Data came; `limit` is how long to wait for more, if not as long as ever."""
+        self._deadline = self._loop.time() + (self._limit if limit is None else min(limit, self._limit))
+        if limit is not None and self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(self._deadline, self._check)
 
     async def wait(self, what: Awaitable[T]) -> T:
         """The result of `what`, or Silence when the limit passes first."""

@@ -11,7 +11,16 @@ from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.faults import event_error
-from cowork.providers.wire import Deltas, EncodedMessages, assemble, dump, effort, load_arguments, load_event
+from cowork.providers.wire import (
+    Deltas,
+    EncodedMessages,
+    assemble,
+    dump,
+    effort,
+    load_arguments,
+    load_event,
+    plain_name,
+)
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -91,8 +100,8 @@ class OpenAICodec:
                     part = {"type": "output_text", "text": text}
                     item: Json = {"type": "message", "role": "assistant", "content": [part]}
                 case ToolUse(id, name, input):
-                    arguments = dump(input).decode()
-                    item = {"type": "function_call", "call_id": short_id(id), "name": name, "arguments": arguments}
+                    item = {"type": "function_call", "call_id": short_id(id), "name": plain_name(name)}
+                    item["arguments"] = dump(input).decode()
                 case _:
                     continue
             items += [*waiting, item]
@@ -105,6 +114,7 @@ class OpenAIDecoder:
 
     def __init__(self, model: str, host: str, secret: str) -> None:
         self.beats = 0
+        self.settled = False
         self.done = False
         self.usage = Usage()
         self._model = model
@@ -130,7 +140,7 @@ class OpenAIDecoder:
         return deltas.take()
 
     def reply(self) -> Reply | None:
-        if not self.done:
+        if not self.settled:
             return None
         items = [self._items[index] for index in sorted(self._items)] or self._final.get("output") or []
         content: list[Block] = []
@@ -174,7 +184,7 @@ class OpenAIDecoder:
         if kind in ("response.failed", "response.cancelled"):
             raise event_error(response.get("error"), host=self._host, secret=self._secret)
         self._final = response
-        self.done = True
+        self.settled = self.done = True
 
     def _stop(self, content: list[Block], refused: bool) -> StopReason:
         if self._final.get("status") == "incomplete":

@@ -12,7 +12,7 @@ from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, Tool
 from cowork.providers.catalog import known
 from cowork.providers.chat_calls import CallPieces
 from cowork.providers.faults import event_error
-from cowork.providers.wire import Deltas, EncodedMessages, assemble, dump, effort, load_event
+from cowork.providers.wire import Deltas, EncodedMessages, assemble, dump, effort, load_event, plain_name
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -100,6 +100,7 @@ class ChatDecoder:
 
     def __init__(self, model: str, host: str, secret: str, turn: int) -> None:
         self.beats = 0
+        self.settled = False
         self.done = False
         self.usage = Usage()
         self._model = model
@@ -116,7 +117,7 @@ class ChatDecoder:
         for payload in payloads:
             if payload.strip() == b"[DONE]":
                 self.beats += 1
-                self.done = True
+                self.settled = self.done = True
                 break
             chunk = load_event(payload, self._host)
             if chunk.get("error"):
@@ -130,7 +131,7 @@ class ChatDecoder:
         return deltas.take()
 
     def reply(self) -> Reply | None:
-        if not self.done and not self._finish:
+        if not self.settled:
             return None
         content: list[Block] = []
         if thoughts := "".join(self._thoughts):
@@ -164,6 +165,7 @@ class ChatDecoder:
             if finish == "error":
                 raise event_error(choice.get("error"), host=self._host, secret=self._secret)
             self._finish = finish
+            self.settled = True
 
 
 def _user(message: Message) -> list[Json]:
@@ -199,7 +201,7 @@ def _call(call: ToolUse) -> Json:
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": call.name, "arguments": dump(call.input).decode()},
+        "function": {"name": plain_name(call.name), "arguments": dump(call.input).decode()},
     }
 
 

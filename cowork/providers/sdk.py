@@ -6,7 +6,7 @@ Only their raw streaming responses are used; retries are off, so that each try i
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
@@ -16,7 +16,7 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
-from cowork.providers.faults import broken_stream, connection_error, http_error, one_line, unstreamed
+from cowork.providers.faults import broken_stream, connection_error, event_error, http_error, one_line, unstreamed
 from cowork.providers.sse import SseParser
 
 _CLIENTS: dict[tuple[str, str], str] = {
@@ -27,6 +27,8 @@ _CLIENTS: dict[tuple[str, str], str] = {
     ("openai", ""): "AsyncOpenAI",
     ("openai", "azure"): "AsyncAzureOpenAI",
 }
+_OUR_OPTIONS = ("client", "echo_reasoning")
+_NEEDED = {"bedrock": "botocore", "vertex": "google.auth"}
 _BINARY = ("bedrock",)  # frames of their own in place of SSE: only the client can read them
 
 
@@ -91,6 +93,8 @@ class SdkTransport:
                 yield [event]
 
     def _refusal(self, error: Any) -> ProviderError:
+        if error.response.status_code == 200:
+            return event_error(error.body, host=self.host, secret=self._secret)
         headers = {name.lower(): value for name, value in error.response.headers.items()}
         return http_error(
             error.response.status_code, headers, error.response.content, host=self.host, secret=self._secret
@@ -101,8 +105,11 @@ class SdkTransport:
         if name is None:
             kinds = ", ".join(kind for package, kind in _CLIENTS if package == self._package and kind)
             raise UserError(f"No {self._package} client called {self._kind!r}", f"Known: {kinds}")
-        given: dict[str, Any] = {key: value for key, value in spec.options.items() if key != "client"}
+        given: dict[str, Any] = {key: value for key, value in spec.options.items() if key not in _OUR_OPTIONS}
         given |= _credentials(spec, self._kind)
+        needed = _NEEDED.get(self._kind, "")
+        if needed and "access_token" not in given and _is_missing(needed):
+            raise UserError(f"{name} needs a package that is missing", f"pip install 'anthropic[{self._kind}]'")
         # The clients would follow redirects, key included.
         http = self._module.DefaultAsyncHttpxClient(
             follow_redirects=False, timeout=httpx2.Timeout(None, connect=connect_timeout)
@@ -129,6 +136,13 @@ def _credentials(spec: ModelSpec, kind: str) -> Mapping[str, Any]:
     elif spec.provider != "anthropic" and not kind:
         given["api_key"] = "none"  # local servers want no key, but the client does
     return given
+
+
+def _is_missing(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is None
+    except ModuleNotFoundError:  # not even its parent is there
+        return True
 
 
 async def _as_json(stream: Any) -> AsyncIterator[bytes]:

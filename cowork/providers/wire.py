@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import re
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from cowork.core.blocks import Json, Message, Usage
 from cowork.core.errors import ProviderError
@@ -14,6 +15,10 @@ from cowork.core.ports import Delta, ModelSpec, Reply, Request
 from cowork.providers.faults import broken_stream, stalled
 from cowork.providers.idle import IdleWatch, Silence
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_AFTERWORD = 3.0  # seconds for what may follow the stop event, such as usage
 _GRACE = 0.2  # seconds a finished stream may take to close, so that its connection can be used again
 
 
@@ -30,6 +35,7 @@ class Decoder(Protocol):
     """Takes the payloads of one answer in; what they come to can be asked once the stream has ended."""
 
     beats: int  # events so far that were data, not keep-alives
+    settled: bool  # the stop event has come
     done: bool  # nothing more is expected
     usage: Usage
 
@@ -80,16 +86,14 @@ class WireProvider:
                 async with contextlib.aclosing(self._deltas(self._codec.encode(request), decoder)) as deltas:
                     async for delta in deltas:
                         yield delta
+                reply = self._checked(decoder.reply)
+                if reply is None:
+                    raise broken_stream(self._transport.host)
                 break
             except ProviderError as error:
                 if not self._codec.adapt(error):
                     error.usage = decoder.usage
                     raise
-        reply = decoder.reply()
-        if reply is None:
-            broken = broken_stream(self._transport.host)
-            broken.usage = decoder.usage
-            raise broken
         yield reply
 
     async def aclose(self) -> None:
@@ -106,27 +110,32 @@ class WireProvider:
                     payloads = await watch.wait(anext(reads, None))
                     if payloads is None:
                         return
-                    deltas = decoder.feed(payloads)
+                    deltas = self._checked(decoder.feed, payloads)
                     if decoder.beats != beats:
                         beats = decoder.beats
-                        watch.touch()
+                        watch.touch(_AFTERWORD if decoder.settled else None)
                     for delta in deltas:
                         yield delta
             with contextlib.suppress(TimeoutError, ProviderError):
                 async with asyncio.timeout(_GRACE):
                     async for _ in reads:
                         pass
-        except (KeyError, TypeError, AttributeError):  # readable JSON of a shape no service sends
-            raise broken_stream(self._transport.host, "a piece of the stream is not as agreed") from None
         except Silence:
-            if decoder.reply() is None:
+            if not decoder.settled:
                 raise stalled(self._transport.host, self._idle_timeout) from None
         except ProviderError:
             # A connection lost after the stop event has lost nothing of the answer.
-            if decoder.reply() is None:
+            if not decoder.settled:
                 raise
         finally:
             await reads.aclose()
+
+    def _checked(self, decode: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Decode, where readable JSON of a shape no service sends is a broken stream too."""
+        try:
+            return decode(*args, **named)
+        except (KeyError, TypeError, AttributeError):
+            raise broken_stream(self._transport.host, "a piece of the stream is not as agreed") from None
 
 
 class EncodedMessages:
@@ -158,6 +167,8 @@ class EncodedMessages:
         return encoded
 
 
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _decoder = json.JSONDecoder()
 
@@ -194,6 +205,11 @@ def load_arguments(text: str) -> tuple[Json, str]:
     if not isinstance(value, dict):
         return {}, f"the arguments are a JSON {type(value).__name__}, not an object"
     return value, ""
+
+
+def plain_name(name: str) -> str:
+    """A tool name every service accepts: what a model made up must not make the conversation unsendable."""
+    return name if _PLAIN_NAME.match(name) else _ODD.sub("_", name)[:64] or "_"
 
 
 def effort(level: str | int) -> str:

@@ -267,11 +267,13 @@ async def test_silence_counts_from_the_last_data_not_from_the_last_ping() -> Non
 
 
 async def test_a_consumer_that_takes_its_time_is_no_stall() -> None:
+    limit = 1.0
     with Server([LONG]) as server:
-        async with provider_for(server, "anthropic", idle_timeout=0.1) as provider:
+        async with provider_for(server, "anthropic", idle_timeout=limit) as provider:
             seen: list[object] = []
             async for each in provider.stream(asking()):
-                await asyncio.sleep(0.15)  # longer than the limit: what is measured here is time itself
+                if not seen:
+                    await asyncio.sleep(limit * 1.2)  # time itself is what is tested here
                 seen.append(each)
     assert isinstance(seen[-1], Reply)
 

@@ -8,12 +8,14 @@ import sys
 
 import pytest
 
-from cowork.core.errors import UserError
-from cowork.core.ports import ModelSpec
+from cowork.core.blocks import Message, Text, Thinking, ToolResult, ToolUse
+from cowork.core.errors import ProviderError, UserError
+from cowork.core.ports import ModelSpec, Request
 from cowork.providers.catalog import default_output, known
 from cowork.providers.open import open_provider
-from tests.wire.server import FORMATS, Server, say
-from tests.wire.talk import ask, asking, provider_for
+from tests.wire.encode import signature
+from tests.wire.server import FORMATS, Server, broken, call, say, status, think, turn
+from tests.wire.talk import TOOLS, ask, asking, provider_for, text_of
 
 
 @pytest.mark.parametrize(
@@ -73,9 +75,40 @@ def test_clients_of_clouds_can_be_made() -> None:
     vertex = {"client": "vertex", "region": "us-east5", "project_id": "p"}
     spec = ModelSpec("anthropic", "m", "", "token", transport="sdk", options=vertex)
     assert type(open_provider(spec)._transport._client).__name__ == "AsyncAnthropicVertex"  # type: ignore[attr-defined]
-    bedrock = {"client": "bedrock", "aws_region": "eu-west-1"}
-    spec = ModelSpec("anthropic", "m", "", "bearer", transport="sdk", options=bedrock)
-    assert type(open_provider(spec)._transport._client).__name__ == "AsyncAnthropicBedrock"  # type: ignore[attr-defined]
+
+
+def test_a_package_a_cloud_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    for client in ("bedrock", "vertex"):
+        options = {"client": client, "aws_region": "eu-west-1"}
+        with pytest.raises(UserError) as caught:
+            open_provider(ModelSpec("anthropic", "m", transport="sdk", options=options))
+        assert caught.value.hint == f"pip install 'anthropic[{client}]'"
+
+
+BINARY_FAULTS = [
+    (broken("truncated", "middle"), "broken_stream"),
+    (broken("malformed", "middle"), "broken_stream"),
+    (broken("reset", "middle"), "broken_stream"),
+    (broken("error", "middle"), "overloaded"),
+    (status(529), "overloaded"),
+]
+
+
+async def test_a_cloud_whose_frames_only_its_client_can_read_gives_the_same_answer() -> None:
+    script = [turn(think("hm"), "Text ☃.", call("Read", id="a", file_path="x")), *(each for each, _ in BINARY_FAULTS)]
+    with Server(script) as server:
+        async with provider_for(server, "anthropic", transport="sdk", thinking="low") as provider:
+            provider._transport._kind = "bedrock"  # type: ignore[attr-defined]
+            deltas, reply = await ask(provider)
+            assert text_of(deltas) == reply.text == "Text ☃."
+            assert reply.calls == (ToolUse("a", "Read", {"file_path": "x"}),)
+            assert isinstance(reply.content[0], Thinking)
+            assert reply.content[0].wire == {"type": "thinking", "thinking": "hm", "signature": signature("hm")}
+            for _, kind in BINARY_FAULTS:
+                with pytest.raises(ProviderError) as caught:
+                    await ask(provider)
+                assert caught.value.kind == kind
 
 
 @pytest.mark.parametrize(
@@ -116,6 +149,20 @@ async def test_a_request_can_ask_for_less_output_than_the_model_gives(format: st
             await ask(provider, asking(max_output_tokens=99))
     names = {"anthropic": "max_tokens", "openai": "max_output_tokens", "openai-chat": "max_tokens"}
     assert server.bodies[0][names[format]] == 99
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("name", ["functions.Read", "two words", "ü" * 200, "x" * 100])
+async def test_a_tool_name_a_model_made_up_does_not_brick_the_conversation(format: str, name: str) -> None:
+    messages = (
+        Message("user", (Text("Go"),)),
+        Message("assistant", (ToolUse("a", name, {}),)),
+        Message("user", (ToolResult("a", "There is no such tool.", is_error=True),)),
+    )
+    with Server([say("ok")]) as server:
+        async with provider_for(server, format) as provider:
+            await ask(provider, Request("", messages, TOOLS))
+    assert server.violations == []
 
 
 PROBE = """

@@ -200,7 +200,8 @@ class Exchange(BaseHTTPRequestHandler):
             case "malformed" if early:
                 self._plain(200, {"content-type": "text/html"}, b"<html>a proxy that answers itself</html>")
             case "malformed":
-                self._chunk(b'data: {"type": "content_block_delta", "delta"\n\n')
+                named = b"" if format == "openai-chat" else b"event: content_block_delta\n"
+                self._chunk(named + b'data: {"type": "content_block_delta", "delta"\n\n')
                 return False
             case "stall" | "pings":
                 self._stall(fault, early)
