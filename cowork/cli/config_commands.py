@@ -61,7 +61,8 @@ def show(
     )
     rows = list(shown(settings, only_set=only_set))
     if as_json:
-        print(json.dumps({name: {"value": value, "origin": origin} for name, value, origin in rows}))
+        raw = {name: value if value == "(hidden)" else settings.value(name) for name, value, _ in rows}
+        print(json.dumps({name: {"value": raw[name], "origin": origin} for name, _, origin in rows}))
         return 0
     wide = max((len(name) for name, _, _ in rows), default=0)
     middle = max((len(value) for _, value, _ in rows if len(value) <= 32), default=0)

@@ -92,7 +92,10 @@ class Config:
         return models.spec_of(values, role, self._environ, self.pricing.get(values["model"]))
 
     def value(self, name: str) -> Any:
-        """The value of a key by its dotted name."""
+        """The value of a key by its dotted name; a price by `pricing."model".input`."""
+        if name.startswith("pricing."):
+            model, _, field = name.removeprefix("pricing.").rpartition(".")
+            return self.pricing[model.strip('"')][field]
         return self._values[name]
 
     def origin(self, name: str) -> str:

@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cowork.config.merge import split_list
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """How a field looks on the command line."""
 
     flags: tuple[str, ...]

@@ -220,7 +220,6 @@ class Ui(Section, prefix="ui"):
     notify_after: float = key(10, "Seconds that make a turn long.", low=0, high=86_400)
     bell: bool = key(False, "Ring the bell with a notification.")
     title: bool = key(True, "Show the state in the terminal's title.")
-    show_thinking: bool = key(False, "Show what the model thinks, dimmed.")
 
 
 class Log(Section, prefix="log"):

@@ -38,23 +38,25 @@ def test_show_can_leave_out_the_defaults_and_speak_json(cowork: Any, user_file: 
     user_file.write_text("[ui]\ntheme = 'dark'\n[models.main.headers]\nAuthorization = 'Bearer x'\n")
     done = cowork("config", "show", "--set", "--json")
     found = json.loads(done.stdout)
-    assert found["ui.theme"] == {"value": '"dark"', "origin": "~/.config/cowork/config.toml:2"}
+    assert found["ui.theme"] == {"value": "dark", "origin": "~/.config/cowork/config.toml:2"}
     assert found["models.main.headers"]["value"] == "(hidden)"
     assert "ui.keys" not in found
+    user_file.write_text('[pricing."a.b"]\ninput = 2\n')
+    assert json.loads(cowork("config", "show", "--json").stdout)['pricing."a.b".input']["value"] == 2.0
 
 
 def test_show_uses_a_projects_file_only_when_it_is_trusted(cowork: Any) -> None:
     (cowork.folder / ".cowork").mkdir()
     (cowork.folder / ".cowork/config.toml").write_text("limits.max_turns = 3\n")
 
-    def turns(*words: str) -> str:
+    def turns(*words: str) -> Any:
         return json.loads(cowork("config", "show", "--json", *words).stdout)["limits.max_turns"]["value"]
 
-    assert (turns(), turns("--trust")) == ("0", "3")
+    assert (turns(), turns("--trust")) == (0, 3)
     assert cowork("trust").returncode == 0
-    assert (turns(), turns("--bare")) == ("3", "0")
+    assert (turns(), turns("--bare")) == (3, 0)
     (cowork.folder / ".cowork/config.toml").write_text("limits.max_turns = 2\n")
-    assert turns() == "0", "a change ends the trust"
+    assert turns() == 0, "a change ends the trust"
 
 
 def test_options_before_the_command_count(cowork: Any) -> None:

@@ -86,8 +86,10 @@ def test_the_same_words_through_typer_do_the_same(cowork: Any) -> None:
     assert json.loads(done.stdout)["result"] == "Hello, world.", done.stderr
 
 
-@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
-@pytest.mark.parametrize("interactive", [[], ["--non-interactive"]])
+@pytest.mark.parametrize(
+    ("output", "interactive"),
+    [("text", []), ("json", []), ("stream-json", []), ("json", ["--non-interactive"])],
+)
 def test_a_silent_open_pipe_does_not_hang_a_run(cowork: Any, output: str, interactive: list[str]) -> None:
     reading, writing = os.pipe()
     try:
@@ -99,8 +101,7 @@ def test_a_silent_open_pipe_does_not_hang_a_run(cowork: Any, output: str, intera
     assert "Hello, world." in done.stdout
 
 
-@pytest.mark.parametrize("closed", ["0<&-", "0<&- 2>&-", "2>&-"])
-@pytest.mark.parametrize("output", ["text", "json"])
+@pytest.mark.parametrize(("closed", "output"), [("0<&-", "text"), ("0<&- 2>&-", "json"), ("2>&-", "text")])
 def test_streams_that_are_closed_from_the_start_do_no_harm(cowork: Any, closed: str, output: str) -> None:
     script = cowork.script(HELLO)
     line = f"'{COWORK}' run --script {script} --output {output} hi {closed}"
