@@ -35,10 +35,15 @@ class LinePrompt:
 
 
 def available(path: str = TERMINAL) -> bool:
-    """Whether there is a terminal to ask on."""
+    """Whether a person is there to ask: one of our streams is a terminal, and we run in its foreground.
+
+    A run whose streams all lead elsewhere was started by a program; its question would wait for ever, unseen.
+    """
+    if not any(_is_terminal(stream) for stream in (0, 1, 2)):
+        return False
     try:
         with _opened(path) as terminal:
-            return os.isatty(terminal)
+            return os.tcgetpgrp(terminal) == os.getpgrp()
     except OSError:
         return False
 
@@ -118,6 +123,13 @@ def _bounded(lines: list[str]) -> Iterator[str]:
     yield from lines[:_SHOWN_LINES]
     if len(lines) > _SHOWN_LINES:
         yield f"   … {len(lines) - _SHOWN_LINES} more lines"
+
+
+def _is_terminal(stream: int) -> bool:
+    try:
+        return os.isatty(stream)
+    except OSError:
+        return False
 
 
 @contextlib.contextmanager
