@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import resource
@@ -70,7 +71,7 @@ def many_turns() -> None:
             timed([COWORK, "run", "go", "--non-interactive"], env=server.env("anthropic"))
             ours.append(server.requests[-1].at - server.requests[0].at)
             sizes = [len(seen.raw) / 4 for seen in server.requests]
-            fresh = [sizes[0], *(b - a for a, b in zip(sizes, sizes[1:], strict=False))]
+            fresh = [sizes[0], *(b - a for a, b in itertools.pairwise(sizes))]
             weighted = sum(1.25 * new + 0.1 * (size - new) for size, new in zip(sizes, fresh, strict=True))
     line("20 reads, a turn", min(ours) / 20, min(raw) / 20, "raw httpx2", 3)
     print(f"  input of the 20-read session, weighted by cost: {weighted:,.0f} tokens (goal 25,000)")
