@@ -9,7 +9,7 @@ import socket
 import ssl
 import time
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any
 
@@ -53,6 +53,8 @@ _EVENT_KINDS: dict[str, ProviderErrorKind] = {
     "request_too_large": "too_large",
 }
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|AIza)[-_][A-Za-z0-9_-]{12,}|Bearer\s+\S{8,}")
+_DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LONGEST = 300
 
 
@@ -134,11 +136,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return _seconds(float(given))
     except ValueError:
         pass
-    try:
-        until = parsedate_to_datetime(given).timestamp()
-    except (ValueError, TypeError, OverflowError):
+    until = _http_date(given)
+    if until is None:
         return None
-    return max(0.0, until - _service_time(headers))
+    # The service's own clock where it tells it, since a date means nothing to a clock that is off.
+    return max(0.0, until - (_http_date(headers.get("date", "")) or time.time()))
 
 
 def one_line(text: str, secret: str = "") -> str:
@@ -164,12 +166,18 @@ def _seconds(value: float) -> float | None:
     return max(0.0, value) if value == value and value != float("inf") else None
 
 
-def _service_time(headers: Mapping[str, str]) -> float:
-    """The service's own clock where it tells it, since a date means nothing to a clock that is off."""
+def _http_date(text: str) -> float | None:
+    found = _DATE.fullmatch(text.strip())
+    if not found or found[2] not in _MONTHS:
+        return None
+    day, month, year, hour, minute, second = found.groups()
     try:
-        return parsedate_to_datetime(headers["date"]).timestamp()
-    except (KeyError, ValueError, TypeError, OverflowError):
-        return time.time()
+        moment = datetime(
+            int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second), tzinfo=UTC
+        )
+        return moment.timestamp()
+    except ValueError:
+        return None
 
 
 def _error_fields(body: bytes) -> tuple[str, str]:

@@ -31,7 +31,7 @@ def open_provider(
     if spec.provider == "scripted":
         from cowork.providers.scripted import open_scripted
 
-        return open_scripted(spec)
+        return open_scripted(spec, on_request)
     if spec.provider == "offline":
         from cowork.providers.offline import open_offline
 

@@ -160,6 +160,8 @@ async def test_the_time_to_wait_is_read_from_the_headers(transport: str) -> None
         ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
         ({"retry-after": "Thu, 01 Jan 1970 00:00:00 GMT"}, 0.0),
         ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "Thu, 31 Feb 2030 00:00:00 GMT"}, None),
+        ({"retry-after": "Thu, 01 Xyz 2030 00:00:00 GMT"}, None),
         ({"retry-after": "3600"}, 3600.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "nan"}, None),

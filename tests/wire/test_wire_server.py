@@ -5,10 +5,13 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import anthropic
+import openai
 import pytest
 
+from cowork.core.blocks import Usage
 from tests.wire.encode import signature
-from tests.wire.server import Server, say
+from tests.wire.server import Server, call, say, turn
 from tests.wire.talk import ask, asking, provider_for
 from tests.wire.validate import validate
 
@@ -242,3 +245,37 @@ async def test_a_wrong_key_is_refused() -> None:
         async with provider_for(server, "openai-chat", api_key="wrong") as provider:
             with pytest.raises(Exception, match="credentials"):
                 await ask(provider)
+
+
+SPOKEN = turn("Hello there.", call("Read", id="c1", file_path="ä"), usage=Usage(7, 5, 3, 0))
+
+
+async def test_the_vendors_own_clients_read_its_streams() -> None:
+    with Server([SPOKEN, SPOKEN, SPOKEN]) as server:
+        client = anthropic.AsyncAnthropic(api_key="k", base_url=server.url("anthropic"), max_retries=0)
+        async with client.messages.stream(
+            model="claude-haiku-4-5", max_tokens=99, messages=[{"role": "user", "content": "hi"}]
+        ) as stream:
+            message = await stream.get_final_message()
+        await client.close()
+        assert message.content[0].type == "text"
+        assert message.content[0].text == "Hello there."
+        assert message.content[1].type == "tool_use"
+        assert message.content[1].input == {"file_path": "ä"}
+        assert message.stop_reason == "tool_use"
+
+        other = openai.AsyncOpenAI(api_key="k", base_url=server.url("openai"), max_retries=0)
+        async with other.responses.stream(
+            model="gpt-5", input=[{"role": "user", "content": "hi"}], store=False
+        ) as events:
+            response = await events.get_final_response()
+        assert response.output_text == "Hello there."
+        assert response.usage is not None
+        assert response.usage.input_tokens == 10
+
+        async with other.chat.completions.stream(model="m", messages=[{"role": "user", "content": "hi"}]) as chunks:
+            completion = await chunks.get_final_completion()
+        await other.close()
+        assert completion.choices[0].message.content == "Hello there."
+        assert completion.choices[0].message.tool_calls
+    assert server.violations == []

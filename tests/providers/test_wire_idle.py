@@ -1,0 +1,108 @@
+"""The watch over a stream, and the memory of encoded messages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cowork.core.blocks import Message, Text
+from cowork.providers.idle import IdleWatch, Silence
+from cowork.providers.wire import EncodedMessages, assemble, dump
+
+
+async def test_a_wait_without_data_ends_in_silence() -> None:
+    with IdleWatch(0.05) as watch, pytest.raises(Silence):
+        await watch.wait(asyncio.Event().wait())
+    task = asyncio.current_task()
+    assert task is not None
+    assert task.cancelling() == 0
+
+
+async def test_a_wait_that_ends_in_time_gives_its_result() -> None:
+    with IdleWatch(20) as watch:
+        assert await watch.wait(asyncio.sleep(0, "result")) == "result"
+
+
+async def test_data_gives_more_time() -> None:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    with IdleWatch(0.8) as watch:
+        for _ in range(4):
+            await watch.wait(asyncio.sleep(0.25))  # time itself is what is tested here
+            watch.touch()
+        with pytest.raises(Silence):
+            await watch.wait(asyncio.Event().wait())
+    assert loop.time() - begun >= 4 * 0.25 + 0.79
+
+
+async def test_a_shorter_limit_can_be_set_for_what_may_follow() -> None:
+    with IdleWatch(1000) as watch:
+        watch.touch(0.05)
+        with pytest.raises(Silence):
+            await watch.wait(asyncio.Event().wait())
+
+
+async def test_a_cancellation_from_outside_stays_one() -> None:
+    entered = asyncio.Event()
+
+    async def listen() -> None:
+        with IdleWatch(1000) as watch:
+            entered.set()
+            await watch.wait(asyncio.Event().wait())
+
+    task = asyncio.create_task(listen())
+    await entered.wait()
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_both_at_once_is_a_cancellation() -> None:
+    async def listen() -> None:
+        with IdleWatch(1000) as watch:
+            loop = asyncio.get_running_loop()
+            task = asyncio.current_task()
+            assert task is not None
+            loop.call_soon(lambda: (watch.touch(0.0), watch._check(), task.cancel()))
+            await watch.wait(asyncio.Event().wait())
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(listen())
+
+
+def test_encoded_messages_are_forgotten_when_they_take_too_much_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def encode(message: Message, variant: Any) -> bytes:
+        made.append(message.text)
+        return message.text.encode()
+
+    monkeypatch.setattr(EncodedMessages, "_ROOM", 25)
+    kept = EncodedMessages(encode)
+    a, b, c = (Message("user", (Text(letter * 10),)) for letter in "abc")
+    assert [kept.get(m) for m in (a, b, a, b, c, a)] == [
+        b"a" * 10,
+        b"b" * 10,
+        b"a" * 10,
+        b"b" * 10,
+        b"c" * 10,
+        b"a" * 10,
+    ]
+    assert [text[0] for text in made] == ["a", "b", "c", "a"]
+
+
+def test_the_same_blocks_in_another_role_or_variant_are_another_message() -> None:
+    kept = EncodedMessages(lambda message, variant: f"{message.role} {variant}".encode())
+    block = Text("x")
+    assert kept.get(Message("user", (block,)), True) == b"user True"
+    assert kept.get(Message("assistant", (block,)), True) == b"assistant True"
+    assert kept.get(Message("assistant", (block,)), False) == b"assistant False"
+
+
+def test_a_body_is_put_together_in_order() -> None:
+    assert assemble({"a": 1}, "items", [b"1", b"2"], {"z": "ü"}) == '{"a":1,"items":[1,2],"z":"ü"}'.encode()
+    assert assemble({}, "items", [], {}) == b'{"items":[]}'
+    assert dump({"a": "\ud800"}) == b'{"a":"?"}'
