@@ -12,6 +12,7 @@ from typing import Any, Literal
 from cowork import __version__
 from cowork.app.resume import begin
 from cowork.app.run import Run
+from cowork.app.trust import steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, ToolUse
@@ -38,6 +39,7 @@ class ChatHost:
         self._task: asyncio.Task[Any] | None = None
         self._commands: Sequence[Command] = ()
         self.run = open_run(options, environ, self)
+        self._steering = steering(self.run.root)  # what trust would be about
 
     # ------------------------------------------------------------ joining
 
@@ -84,7 +86,7 @@ class ChatHost:
             version=__version__,
             cwd=paths.short(run.root, self.environ),
             branch=run.branch,
-            trusted=run.trusted,
+            trusted=run.trusted or not self._steering,
             model=run.agent.provider.model,
             light_model=config.models.light.model if config.has_light else "",
             mode=run.permissions.mode,

@@ -124,8 +124,9 @@ class Run:
         return outcome
 
     def own_runner(self) -> Runner:
-        """Runs what the person typed themselves: in the agent's working directory, without a question."""
+        """Runs what the person typed themselves: in the agent's folder, without a question and without a sandbox."""
         theirs = self.agent.runner
+        jobs.prepare(self.tree)
         return Runner(
             agent="main",
             tools=TOOLS,
@@ -134,7 +135,7 @@ class Run:
             permit=Unjudged(),
             workspace=self.permissions.workspace,
             state=theirs.state,
-            tree=self.tree,
+            tree=replace(self.tree, wrap=lambda argv, cwd: argv),
         )
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:
