@@ -80,9 +80,10 @@ def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     What is wrong is said with file and line; exit code 2."""
     before = _before(ctx)
     own = config or before.get("config_file")
-    root = Path(cwd or before.get("cwd") or Path.cwd())
+    root = Path(os.path.realpath(cwd or before.get("cwd") or Path.cwd()))
     wrong = 0
-    for title, path in (("yours", own or paths.config_file(os.environ)), ("project", paths.project_file(root))):
+    projects = [file for file in paths.project_files(root) if file.exists()] or [paths.project_file(root)]
+    for title, path in (("yours", own or paths.config_file(os.environ)), *(("project", file) for file in projects)):
         if not path.exists() and not (own and title == "yours"):
             print(visible(f"- {title}: {paths.short(path, os.environ)} does not exist, defaults are used"))
             continue

@@ -112,14 +112,16 @@ def load(
     trusted: bool = False,
     bare: bool = False,
 ) -> Config:
-    """The configuration of a run in the project `cwd`. `flags` maps dotted keys to values."""
+    """The configuration of a run in `cwd`. `flags` maps dotted keys to values; `trusted` is about every folder from
+    the top of the repository down to `cwd`, because a rule at the top holds below it too."""
     layers = Layers(environ)
     if config_file is not None:
         layers.add_file(config_file, required=True)
     elif not bare:
         layers.add_file(paths.config_file(environ))
     if trusted and not bare:
-        layers.add_project(paths.project_file(cwd))
+        for file in paths.project_files(cwd):
+            layers.add_project(file)
     layers.add_environment()
     layers.add_flags(flags or {})
     layers.settle()

@@ -47,6 +47,13 @@ def project_file(root: Path) -> Path:
     return root / PROJECT_FOLDER / CONFIG_NAME
 
 
+def project_files(cwd: Path) -> list[Path]:
+    """The settings files from the top of the repository down to `cwd`; outside one, that of `cwd` alone."""
+    top = next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+    on_the_way = [folder for folder in (cwd, *cwd.parents) if folder.is_relative_to(top)]
+    return [project_file(folder) for folder in reversed(on_the_way)]
+
+
 def home(environ: Mapping[str, str]) -> Path:
     """The user's home, by the environment that was given."""
     return Path(environ.get("HOME") or Path.home())

@@ -139,9 +139,10 @@ Settings are laid over one another, the later one winning: defaults, your `~/.co
 A wrong key or value ends the run with exit code 2, naming file, line, key and what is allowed. A file is at most
 256 KB of UTF-8. `${NAME}` in `base_url` and `headers` stands for an environment variable; project files may not use it.
 
-A project file can tighten and never loosen. The column *project* says how far it may go: *no* stops the run,
-for *only lower*, *only false* and *only stricter* the tighter of the two values counts, *may add* adds to your list,
-*may narrow* picks from it. Lists of rules add up from layer to layer, so nothing drops a deny rule.
+A project file can tighten and never loosen. Those of every folder from the top of the repository down to the working
+folder count, so a rule at the top holds everywhere below. The column *project* says how far it may go: *no* stops the
+run; for *only lower*, *only false* and *only stricter* the tighter of the two values counts; *may add* adds to your
+list; *may narrow* picks from it. Lists of rules add up from layer to layer, so nothing drops a deny rule.
 
 Any key can be set by a variable: `COWORK_` and its name in capitals, dots as underscores, such as
 `COWORK_AGENT_SUBAGENT_MAX_DEPTH=2`. Lists are separated by commas.

@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from cowork.config import load, merge
+from cowork.config.key import Key
 from cowork.config.sections import KEYS
 from cowork.core.errors import UserError
 
@@ -99,6 +103,59 @@ def test_rules_of_all_layers_add_up_and_keep_their_order(place: Any) -> None:
 def test_a_project_can_tighten_and_never_loosen(place: Any, user: str, project: str, name: str, expected: Any) -> None:
     config = place.user(user).own(project).load()
     assert config.value(name) == expected
+
+
+def test_a_rule_at_the_top_of_a_repository_holds_in_its_folders(place: Any) -> None:
+    (place.project / ".git").mkdir()
+    below = place.project / "src/deep"
+    (below / ".cowork").mkdir(parents=True)
+    place.own("permissions.deny = ['Bash(rm:*)']\nlimits.max_turns = 3\n")
+    (below / ".cowork/config.toml").write_text("permissions.deny = ['Edit']\nlimits.max_turns = 9\n")
+    environ = {"HOME": str(place.home)}
+    config = load(cwd=below, environ=environ, trusted=True)
+    assert config.permissions.deny == ("Bash(rm:*)", "Edit")
+    assert config.limits.max_turns == 3
+    (place.project.parent / ".cowork").mkdir()
+    (place.project.parent / ".cowork/config.toml").write_text("not toml, and outside the repository")
+    assert load(cwd=below, environ=environ, trusted=True).limits.max_turns == 3
+
+
+_BOUND = [key for key in KEYS.values() if key.project not in ("never", "free")]
+
+
+@given(st.data())
+def test_no_project_value_whatever_makes_anything_looser(data: st.DataObject) -> None:
+    key = data.draw(st.sampled_from(_BOUND))
+    user, project = data.draw(_value(key)), data.draw(_value(key))
+    result = merge.tightest(key, merge.plain(key, user), project)
+    before, after = _looseness(key, merge.plain(key, user)), _looseness(key, result)
+    assert after <= before
+    assert merge.tightest(key, result, project) == result, "a second time changes nothing"
+
+
+def _value(key: Key) -> st.SearchStrategy[Any]:
+    if key.kind == "bool":
+        return st.booleans()
+    if key.kind in ("int", "float"):
+        low = int(key.low or 0) + 1
+        numbers = st.integers(low, int(min(key.high or 1e6, 1e6)))
+        return numbers | st.just(0) if key.zero else numbers
+    if key.stricter:
+        return st.sampled_from(key.stricter)
+    return st.lists(st.sampled_from(["Read", "Bash", "Edit", "LS"]), max_size=3, unique=True)
+
+
+def _looseness(key: Key, value: Any) -> Any:
+    """How much a value lets happen; what compares as less is tighter."""
+    if key.project == "lower":
+        return float("inf") if value == 0 and key.zero else value
+    if key.project == "stricter":
+        return -key.stricter.index(value)
+    if key.project == "narrow":
+        return frozenset(value or ("Read", "Bash", "Edit", "LS"))
+    if key.project == "add":
+        return frozenset(("Read", "Bash", "Edit", "LS")) - frozenset(value)
+    return value
 
 
 def test_a_narrowing_that_leaves_nothing_does_not_mean_everything(place: Any) -> None:
