@@ -52,7 +52,7 @@ class TreeState:
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, Job] = field(default_factory=dict)
     before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
-    may_read: Callable[[Path], bool] = lambda path: True  # False: a rule forbids it, so searches leave it out
+    may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     nursery: Any = None  # the process that runs commands, started by the first one
 
 

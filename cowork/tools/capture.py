@@ -198,13 +198,13 @@ def _first(text: str, size: int, lines: int) -> str:
     text = text[:size].encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
     text = "\n".join(text.split("\n", lines)[:lines])
     end = text.rfind("\n") + 1
-    return text[:end] if end > size // 2 else text
+    return text[:end] if end * 2 > len(text) else text
 
 
 def _last(text: str, size: int, lines: int) -> str:
     data = text[-size:].encode("utf-8", "replace")
     text = "\n".join(data[-size:].decode("utf-8", "ignore").rsplit("\n", lines)[-lines:])
-    start = text.find("\n", 0, size // 2) + 1 if len(data) >= size else 0
+    start = text.find("\n", 0, len(text) // 2) + 1 if len(data) >= size else 0
     return text[start:]
 
 

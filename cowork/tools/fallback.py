@@ -225,6 +225,21 @@ def _wanted(options: Options) -> re.Pattern[str] | None:
 
 
 def _paths(options: Options, excluded: list[Rule]) -> Iterator[str]:
+    found = _unsorted(options, excluded)
+    if "--sortr" in options.values:
+        yield from sorted(found, key=_changed, reverse=True)
+    else:
+        yield from found
+
+
+def _changed(path: str) -> float:
+    try:
+        return os.lstat(path).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _unsorted(options: Options, excluded: list[Rule]) -> Iterator[str]:
     for path in options.paths:
         if os.path.isdir(path):
             yield from walk(path, excluded, options.number("--max-depth") or None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +14,6 @@ from cowork.tools import globs, rg
 from cowork.tools.base import ToolContext, tool
 
 SHOWN = 200
-_MOST_FILES = 200_000  # beyond this the walk is stopped
 _SHOWN_TO_PEOPLE = 20
 
 
@@ -38,61 +36,49 @@ async def glob(
     if not folder.is_dir():
         return ok(f"No files match {pattern}: {rg.shown(ctx, folder)} is not a folder.", **_data([], 0))
     newest = Newest(ctx, plan, folder)
-    outcome = await rg.run(["--files", *plan.arguments()], "./", folder, newest.take)
+    # rg looks at the times while it walks, at a third of what it would cost here.
+    outcome = await rg.run(["--files", "--sortr=modified", *plan.arguments()], "./", folder, newest.take)
     return _record(pattern, newest, outcome)
 
 
 class Newest:
-    """The newest of the files seen so far. Each is looked at once, while rg is still walking."""
+    """The first of the files rg names, which come newest first, and the number of all."""
 
     def __init__(self, ctx: ToolContext, plan: globs.Plan, folder: Path) -> None:
         self._ctx = ctx
         self._plan = plan
         self._folder = folder
         self._rest = b""
-        self._heap: list[tuple[int, bytes]] = []
-        self._base = os.fsencode(folder)
+        self.paths: list[str] = []
         self.total = 0
 
     def take(self, chunk: bytes) -> bool:
-        """Read on; False once there are more files than anyone will look at."""
+        """Read on to the end: the count is told."""
         *names, self._rest = (self._rest + chunk).split(b"\0")
         if self._plan.regex is not None:
             names = [name for name in names if self._plan.accepts(os.fsdecode(name.removeprefix(b"./")))]
-        heap, base, push = self._heap, self._base, heapq.heappush
+        self.total += len(names)
         for name in names:
-            try:
-                changed = os.stat(base + name[1:], follow_symlinks=False).st_mtime_ns
-            except OSError:  # gone since rg saw it
-                continue
-            self.total += 1
-            if len(heap) < SHOWN:
-                push(heap, (changed, name))
-            elif changed > heap[0][0]:
-                heapq.heapreplace(heap, (changed, name))
-        return self.total < _MOST_FILES
-
-    def paths(self) -> list[Path]:
-        """The newest first; those of the same moment by name."""
-        ordered = sorted(self._heap, key=lambda item: (-item[0], item[1]))
-        found = (self._folder / os.fsdecode(name.removeprefix(b"./")) for _, name in ordered)
-        return [path for path in found if self._ctx.tree.may_read(path)]
-
-    def shown(self) -> list[str]:
-        return [rg.spelled(rg.shown(self._ctx, path)) for path in self.paths()]
+            if len(self.paths) >= SHOWN:
+                break
+            path = self._folder / os.fsdecode(name.removeprefix(b"./"))
+            if rg.may_read(self._ctx, path):
+                self.paths.append(rg.spelled(rg.shown(self._ctx, path)))
+            else:
+                self.total -= 1
+        return True
 
 
 def _record(pattern: str, newest: Newest, outcome: rg.Outcome) -> ToolRecord:
-    paths = newest.shown()
+    paths = newest.paths
     notes = outcome.notes()
-    more = outcome.stopped == "limit"
     if newest.total > len(paths):
         notes.insert(0, f"Showing the newest {len(paths):,}; narrow the pattern or the path for the rest.")
     if not paths:
         hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
         text = "\n".join([f"No files match {pattern}. {hint}", *notes])
         return (partial if notes else ok)(text, display=_display(paths, 0, "no files"), **_data(paths, 0))
-    total = f"{'more than ' if more else ''}{newest.total:,} file{'s' if newest.total != 1 else ''}"
+    total = f"{newest.total:,} file{'s' if newest.total != 1 else ''}"
     text = "\n".join([*paths, "", f"{total}, newest first.", *notes])
     make = partial if notes else ok
     return make(text, display=_display(paths, newest.total, total), **_data(paths, newest.total))

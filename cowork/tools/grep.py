@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,11 +23,13 @@ _MOST_RESULTS = 20_000  # lines or files; beyond this the search is stopped
 _MOST_BYTES = 16 << 20
 _WIDTH = 500
 _SHOWN_TO_PEOPLE = 20
-_LINE = re.compile(rb"([^\0]*)\0(\d+)([:-])([^\n]*)\n")
-_COUNT = re.compile(rb"([^\0]*)\0(\d+)\n")
-_FILE = re.compile(rb"([^\0]*)\0")
 
 Mode = Literal["content", "files_with_matches", "count"]
+_PATTERNS: dict[Mode, re.Pattern[bytes]] = {  # the path comes first and ends with NUL, for it may hold anything else
+    "content": re.compile(rb"([^\0]*)\0(\d+)([:-])([^\n]*)\n"),
+    "files_with_matches": re.compile(rb"([^\0]*)\0"),
+    "count": re.compile(rb"([^\0]*)\0(\d+)\n"),
+}
 
 
 @dataclass(slots=True)
@@ -87,29 +90,27 @@ class Found:
     def __init__(self, ctx: ToolContext, where: Where, mode: Mode) -> None:
         self._ctx = ctx
         self._where = where
-        self._rest = b""
-        self._pattern = {"content": _LINE, "count": _COUNT, "files_with_matches": _FILE}[mode]
+        self._checked = bool(where.checks) or ctx.tree.may_read is not None
         self._kept: dict[bytes, bool] = {}
+        self._rest = b""
         self._bytes = 0
         self.mode = mode
-        self.files: dict[str, list[tuple[int, bool, bytes]]] = {}
+        self.files: dict[bytes, list[tuple[int, bool, bytes]]] = {}
         self.total = 0
+        self.context = False  # lines that do not match are among them
 
     def take(self, chunk: bytes) -> bool:
         """Read on; False once there is more than anyone will look at."""
         data = self._rest + chunk
         end = 0
-        for match in self._pattern.finditer(data):
+        for match in _PATTERNS[self.mode].finditer(data):
             end = match.end()
-            name = match[1]
-            if name not in self._kept:
-                self._kept[name] = self._keep(name)
-            if self._kept[name]:
+            if not self._checked or self._keep(match[1]):
                 self._add(match)
-            if self.total >= _MOST_RESULTS or self._bytes >= _MOST_BYTES:
-                return False
+                if len(self.files) >= _MOST_RESULTS or self._bytes >= _MOST_BYTES:
+                    return False
         self._rest = data[end:]
-        return len(self._rest) < _MOST_BYTES
+        return len(self._rest) < _MOST_BYTES and (self.mode != "content" or self.total < _MOST_RESULTS)
 
     @property
     def binary(self) -> bool:
@@ -117,11 +118,13 @@ class Found:
         return b": binary file matches" in self._rest
 
     def _keep(self, raw: bytes) -> bool:
-        name = _name(raw)
-        return self._where.accepts(name) and self._ctx.tree.may_read(self._ctx.state.cwd / name)
+        if raw not in self._kept:
+            name = _name(raw)
+            self._kept[raw] = self._where.accepts(name) and rg.may_read(self._ctx, self._ctx.state.cwd / name)
+        return self._kept[raw]
 
     def _add(self, match: re.Match[bytes]) -> None:
-        lines = self.files.setdefault(_name(match[1]), [])
+        lines = self.files.setdefault(match[1], [])
         self._bytes += len(match[0])
         if self.mode == "files_with_matches":
             self.total += 1
@@ -132,6 +135,7 @@ class Found:
             hit = match[3] == b":"
             lines.append((int(match[2]), hit, match[4]))
             self.total += hit
+            self.context = self.context or not hit
 
 
 def _name(raw: bytes) -> str:
@@ -168,12 +172,13 @@ def _whole(glob: str) -> re.Pattern[str]:
 def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool) -> ToolRecord:
     if found.binary:
         return ok("The file is binary and matches; its lines cannot be shown.", matches=1, files=1, binary=True)
-    lines = _lines(found, line_numbers=line_numbers)
+    head = list(islice(_lines(found, line_numbers=line_numbers), limit + 1))
+    cut = len(head) > limit
+    head = head[:limit]
     files, more = len(found.files), outcome.stopped == "limit"
-    total = f"{'more than ' if more else ''}{found.total:,}"
-    head = lines[:limit]
+    total = f"{'at least ' if more else ''}{found.total:,}"
     notes = outcome.notes()
-    if len(lines) > limit or more:
+    if cut or more:
         unit = "files" if found.mode != "content" else "lines"
         notes.insert(0, f"Showing {len(head):,} {unit}; narrow the pattern, path or glob, or raise head_limit.")
     summary = _summary(found, total, files)
@@ -182,7 +187,7 @@ def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool
     display["summary"] = summary
     make = partial if notes else ok
     data: Json = {"mode": found.mode, "matches": found.total, "files": files, "shown": len(head)}
-    return make(text, display=display, truncated=len(lines) > limit or more, notes=notes, **data)
+    return make(text, display=display, truncated=cut or more, notes=notes, **data)
 
 
 def _summary(found: Found, total: str, files: int) -> str:
@@ -194,22 +199,23 @@ def _summary(found: Found, total: str, files: int) -> str:
     return f"{total} match{'es' if found.total != 1 else ''} in {in_files}"
 
 
-def _lines(found: Found, *, line_numbers: bool) -> list[str]:
+def _lines(found: Found, *, line_numbers: bool) -> Iterator[str]:
     """The result, a line each, in an order that does not depend on rg's threads."""
+    names = sorted(found.files)
     if found.mode == "files_with_matches":
-        return [rg.spelled(name) for name in sorted(found.files)]
+        yield from (rg.spelled(_name(name)) for name in names)
+        return
     if found.mode == "count":
-        counts = sorted(((-rows[0][0], name) for name, rows in found.files.items()))
-        return [f"{rg.spelled(name)}:{-count}" for count, name in counts]
-    out: list[str] = []
-    gaps = any(not hit for rows in found.files.values() for _, hit, _ in rows)
-    for name in sorted(found.files):
-        last, shown = -1, rg.spelled(name)
-        for number, hit, raw in found.files[name]:
-            if gaps and out and number != last + 1:
-                out.append("--")
+        names.sort(key=lambda name: -found.files[name][0][0])
+        yield from (f"{rg.spelled(_name(name))}:{found.files[name][0][0]}" for name in names)
+        return
+    last = 0
+    for i, name in enumerate(names):
+        shown = rg.spelled(_name(name))
+        for j, (number, hit, raw) in enumerate(found.files[name]):
+            if found.context and (i or j) and (j == 0 or number != last + 1):
+                yield "--"
             last = number
             mark = ":" if hit else "-"
             text = plain(raw.decode("utf-8", "replace")).rstrip("\r")
-            out.append(f"{shown}{mark}{f'{number}{mark}' if line_numbers else ''}{text}")
-    return out
+            yield f"{shown}{mark}{f'{number}{mark}' if line_numbers else ''}{text}"

@@ -125,7 +125,7 @@ def _open(ctx: ToolContext, folder: Folder, tree: Tree, left_out: list[fallback.
                 files.append(f"{rg.spelled(entry.name)} -> {rg.spelled(os.readlink(entry.path))}")
             elif is_folder and (tree.counts[inner + "/"] or _is_empty(entry.path)):
                 folders.append(Folder(rg.spelled(entry.name), Path(entry.path), inner + "/"))
-            elif inner in tree.files and ctx.tree.may_read(Path(entry.path)):
+            elif inner in tree.files and rg.may_read(ctx, Path(entry.path)):
                 files.append(rg.spelled(entry.name))
             else:
                 ignored.append(rg.spelled(entry.name) + ("/" if is_folder else ""))

@@ -9,7 +9,7 @@ _LONGEST_LINE = 1 << 16  # a line without an end is passed on in pieces of this 
 _LONGEST_ESCAPE = 1 << 12  # an unfinished sequence longer than this is no sequence
 
 # Inside a string sequence; narrow, so that no input makes matching slow.
-_TEXT = r"[^\n\x07\x1b\x90\x98\x9c-\x9f]*"
+_TEXT = r"[^\n\r\x07\x1b\x90\x98\x9c-\x9f]*"
 _ESCAPE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor moves
     rf"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_TEXT}(?:\x07|\x1b\\|\x9c)"  # OSC, DCS, SOS, PM, APC with their text
@@ -18,7 +18,7 @@ _ESCAPE = re.compile(
 _UNFINISHED = re.compile(
     rf"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_TEXT}\x1b?|\x1b[ -/]*)\Z"
 )
-_OVERSTRUCK = re.compile(r"[^\n\x08]\x08")
+_OVERSTRUCK = re.compile(r"[^\n\r\x08]\x08")
 _EIGHT_BIT = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
 _SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CONTROL = re.compile(r"\x00+|\x1b+|[\x00-\x08\x0b-\x1f\x7f-\x9f]")

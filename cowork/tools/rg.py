@@ -24,7 +24,7 @@ SLOW = "ripgrep was not found, so a slow search in Python was used; install ripg
 UNREADABLE = "Some files could not be read and were skipped."
 _SECONDS = 60.0
 _CHUNK = 1 << 18
-_VCS = (".git", ".hg", ".svn", ".jj")
+_STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
 
 
@@ -62,7 +62,7 @@ def stand_in() -> tuple[str, ...]:
 
 async def run(arguments: Sequence[str], path: str, cwd: Path, take: Callable[[bytes], bool]) -> Outcome:
     """Run rg over `path` and hand its output on in pieces, until `take` says False."""
-    excluded = [f"-g!{name}" for name in _VCS]
+    excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
     process, slow = await _start([*_BASE, *excluded, *arguments, "--", path], cwd)
     assert process.stdin is not None
     process.stdin.close()
@@ -118,6 +118,11 @@ def shown(ctx: ToolContext, path: Path) -> str:
 def spelled(name: str) -> str:
     """A file name as text that can be printed and stored, whatever bytes it holds."""
     return plain(name.encode("utf-8", "backslashreplace").decode()).replace("\n", "\\n")
+
+
+def may_read(ctx: ToolContext, path: Path) -> bool:
+    """Whether no rule forbids to read what a search found."""
+    return ctx.tree.may_read is None or ctx.tree.may_read(path)
 
 
 def existing(ctx: ToolContext, given: str) -> Path:

@@ -193,7 +193,8 @@ async def test_millions_of_hits_end_early(desk: Desk) -> None:
     started = time.monotonic()
     record = await desk.call(grep, pattern="hit", output_mode="content", head_limit=5)
     assert time.monotonic() - started < 5
-    assert "more than 20,000 matches" in record.text
+    assert "at least 2" in record.text
+    assert 20_000 <= record.data["matches"] < 100_000
     assert record.data["truncated"] is True
 
 
@@ -227,7 +228,9 @@ async def test_links_are_not_followed(desk: Desk, tmp_path_factory: pytest.TempP
 
 async def test_what_a_rule_forbids_is_left_out(code: Desk) -> None:
     code.ctx.tree.may_read = lambda path: path.name != "app.py"
-    assert "app.py" not in (await code.call(grep, pattern="main", output_mode="content")).text
+    text = (await code.call(grep, pattern="main", output_mode="content")).text
+    assert "util.py" in text
+    assert "app.py" not in text
 
 
 async def test_paths_come_relative_to_the_working_directory(code: Desk) -> None:
