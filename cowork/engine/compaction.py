@@ -53,8 +53,10 @@ class Compaction:
     async def _summarize(self, agent: Agent, trigger: str, hint: str, before: int) -> bool:
         window = agent.provider.context_window
         keep_from = _keep_from(agent, 0 if trigger == "manual" else int(KEEP_SHARE * window * CHARS_A_TOKEN))
-        older = [e for e in agent.transcript.history() if not keep_from or e.id < keep_from]
-        if not any(isinstance(e, ReplyAdded) for e in older):
+        older = _before(agent, keep_from)
+        if trigger == "overflow" and not older:  # it does not fit, whatever the estimate says
+            keep_from, older = 0, _before(agent, 0)
+        if not older:
             return False
         told, usage, cost = await self._ask(agent, older, hint)
         pins, names = self._pins(agent)
@@ -168,6 +170,12 @@ def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:
                 ids.append(result.tool_use_id)
                 saved += size
     return tuple(ids), saved
+
+
+def _before(agent: Agent, id: int) -> list[Event]:
+    """The history before an event, all of it for 0; nothing if the model has not said anything in it."""
+    older = [e for e in agent.transcript.history() if not id or e.id < id]
+    return older if any(isinstance(e, ReplyAdded) for e in older) else []
 
 
 def _keep_from(agent: Agent, room: int) -> int:
