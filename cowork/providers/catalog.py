@@ -28,6 +28,7 @@ class Known:
 _K, _M = 1_000, 1_000_000
 _NEW_CLAUDE = Known(_M, 128 * _K, "adaptive")
 _GPT5 = Known(400 * _K, 128 * _K, "effort")
+_NEW_GPT = Known(1_050_000, 128 * _K, "effort")
 
 _MODELS: dict[str, Known] = {
     "claude-": Known(200 * _K, 8_192),
@@ -35,8 +36,8 @@ _MODELS: dict[str, Known] = {
     "claude-opus-4": Known(200 * _K, 32 * _K, "budget"),
     "claude-opus-4-5": Known(200 * _K, 64 * _K, "budget"),
     "claude-opus-4-6": Known(200 * _K, 128 * _K, "adaptive"),
-    "claude-opus-4-7": _NEW_CLAUDE,
-    "claude-opus-4-8": _NEW_CLAUDE,
+    "claude-opus-4-7": Known(200 * _K, 128 * _K, "adaptive"),
+    "claude-opus-4-8": Known(200 * _K, 128 * _K, "adaptive"),
     "claude-opus-5": _NEW_CLAUDE,
     "claude-opus-5-5": Known(_M, 128 * _K, "always"),
     "claude-sonnet-4": Known(200 * _K, 64 * _K, "budget"),
@@ -52,6 +53,12 @@ _MODELS: dict[str, Known] = {
     "gpt-4o": Known(128 * _K, 16_384),
     "gpt-4.1": Known(1_047_576, 32_768),
     "gpt-5": _GPT5,
+    "gpt-5.4": _NEW_GPT,
+    "gpt-5.4-mini": _GPT5,
+    "gpt-5.4-nano": _GPT5,
+    "gpt-5.5": _NEW_GPT,
+    "gpt-5.6": _NEW_GPT,
+    "gpt-6": _NEW_GPT,
     "gpt-5-chat": Known(128 * _K, 16_384),
     "gpt-oss": Known(128 * _K, 32 * _K, "effort"),
     "codex-": _GPT5,

@@ -28,6 +28,7 @@ from tests.wire.talk import TOOLS, ask, asking, provider_for, text_of
         ("claude-opus-5-5", 1_000_000, "always"),
         ("claude-3-5-haiku-latest", 200_000, "none"),
         ("gpt-5.1-codex", 400_000, "effort"),
+        ("gpt-6.1-sol", 1_050_000, "effort"),
         ("gpt-4o-mini", 128_000, "none"),
         ("openai/gpt-4.1", 1_047_576, "none"),
         ("o4-mini", 200_000, "effort"),
