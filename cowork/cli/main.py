@@ -47,7 +47,39 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
     words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
     from cowork.app import run_once
 
-    return run_once(replace(options, prompt=words, context=context))
+    try:
+        return run_once(replace(options, prompt=words, context=context))
+    except UserError as error:
+        if options.output != "text":
+            _tell_programs(options.output, error)
+        raise
+
+
+def _tell_programs(output: str, error: UserError) -> None:
+    """A run that could not begin still gives the one object that programs wait for."""
+    from cowork.app.result import result_object
+    from cowork.core.blocks import Usage
+    from cowork.core.events import RunEnded
+    from cowork.frontends.json import JsonResult, JsonStream
+
+    reason = "auth" if error.exit_code == 3 else "internal_error"
+    result = result_object(
+        reason=reason,
+        text="",
+        session_id="",
+        turns=0,
+        duration_ms=0,
+        usage=Usage().to_dict(),
+        cost_usd=0.0,
+        model="",
+        tasks=[],
+        cost_by_type={},
+        denials=[],
+        structured=None,
+        error={"code": "auth" if error.exit_code == 3 else "usage", "message": error.message},
+    )
+    write = JsonResult if output == "json" else JsonStream
+    write(sys.stdout)(RunEnded(result))
 
 
 def forget_stdout() -> None:

@@ -204,6 +204,26 @@ def test_no_credentials_is_exit_3(cowork: Any) -> None:
     assert done.stderr.splitlines()[0] == "cowork: no key for anthropic: ANTHROPIC_API_KEY is not set"
 
 
+@pytest.mark.parametrize("output", ["json", "stream-json"])
+@pytest.mark.parametrize(
+    ("words", "code", "reason", "error"),
+    [
+        (["--provider", "anthropic"], 3, "auth", "auth"),
+        (["--config", "none.toml"], 2, "internal_error", "usage"),
+        (["--resume", "zzz"], 2, "internal_error", "usage"),
+    ],
+)
+def test_a_run_that_cannot_begin_still_gives_programs_their_object(
+    cowork: Any, output: str, words: list[str], code: int, reason: str, error: str
+) -> None:
+    done = cowork("run", "--output", output, *words, "hi")
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == code
+    assert last["type"] == ("result" if output == "json" else "run.ended")
+    assert (last["status"], last["terminal_reason"], last["error"]["code"]) == ("error", reason, error)
+    assert done.stderr.startswith("cowork: ")
+
+
 def test_a_turn_limit_is_exit_4(cowork: Any) -> None:
     (cowork.folder / "a.txt").write_text("hello\n")
     done = run(cowork, READS, "what?", "--max-turns", "1", "--output", "json")
