@@ -103,7 +103,8 @@ class Checkpoints:
                 if path is None:
                     self._look_around(turn)
                 else:
-                    self._note(turn, path)
+                    for real in _meant(path):
+                        self._note(turn, real)
 
     def end(self) -> tuple[str, ...]:
         """The prompt is answered; gives the paths that changed."""
@@ -177,6 +178,8 @@ class Checkpoints:
             return
         missing = [parent for parent in path.parents if not os.path.lexists(parent)]
         node = look(self._workspace, path)
+        if node and self._is_new(turn, path, node):
+            return  # a command of this turn made it, and the look at the end will find it
         if node and node.kind == "f" and node.content:
             data = read_bytes(self._workspace, path)
             if data is None or not self._blobs.put(data, node.content):
@@ -187,6 +190,12 @@ class Checkpoints:
             if turn.before is None or self._name(parent) not in turn.before:
                 turn.touched.setdefault(self._name(parent), None)
         self._remember(TOUCHED, {"prompt": turn.prompt_id, "touched": turn.touched})
+
+    def _is_new(self, turn: _Turn, path: Path, node: Node) -> bool:
+        """Whether the look at the start would have found it, had it been there. What is ignored may have been there."""
+        if turn.before is None or not self._snapshots.covers(path):
+            return False
+        return _came(node, turn.looked_at, {known.stamp[3] for known in turn.before.values()})
 
     def _changes(self, turn: _Turn) -> dict[str, Change]:
         """Path -> before and after, for all that differs."""
@@ -303,6 +312,12 @@ class Checkpoints:
             self._report(f"{what}: this folder holds too many files.")
         except OSError as error:
             self._report(f"{what}: {error.strerror}.")
+
+
+def _meant(path: Path) -> set[Path]:
+    """What a write to this path may change: the entry itself, and what it leads to if it is a link."""
+    entry = Path(os.path.realpath(path.parent), path.name)
+    return {entry, Path(os.path.realpath(path))}
 
 
 def _came(node: Node, since: int, inodes: set[int]) -> bool:

@@ -14,8 +14,9 @@ from pathlib import Path
 from cowork.core.workspace import Workspace
 from cowork.sessions.blobs import Blobs, blob_name
 from cowork.sessions.gitobjects import GitObjects, Indexed, has_filter
+from cowork.sessions.ignore import Chain
 from cowork.sessions.nodes import MAX_FILE, Node, kind_of, stamp_of
-from cowork.sessions.walk import Stats, rules_at, walk
+from cowork.sessions.walk import Stats, covers, rules_at, walk
 
 Tree = dict[str, Node]
 TICK_NS = 50_000_000  # a file touched this short before a look may change again without its times showing it
@@ -42,6 +43,15 @@ class Snapshots:
             self._blobs.flush()
         return tree
 
+    def covers(self, path: Path) -> bool:
+        """Whether `take` would find this path, if it is there."""
+        for root in self._roots:
+            if path.is_relative_to(root) and path != root:
+                git = self._repository(root)
+                name = str(path.relative_to(root))
+                return (git is not None and name in git.index()) or covers(root, name, rules=_rules(git))
+        return False
+
     def content(self, name: str) -> bytes | None:
         """A content that was kept; one that only git has is copied, for git may forget it."""
         data = self._blobs.get(name)
@@ -64,11 +74,8 @@ class Snapshots:
     def _take(self, root: Path, *, keep: bool) -> Tree:
         git = self._repository(root)
         index = git.index() if git else {}
-        rules = rules_at(os.path.expanduser("~/.config/git/ignore"))
-        if git:
-            rules = (*rules_at(str(git.git_folder / "info" / "exclude")), *rules)
         now = time.time_ns()
-        stats = walk(root, tracked=index, skip=self._skip, rules=rules)
+        stats = walk(root, tracked=index, skip=self._skip, rules=_rules(git))
         held = git.holds() if git else {}
         trusted = git is not None and not _filtered(git, root, stats)
         prefix = "" if root == self._workspace.root else f"{root}/"
@@ -115,6 +122,12 @@ class Snapshots:
         same = found and known and known.git_folder == found.git_folder
         self._git[root] = known if same else found
         return self._git[root]
+
+
+def _rules(git: GitObjects | None) -> Chain:
+    """What the user ignores everywhere, and in this repository without saying so in it."""
+    everywhere = rules_at(os.path.expanduser("~/.config/git/ignore"))
+    return (*rules_at(str(git.git_folder / "info" / "exclude")), *everywhere) if git else everywhere
 
 
 def _filtered(git: GitObjects, root: Path, stats: Stats) -> bool:

@@ -42,7 +42,8 @@ def walk(
                 entries = list(listing)
         except OSError:
             continue  # not ours to read, or gone by now
-        chain = _with_rules(folder, prefix, entries, chain)
+        if any(entry.name == ".gitignore" for entry in entries):
+            chain = _with_rules(folder, prefix, chain)
         for entry in entries:
             name = entry.name
             if name == ".git":
@@ -68,15 +69,25 @@ def walk(
     return found
 
 
+def covers(root: Path, path: str, *, rules: Chain = ()) -> bool:
+    """Whether a walk would find this relative path, if it is there."""
+    chain, prefix = rules, ""
+    *folders, leaf = path.split("/")
+    for place, name in enumerate((*folders, leaf)):
+        chain = _with_rules(os.path.join(root, prefix), prefix, chain)
+        if name == ".git" or ignored(chain, name, prefix + name, folder=place < len(folders)):
+            return False
+        prefix += name + "/"
+    return True
+
+
 def rules_at(path: str) -> Chain:
     """The rules of one file, for a whole tree; none if it cannot be read."""
     text = _read(path)
     return ((parse(text), 0),) if text else ()
 
 
-def _with_rules(folder: str, prefix: str, entries: Collection[os.DirEntry[str]], chain: Chain) -> Chain:
-    if not any(entry.name == ".gitignore" for entry in entries):
-        return chain
+def _with_rules(folder: str, prefix: str, chain: Chain) -> Chain:
     text = _read(os.path.join(folder, ".gitignore"))
     return ((parse(text), len(prefix)), *chain) if text else chain
 

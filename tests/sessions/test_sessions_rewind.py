@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import stat
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
 from cowork.core.events import PromptAdded, TurnEnded
@@ -18,6 +21,7 @@ from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.snapshot import TICK_NS
 from cowork.sessions.walk import TooManyFiles
 
+SOAK = bool(os.environ.get("COWORK_SOAK"))
 Picture = dict[str, tuple[str, int, bytes]]
 
 
@@ -212,6 +216,86 @@ def test_a_preview_says_what_would_happen_with_line_counts(project, points):
 def test_only_files_and_empty_folders_are_shown(project, points):
     turn(points, 1, sh(project, "mkdir -p a/b hollow; echo x > a/b/c"))
     assert [s.path for s in points.preview(1).files] == ["a/b/c", "hollow"]
+
+
+# ---------------------------------------------------------------- anything, in any order
+
+NAMES = ["a", "b", "d/a", "d/b", "d/e/a", "f", "f/a", ".gitignore"]
+
+
+def act(root: Path, points: Checkpoints, kind: str, name: str, other: str) -> None:
+    """One thing a tool or a command may do; what cannot be done is left."""
+    path, second = root / name, root / other
+    tool = kind == "write"
+    points.before_change(path if tool else None)
+    with contextlib.suppress(OSError, shutil.Error):
+        if kind in ("write", "create"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            draft = path.parent / ".draft"
+            draft.write_text(f"{other}\n" * 3)
+            os.replace(draft, path)
+        elif kind == "append":
+            with path.open("a") as file:
+                file.write(other)
+        elif kind == "move":
+            second.parent.mkdir(parents=True, exist_ok=True)
+            os.rename(path, second)
+        elif kind == "remove":
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        elif kind == "link":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            os.symlink(other, path)
+        elif kind == "mode":
+            path.chmod(0o700 if path.is_dir() else 0o640)
+        elif kind == "folder":
+            path.mkdir(parents=True)
+    with contextlib.suppress(OSError):
+        (root / name).parent.joinpath(".draft").unlink()
+
+
+actions = st.tuples(
+    st.sampled_from(["write", "create", "append", "move", "remove", "link", "mode", "folder"]),
+    st.sampled_from(NAMES[:-1]),
+    st.sampled_from(NAMES[:-1]),
+)
+
+
+@pytest.mark.soak
+@settings(max_examples=1000 if SOAK else 40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    start=st.lists(actions, max_size=8),
+    rounds=st.lists(st.lists(actions, max_size=6), min_size=1, max_size=4),
+    back_to=st.lists(st.integers(0, 3), min_size=1, max_size=3),
+    with_git=st.booleans(),
+    reopen=st.booleans(),
+)
+def test_any_history_can_be_taken_back_to_any_prompt(tmp_path_factory, start, rounds, back_to, with_git, reopen):
+    top = tmp_path_factory.mktemp("any")
+    root = top / "project"
+    root.mkdir()
+    setup = Checkpoints(top / "setup", root)
+    for action in start:
+        act(root, setup, *action)
+    if with_git:
+        git(root, "init", "-q")
+        git(root, "add", ".")
+    points = Checkpoints(top / "store", root)
+    pictures = []
+    for number, steps in enumerate(rounds):
+        pictures.append(picture(root))
+        points.begin(number + 1)
+        for action in steps:
+            act(root, points, *action)
+        points.end()
+    if reopen:
+        points.close()
+        points = Checkpoints(top / "store", root)
+    for place in sorted({min(b, len(rounds) - 1) for b in back_to}, reverse=True):
+        done = points.restore(points.preview(place + 1))
+        assert picture(root) == pictures[place]
+        assert (done.kept, done.failed) == ((), ())
+    points.close()
+    shutil.rmtree(top)
 
 
 # ---------------------------------------------------------------- others are at work too
