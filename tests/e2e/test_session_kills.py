@@ -17,7 +17,7 @@ from cowork.sessions.reading import read
 from tests.wire.server import Server, say
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
-WRITES = 130  # a little more than the session below makes
+WRITES = 156  # as many as the session below makes
 AT_WRITES = range(1, WRITES) if SOAK else (2, 9, 23, 41, 66, 97)
 AT_INSTANTS = range(300) if SOAK else range(4)
 
