@@ -67,22 +67,18 @@ class Screen(pyte.Screen):
         return "".join(cells[x].data for x in range(self.columns)).rstrip()
 
     def resize_to(self, columns: int, lines: int, *, reflow: bool) -> None:
-        """The terminal's window changes. With reflow, rows too long for it are wrapped, as most terminals do."""
-        if not reflow:
-            for number in range(max(0, self.lines - lines)):
-                self.scrolled.append(self.row(number))
-            y = self.cursor.y
-            self.resize(lines, columns)
-            self.cursor.y = min(y, lines - 1)
-            self.cursor.x = min(self.cursor.x, columns - 1)
-            return
+        """The window changes. Blank rows at the bottom go first, then rows at the top scroll away.
+
+        With reflow, rows too long for it are wrapped, as most terminals do; otherwise they are cut.
+        """
         rows: list[list[Char]] = []
         cursor = (0, 0)
         last = max([n for n in range(self.lines) if self.row(n)] + [self.cursor.y])
         for number in range(last + 1):
             cells = [self.buffer[number][x] for x in range(self.columns)]
             used = len(self.row(number).rstrip())
-            pieces = [cells[at : at + columns] for at in range(0, max(1, min(used, len(cells))), columns)]
+            starts = range(0, max(1, min(used, len(cells))), columns) if reflow else (0,)
+            pieces = [cells[at : at + columns] for at in starts]
             if number == self.cursor.y:
                 at = min(self.cursor.x // columns, len(pieces) - 1)
                 cursor = (len(rows) + at, self.cursor.x - at * columns)

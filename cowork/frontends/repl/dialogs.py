@@ -12,11 +12,11 @@ from typing import Literal
 from cowork.core.hygiene import visible
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl.diffs import command_lines, diff_lines
-from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, line_width, width, wrap
+from cowork.frontends.repl.lines import WIDEST, Line, beside, clip, clip_line, clip_start, line_width, width, wrap
 from cowork.frontends.repl.tools_view import argument, one_line
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog that pops up
-SETTLE_S = 0.15  # a key held down must not answer the next question as well
+SETTLE_S = 0.15  # a key pressed twice or held down must not answer a question nobody has seen
 _SHOWN = 9  # choices at a time
 
 
@@ -54,7 +54,7 @@ class Dialogs:
     changed: Callable[[], None]
     clock: Callable[[], float] = time.monotonic
     last_key: float = -10.0  # when the person last typed into the input
-    _answered: float = -10.0
+    _shown_at: float = -10.0  # when the current question came up
     _line: list[Dialog] = field(default_factory=list)
 
     @property
@@ -64,7 +64,7 @@ class Dialogs:
     @property
     def ready(self) -> bool:
         """Keys count: the question has been on the screen for a moment."""
-        return self.clock() - self._answered >= SETTLE_S
+        return self.clock() - self._shown_at >= SETTLE_S
 
     @property
     def armed(self) -> bool:
@@ -75,12 +75,13 @@ class Dialogs:
         """Wait for the person's answer."""
         dialog = Dialog(question, choices_of(question), asyncio.get_running_loop().create_future())
         self._line.append(dialog)
-        self.changed()
+        self._advance(dialog)
         try:
             return await dialog.future
         finally:
+            was_current = self.current is dialog
             self._line.remove(dialog)
-            self.changed()
+            self._advance(self.current if was_current else None)
 
     def move(self, step: int) -> None:
         dialog = self.current
@@ -139,6 +140,11 @@ class Dialogs:
     def waiting(self) -> list[Question]:
         return [d.question for d in self._line[1:]]
 
+    def _advance(self, came: Dialog | None) -> None:
+        if came is not None and came is self.current:
+            self._shown_at = self.clock()
+        self.changed()
+
     def _choose(self, dialog: Dialog, choice: Choice) -> None:
         if choice.asks_why:
             dialog.index = dialog.shown.index(choice)
@@ -148,7 +154,6 @@ class Dialogs:
 
     def _settle(self, dialog: Dialog, answer: Answer) -> None:
         if not dialog.future.done():
-            self._answered = self.clock()
             dialog.future.set_result(answer)
 
 
@@ -169,10 +174,17 @@ def choices_of(question: Question) -> list[Choice]:
 
 
 def dialog_lines(
-    dialog: Dialog, waiting: Sequence[Question], columns: int, rows: int, *, armed: bool = True, cwd: str = ""
+    dialog: Dialog,
+    waiting: Sequence[Question],
+    columns: int,
+    rows: int,
+    *,
+    armed: bool = True,
+    ready: bool = True,
+    cwd: str = "",
 ) -> list[Line]:
     """What is asked about, as much as fits, and under it the box with the choices."""
-    box = _box(dialog, waiting, columns, armed=armed)
+    box = _box(dialog, min(columns, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
     room = max(0, rows - len(box))
     body = what_lines(dialog.question, columns, cwd)
     if len(body) > room:
@@ -209,11 +221,11 @@ def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
     command = visible(str(question.input.get("command", "")))
     if "\n" not in command and width(command) + 2 <= room:
         return [[*head, ("", f" $ {command}")]]
-    rows = wrap(command, columns - 5)
-    return [head, *([("faint", "  │ "), ("", row)] for row in rows)]
+    rows: list[Line] = [[("faint", "  │ "), ("", row)] for row in wrap(command, columns - 5)]
+    return [head, *rows]
 
 
-def _box(dialog: Dialog, waiting: Sequence[Question], columns: int, *, armed: bool) -> list[Line]:
+def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
     inner = columns - 4
     head: Line = [("accent", "╭ "), ("bold", one_line(dialog.question.title)), ("", " ")]
     agent = one_line(dialog.question.agent)
@@ -224,7 +236,7 @@ def _box(dialog: Dialog, waiting: Sequence[Question], columns: int, *, armed: bo
     for row in rows:
         row = clip_line(row, inner)
         out.append([("accent", "│ "), *row, ("", " " * (inner - line_width(row))), ("accent", " │")])
-    foot = clip(_foot(dialog, waiting, armed=armed), columns - 5)
+    foot = clip(foot, columns - 5)
     left: Line = [("accent", "╰ "), ("dim", foot), ("", " ")] if foot else [("accent", "╰")]
     out.append(beside(left, [("accent", "╯")], columns, fill="─", style="accent"))
     return out
@@ -255,7 +267,7 @@ def _why_rows(dialog: Dialog, inner: int) -> list[Line]:
     ]
 
 
-def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool) -> str:
+def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool, ready: bool) -> str:
     parts: list[str] = []
     if waiting:
         names = Counter(q.agent.rpartition("/")[2] for q in waiting)
@@ -263,7 +275,7 @@ def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool) -> str:
         parts.append(f"{len(waiting)} more waiting ({who})")
     if not armed:
         parts.append("your typing goes to the input; pause to answer")
-    elif dialog.why is None and not waiting:
+    elif ready and dialog.why is None and not waiting:
         parts.append(
             "↑↓ Enter · digits · Esc is no" if dialog.question.kind == "choice" else "↑↓ Enter · y · n · digits"
         )

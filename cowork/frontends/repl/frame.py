@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cowork.frontends.repl import status as bar
 from cowork.frontends.repl.dialogs import dialog_lines
 from cowork.frontends.repl.input import input_lines
-from cowork.frontends.repl.lines import Line
+from cowork.frontends.repl.lines import WIDEST, Line
 from cowork.frontends.repl.live import live_lines
 from cowork.frontends.repl.painter import Frame
 
@@ -16,16 +16,22 @@ if TYPE_CHECKING:
 
 
 def compose(repl: Repl, columns: int, rows: int) -> Frame:
-    """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback."""
-    if repl.viewer is not None:
-        return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
+    """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
+
+    While the window is dragged narrower only the input is drawn: every line that wraps may push another one out of
+    reach before it can be erased.
+    """
+    viewer = repl.viewing.viewer
+    if viewer is not None:
+        return Frame(viewer.lines(columns, rows, repl.theme), None, full=True)
     room = max(3, rows - 1)
     below, cursor = _below(repl, columns, room)
+    height = 0 if repl.resizing(columns) else max(0, room - len(below) - 1)
     panel = repl.choosing.panel
     above = live_lines(
         repl.scene,
         columns - 1,
-        max(0, room - len(below) - 1),
+        height,
         repl.theme,
         queue=[sent.text for sent in repl.turns.queue],
         steering=repl.turns.steering,
@@ -46,7 +52,8 @@ def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, 
     dialog = repl.dialogs.current
     waiting = repl.dialogs.waiting()
     if dialog is not None and repl.dialogs.armed:
-        return [*dialog_lines(dialog, waiting, columns - 1, rows - 1, cwd=repl.scene.cwd), status], None
+        ready = repl.dialogs.ready
+        return [*dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=repl.scene.cwd), status], None
     menu = repl.completing.lines(columns - 1, rows // 3)
     written, cursor = input_lines(
         repl.composer.buffer, columns - 1, max(1, rows // 3), _prompt(repl), placeholder=_placeholder(repl)
@@ -76,7 +83,7 @@ def _placeholder(repl: Repl) -> str:
 def _status(repl: Repl, columns: int) -> Line:
     return bar.status_line(
         repl.host.status(),
-        columns,
+        min(columns, WIDEST + 1),
         queued=len(repl.turns.queue),
         children=len(repl.scene.panels),
         hint=_hint(repl),
@@ -84,6 +91,8 @@ def _status(repl: Repl, columns: int) -> Line:
 
 
 def _hint(repl: Repl) -> str:
+    if repl.resizing():
+        return ""
     text, until = repl.hint
     if repl.scene.clock() < until:
         return text

@@ -101,7 +101,7 @@ def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("enter", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.open_viewer(repl.choosing.path)
+        repl.viewing.conversation(repl.choosing.path)
 
     @keys.add("x", filter=chosen)
     def _(event: KeyPressEvent) -> None:
@@ -189,11 +189,11 @@ def _viewer_keys(keys: KeyBindings, repl: Repl) -> None:
 
         @keys.add(name, filter=viewing, eager=True)
         def _(event: KeyPressEvent, name: str = name) -> None:
-            repl.viewer_key(name)
+            repl.viewing.key(name)
 
     @keys.add(Keys.Any, filter=viewing)
     def _(event: KeyPressEvent) -> None:
-        repl.viewer_key(event.data)
+        repl.viewing.key(event.data)
 
 
 def _everywhere(keys: KeyBindings, repl: Repl) -> None:

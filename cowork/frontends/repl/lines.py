@@ -10,6 +10,8 @@ from rich.style import Style
 Span = tuple[str | Style, str]  # (a name of the theme or a rich style, text without newline)
 Line = list[Span]
 
+WIDEST = 100  # columns of live boxes: what is narrower than the window does not wrap when the window shrinks
+
 
 def width(text: str) -> int:
     """Columns the text takes."""

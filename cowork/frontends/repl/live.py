@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cowork.frontends.repl import notes, numbers
-from cowork.frontends.repl.lines import Line, clip, clip_line, clip_start
+from cowork.frontends.repl.lines import WIDEST, Line, clip, clip_line, clip_start
 from cowork.frontends.repl.panels import panels_lines
 from cowork.frontends.repl.scene import Scene, bulleted
 from cowork.frontends.repl.theme import Theme
@@ -23,6 +23,8 @@ def live_lines(
     expanded: bool = False, selected: str = "", asking: bool = False,
 ) -> list[Line]:  # fmt: skip
     """At most `rows` lines; what matters least gives way first."""
+    if rows <= 0:
+        return []
     now = scene.clock()
     spin = int(now / SPIN_S)
     waiting = _queue_lines(queue, steering, columns)[: max(0, rows // 3)]
@@ -31,7 +33,7 @@ def live_lines(
     todo = _todo(scene, columns)
     left = rows - len(waiting) - len(state)
     panels = panels_lines(
-        list(scene.panels.values()), columns, max(1, left - min(3, len(tools))), now, theme,
+        list(scene.panels.values()), min(columns, WIDEST), max(1, left - min(3, len(tools))), now, theme,
         expanded=expanded, selected=selected, spin=spin,
     ) if scene.panels and left > 0 else []  # fmt: skip
     left -= len(panels)

@@ -19,6 +19,8 @@ from cowork.frontends.repl.theme import Theme
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
 _END = "\x1b[?2026l"
+# From the second row on: a clear from the very first cell makes tmux save the whole screen in its history.
+_ERASE_BELOW = "\r\x1b[K\x1b[1B\x1b[J\x1b[1A"
 
 
 @dataclass(slots=True)
@@ -146,7 +148,7 @@ class Painter(Renderer):
     def _erase_inline(self, parts: list[str], columns: int) -> None:
         up = _rows_above(self._inline, columns, reflows=self._reflows)
         if self._inline.drawn:
-            parts.append(_move(-up) + "\r\x1b[J")
+            parts.append(_move(-up) + (_ERASE_BELOW if len(self._inline.drawn) > 1 else "\r\x1b[J"))
         self._inline = _Surface(columns=columns)
 
     def _draw_full(self, parts: list[str], frame: Frame, columns: int, rows: int) -> None:

@@ -182,7 +182,7 @@ def panels_lines(
         rest = [f"{hidden} more at work"] if hidden else []
         rest += [f"{waiting} waiting in line"] if waiting else []
         out.append([("dim", clip("  + " + " · ".join(rest), columns))])
-    return out
+    return out[-rows:]
 
 
 def receipts(panel: Panel, now: float) -> str:

@@ -21,7 +21,7 @@ from cowork.frontends.repl import status as bar
 from cowork.frontends.repl.choosing import Choosing
 from cowork.frontends.repl.commands import own_commands
 from cowork.frontends.repl.completing import Completing
-from cowork.frontends.repl.dialogs import Dialogs, what_lines
+from cowork.frontends.repl.dialogs import QUIET_S, SETTLE_S, Dialogs
 from cowork.frontends.repl.frame import compose
 from cowork.frontends.repl.host import Host, Options
 from cowork.frontends.repl.input import Composer, History
@@ -33,12 +33,12 @@ from cowork.frontends.repl.plain import PlainChat
 from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.terminal_input import watch_background
 from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
-from cowork.frontends.repl.tree import Node, tree
 from cowork.frontends.repl.turns import Turns
-from cowork.frontends.repl.viewer import Viewer
+from cowork.frontends.repl.viewing import Viewing
 
 Mode = Literal["write", "panel", "dialog", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
+_CALM_S = 0.3  # after a change of width, before the live part is drawn whole again
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
 
 
@@ -58,7 +58,7 @@ class Repl:
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._conversation_changed
         )
-        self.viewer: Viewer | None = None
+        self.viewing = Viewing(host, self.scene, self.write_raw)
         self.expanded = False
         self.choosing = Choosing(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
@@ -66,7 +66,8 @@ class Repl:
         self._cancelling = False
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
-        self._history_size = -1
+        self._columns = 0  # of the terminal at the last frame
+        self._resized_at = -10.0
         self._app: Application[int] | None = None
         self._output: Output | None = None
         self._plain: PlainChat | None = None
@@ -140,7 +141,7 @@ class Repl:
 
     @property
     def mode(self) -> Mode:
-        if self.viewer is not None:
+        if self.viewing.viewer is not None:
             return "view"
         if self.dialogs.armed:
             return "dialog"
@@ -232,34 +233,15 @@ class Repl:
         if self.turns.working or self.scene.panels:
             self.expanded = not self.expanded
         else:
-            self.open_viewer("")
+            self.viewing.conversation()
 
     def cycle_mode(self) -> None:
         self.show_hint(f"mode {self.host.cycle_mode()}")
 
-    def open_viewer(self, path: str) -> None:
-        """The conversation, or the transcript of one child."""
-        panel = self.scene.panels.get(path)
-        title = f"{panel.kind} · {panel.description}" if panel else "conversation"
-        self._show(Viewer(title, lambda: tree(self.host.history(), path or "main")))
-
     def view_question(self) -> None:
-        """Everything the open question is about."""
-        dialog = self.dialogs.current
-        if dialog is None:
-            return
-        question = dialog.question
-        node = Node("question", [("bold", question.title)], open=True)
-        node.body = lambda columns, theme: what_lines(question, columns, self.scene.cwd)
-        self._show(Viewer(question.title, lambda: [node], at_end=False))
-
-    def viewer_key(self, name: str) -> None:
-        if self.viewer is None:
-            return
-        if name == "y" and self.viewer.query is None and self._output is not None:
-            self._output.write_raw(self.viewer.copied())
-        elif not self.viewer.key(name):
-            self.viewer = None
+        """Ctrl+O in a dialog: everything it is about."""
+        if self.dialogs.current is not None:
+            self.viewing.question(self.dialogs.current.question)
 
     def show_hint(self, text: str, seconds: float = _TWICE_S) -> None:
         """A word at the end of the status line, for a moment."""
@@ -284,8 +266,18 @@ class Repl:
         self._drawn_at = asyncio.get_running_loop().time()
         return compose(self, columns, rows)
 
+    def resizing(self, columns: int = 0) -> bool:
+        """Whether the window changed its width a moment ago."""
+        now = self.scene.clock()
+        if columns and columns != self._columns:
+            if self._columns:
+                self._resized_at = now
+                asyncio.get_running_loop().call_later(_CALM_S, self.redraw)
+            self._columns = columns
+        return now - self._resized_at < _CALM_S
+
     def _finished(self, columns: int) -> list[Line]:
-        if self.viewer is not None:  # held back until the viewer closes
+        if self.viewing.viewer is not None:  # held back until the viewer closes
             return []
         return self.scene.take(columns - 1, self.theme)
 
@@ -323,22 +315,21 @@ class Repl:
         mode = self.mode
         if self._app is not None:
             self._app.layout.focus(self._typing if mode == "write" else self._still)
-        if mode in ("write", "panel"):
-            self.dialogs.last_key = self.scene.clock()
 
     def _after_key(self, sender: object) -> None:
         if not self._cancelling:  # any other key between two Ctrl-C, and the second does not leave
             self._cancelled_at = -10.0
             self.hint = ("", 0.0)
         self._cancelling = False
+        if self.mode == "write":  # in the middle of a message, or done with it
+            self.dialogs.last_key = self.scene.clock() if self.composer.text else -10.0
         if self.dialogs.current is not None:
-            asyncio.get_running_loop().call_later(0.55, self.redraw)  # the dialog arms itself
+            asyncio.get_running_loop().call_later(QUIET_S + 0.01, self.redraw)  # the dialog arms itself
 
     def _draw_now(self) -> None:
         self._redraw_at = None
         if self._app is not None and self._app.is_running:
-            if self.viewer is not None:
-                self._refresh_viewer()
+            self.viewing.refresh()
             self._app._redraw()
 
     async def _tick(self) -> None:
@@ -347,18 +338,6 @@ class Repl:
             await asyncio.sleep(SPIN_S)
             if self.turns.working or self.scene.panels:
                 self.redraw()
-
-    def _show(self, viewer: Viewer) -> None:
-        viewer.refresh()
-        self._history_size = len(self.host.history())
-        self.viewer = viewer
-        self.redraw()
-
-    def _refresh_viewer(self) -> None:
-        size = len(self.host.history())
-        if self.viewer is not None and size != self._history_size:
-            self._history_size = size
-            self.viewer.refresh()
 
     def _interrupt(self) -> bool:
         self.dialogs.refuse_all()
@@ -381,7 +360,8 @@ class Repl:
     def _dialogs_changed(self) -> None:
         if self.dialogs.current is not None:
             self.write_raw(bar.notification(f"cowork: {self.dialogs.current.question.title}", self.options))
-            asyncio.get_running_loop().call_later(0.55, self.redraw)
+            for moment in (SETTLE_S, QUIET_S):  # when it starts to take keys
+                asyncio.get_running_loop().call_later(moment + 0.01, self.redraw)
         self.redraw()
 
     def _set_kind(self, kind: Kind) -> None:

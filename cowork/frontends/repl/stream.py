@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _LONG_LIST = 1_200  # characters: a longer list is finished item by item
 _LONG_CODE = 48  # lines: a longer code block is finished in pieces
-_LONG_TAIL = 6_000  # characters: of a longer tail only the end is drawn
+_LONG_TAIL = 2_400  # characters: of a longer tail only the end is drawn
+_TABLE_HEAD = re.compile(r"\s*[^\n]*\|[^\n]*\n[ |:-]+\n")
 _ENDS_AT_BLANK = ("paragraph_open", "heading_open", "fence", "hr")
 
 
@@ -75,9 +76,7 @@ class MarkdownStream:
         self._gather()
         key = (len(self.text), len(self._tail), columns, theme.kind)
         if key != self._drawn:
-            source = self._tail
-            if len(source) > _LONG_TAIL:
-                source = source[source.find("\n", -_LONG_TAIL) + 1 :][-_LONG_TAIL:]
+            source = _end_of(self._tail)
             lines = _render(source, columns, theme) if source.strip() else []
             self._drawn_lines = [[], *lines] if lines and self.started and not self._glued else lines
             self._drawn = key
@@ -140,6 +139,15 @@ def _calm_line(lines: Sequence[str], start: int) -> int:
         if not lines[index - 1].strip() and re.match(r"\S", lines[index]):
             return index
     return len(lines)
+
+
+def _end_of(tail: str) -> str:
+    """As much of a long tail as can be seen; a table keeps its head."""
+    if len(tail) <= _LONG_TAIL:
+        return tail
+    end = tail[tail.find("\n", -_LONG_TAIL) + 1 :][-_LONG_TAIL:]
+    head = _TABLE_HEAD.match(tail)
+    return f"{head[0]}{end}" if head else end
 
 
 def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str, str, bool]:

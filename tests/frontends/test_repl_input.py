@@ -1,0 +1,183 @@
+"""Writing a message: chips, history, the menu under the input, and where the cursor stands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+
+from cowork.frontends.repl.complete import Context, FileIndex, Item, Menu, context_of, match_commands
+from cowork.frontends.repl.host import Command
+from cowork.frontends.repl.input import Composer, History, input_lines
+from cowork.frontends.repl.lines import line_width, plain
+
+
+async def nothing(rest: str) -> None:
+    return None
+
+
+def test_a_large_paste_is_a_chip_and_is_sent_whole() -> None:
+    composer = Composer(History(None))
+    text = "".join(f"line {n}\r\n" for n in range(200))
+    composer.buffer.insert_text("look: ")
+    composer.paste(text)
+    assert composer.text == "look: [pasted 200 lines]"
+    sent, images = composer.take()
+    assert sent == ("look: " + text.replace("\r\n", "\n")).strip()
+    assert images == ()
+    assert composer.text == ""
+
+
+def test_two_pastes_of_one_size_are_kept_apart() -> None:
+    composer = Composer(History(None))
+    composer.paste("a\n" * 20)
+    composer.paste("b\n" * 20)
+    sent, _ = composer.take()
+    assert sent.count("a") == 20
+    assert sent.count("b") == 20
+
+
+def test_a_small_paste_is_plain_text() -> None:
+    composer = Composer(History(None))
+    composer.paste("two\nlines")
+    assert composer.text == "two\nlines"
+
+
+def test_backspace_behind_a_chip_takes_it_away_whole() -> None:
+    composer = Composer(History(None))
+    composer.paste("x\n" * 50)
+    assert composer.backspace_chip()
+    assert composer.text == ""
+    assert not composer.backspace_chip()
+
+
+def test_the_path_of_an_image_becomes_an_image(tmp_path: Path) -> None:
+    picture = tmp_path / "shot one.png"
+    picture.write_bytes(b"x")
+    composer = Composer(History(None))
+    composer.paste(str(picture).replace(" ", "\\ "))
+    assert composer.text == "[image shot one.png]"
+    assert composer.take()[1] == (picture,)
+
+
+def test_history_survives_a_restart_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "history"
+    first = History(path)
+    first.add("one")
+    first.add("two\nlines")
+    first.add("two\nlines")
+    assert History(path).entries == ["one", "two\nlines"]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_torn_history_line_is_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    path.write_text('{"text": "good"}\n{"text": "to\nnot json\n[1]\n{"text": "later"}\n')
+    assert History(path).entries == ["good", "later"]
+
+
+def test_a_history_that_cannot_be_written_does_not_stop_anything(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    history = History(blocked / "below" / "history")
+    history.add("said")
+    assert history.entries == ["said"]
+
+
+def test_going_through_the_history_keeps_what_was_being_written() -> None:
+    history = History(None)
+    for text in ("one", "two"):
+        history.add(text)
+    composer = Composer(history)
+    composer.buffer.insert_text("draft")
+    seen = []
+    for step in (composer.older, composer.older, composer.older, composer.newer, composer.newer, composer.newer):
+        step()
+        seen.append(composer.text)
+    assert seen == ["two", "one", "one", "two", "draft", "draft"]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("/", Context("command", "")),
+        ("/co", Context("command", "co")),
+        ("/model l", Context("argument", "l", "model")),
+        ("look at @ser", Context("at", "ser")),
+        ("(@shop/re", Context("at", "shop/re")),
+        ("mail me@example", None),
+        ("a /path", None),
+        ("plain", None),
+    ],
+)
+def test_what_is_completed_depends_on_the_text_before_the_cursor(before: str, expected: Context | None) -> None:
+    assert context_of(before) == expected
+
+
+def test_commands_that_start_with_the_letters_come_first() -> None:
+    commands = [Command(name, name, nothing) for name in ("context", "cost", "compact", "doctor", "exit")]
+    assert [i.text for i in match_commands(commands, "co")] == ["/compact", "/context", "/cost", "/doctor"]
+    assert [i.text for i in match_commands(commands, "ct")] == ["/compact", "/context", "/cost", "/doctor"]
+    assert [i.text for i in match_commands(commands, "zz")] == []
+
+
+async def test_files_are_found_by_name_then_path_then_letters() -> None:
+    index = FileIndex(["shop/service.py", "service/readme.md", "tests/test_service.py", "a/s/e/r/v.txt", "other.py"])
+    assert await index.search("serv") == [
+        "shop/service.py",
+        "tests/test_service.py",
+        "service/readme.md",
+        "a/s/e/r/v.txt",
+    ]
+
+
+@given(
+    st.lists(st.text(alphabet="ab/._-[(", min_size=1, max_size=12), max_size=30),
+    st.text(alphabet="ab.[(\\^", max_size=5),
+)
+def test_every_hit_holds_the_letters_in_order(paths: list[str], query: str) -> None:
+    for hit in asyncio.run(FileIndex(paths).search(query)):
+        letters = iter(hit.lower())
+        assert all(letter in letters for letter in query)
+
+
+async def test_fifty_thousand_files_leave_room_for_keys() -> None:
+    index = FileIndex(f"pkg{n % 97}/sub{n % 13}/module_{n:05}.py" for n in range(50_000))
+    longest = 0.0
+    searching = asyncio.ensure_future(index.search("qzx"))  # nothing matches: every path is looked at in every way
+    while not searching.done():
+        started = time.perf_counter()
+        await asyncio.sleep(0)
+        longest = max(longest, time.perf_counter() - started)
+    assert longest < 0.1  # a few ms on a quiet machine
+    assert "module_4999" in (await index.search("module_4999"))[0]
+    assert len(await index.search("pkg7mod9")) > 0
+
+
+def test_a_menu_scrolls_with_its_choice_and_stays_in_the_width() -> None:
+    menu = Menu([Item(f"@{'deep/' * 30}file{n}.py", "help " * 30) for n in range(30)])
+    menu.move(-1)
+    lines = menu.lines(40)
+    assert max(map(line_width, lines)) <= 40
+    assert any("file29.py" in plain(line) for line in lines)
+
+
+@given(
+    st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=120),
+    st.integers(20, 90),
+    st.data(),
+)
+def test_the_cursor_is_always_inside_the_drawn_input(text: str, columns: int, data: st.DataObject) -> None:
+    buffer = Buffer(multiline=True)
+    position = data.draw(st.integers(0, len(text)))
+    buffer.document = Document(text, position)
+    lines, (row, column) = input_lines(buffer, columns, 6, "❯ ")
+    assert 0 <= row < len(lines) <= 6
+    assert 2 <= column <= columns
+    assert all(line_width(line) <= columns for line in lines)

@@ -1,0 +1,237 @@
+"""Events in, lines out: each thing that finishes is printed once, in order."""
+
+from __future__ import annotations
+
+from cowork.core.blocks import Text, ToolUse, Usage
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    AgentUpdated,
+    Event,
+    Notice,
+    PromptAdded,
+    ReplyAdded,
+    RetryScheduled,
+    TextDelta,
+    TodoUpdated,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+)
+from cowork.frontends.repl.lines import plain
+from cowork.frontends.repl.live import live_lines
+from cowork.frontends.repl.scene import Scene
+from cowork.frontends.repl.theme import Theme
+from cowork.frontends.repl.tree import Node, tree
+from cowork.frontends.repl.viewer import Viewer
+
+THEME = Theme()
+
+
+def scene_of(*events: Event) -> Scene:
+    scene = Scene(clock=lambda: 0.0)
+    for event in events:
+        scene.apply(event)
+    return scene
+
+
+def printed(scene: Scene, columns: int = 78) -> list[str]:
+    return [plain(line).rstrip() for line in scene.take(columns, THEME)]
+
+
+def live(scene: Scene, rows: int = 30, **options: bool) -> list[str]:
+    return [plain(line).rstrip() for line in live_lines(scene, 78, rows, THEME, **options)]
+
+
+def test_a_turn_reads_as_prompt_answer_and_tools_set_apart() -> None:
+    scene = scene_of(
+        PromptAdded("why?"),
+        TextDelta("I'll loo"),
+        TextDelta("k."),
+        ReplyAdded((Text("I'll look."), ToolUse("1", "Read", {})), "tool_use"),
+        ToolStarted("1", "Read", {"file_path": "a.py"}),
+        ToolStarted("2", "Read", {"file_path": "b.py"}),
+        ToolEnded("2", "Read", {"status": "success"}, {"summary": "2 lines"}),
+        ToolEnded("1", "Read", {"status": "success"}, {"summary": "1 line"}),
+        ReplyAdded((Text("Because."),), "end_turn"),
+        TurnEnded(num_turns=2, usage=Usage(900, 100), cost_usd=0.01, duration_ms=4_000),
+    )
+    assert printed(scene) == [
+        "❯ why?",
+        "",
+        "● I'll look.",
+        "",
+        "● Read b.py · 2 lines",
+        "● Read a.py · 1 line",
+        "",
+        "● Because.",
+        "",
+        "  2 turns · 1.0k tok · $0.010 · 4.0 s",
+    ]
+    assert printed(scene) == []
+
+
+def test_an_answer_that_did_not_stream_is_printed_from_the_reply() -> None:
+    assert printed(scene_of(ReplyAdded((Text("whole"),), "end_turn"))) == ["● whole"]
+
+
+def test_a_reply_that_goes_on_from_its_deltas_is_printed_once() -> None:
+    scene = scene_of(TextDelta("first half, "), ReplyAdded((Text("first half, second half"),), "end_turn"))
+    assert printed(scene) == ["● first half, second half"]
+
+
+def test_what_streamed_before_a_retry_is_withdrawn() -> None:
+    scene = scene_of(TextDelta("half an ans"), RetryScheduled(2, 5, 8.0, "overloaded", "x"))
+    assert printed(scene) == []
+    assert any("Trying again in 8 s (2 of 5)" in row for row in live(scene))
+    scene.apply(TextDelta("again"))
+    scene.apply(ReplyAdded((Text("again"),), "end_turn"))
+    assert printed(scene) == ["● again"]
+
+
+def test_a_broken_answer_that_was_already_printed_is_disowned() -> None:
+    scene = scene_of(TextDelta("one block\n\nand half"))
+    assert printed(scene) == ["● one block"]
+    scene.apply(RetryScheduled(2, 5, 8.0, "broken_stream", "x"))
+    assert printed(scene) == ["", "⊘ the answer above broke off and starts over"]
+
+
+def child(*, parent: str = "main") -> AgentStarted:
+    return AgentStarted("s1", parent, "t1", "refund service", "find it", "explore", "light", agent="main/explore-1")
+
+
+def test_a_child_is_a_panel_while_it_works_and_a_line_when_it_is_done() -> None:
+    scene = scene_of(
+        ToolStarted("t1", "Task", {"description": "refund service"}),
+        child(),
+        ToolStarted("c1", "Bash", {"command": "pytest"}, agent="main/explore-1"),
+        ToolOutput("c1", "1 passed\n2 failed\n", agent="main/explore-1"),
+        AgentUpdated("s1", "active", 2, 1, Usage(5_000, 1_000), 0.004, agent="main/explore-1"),
+    )
+    assert printed(scene) == []
+    shown = "\n".join(live(scene))
+    assert "explore · refund service" in shown
+    assert "$ pytest  2 failed" in shown
+    data = {"subagent_id": "s1", "duration_ms": 21_000}
+    scene.apply(AgentEnded("s1", "completed", {"status": "success", "data": data}, agent="main/explore-1"))
+    scene.apply(ToolEnded("t1", "Task", {"status": "success", "data": data}))
+    assert printed(scene) == ["✓ explore  refund service          2 turns · 1 tool · 6.0k tok · $0.004 · 21 s"]
+    assert live(scene) == []
+
+
+def test_a_task_that_never_started_is_told_as_a_failed_call() -> None:
+    error = {"status": "error", "data": {}, "error": {"code": "INVALID_PARAM", "message": "Subagent 'x' not found."}}
+    scene = scene_of(ToolStarted("t", "Task", {"description": "go"}), ToolEnded("t", "Task", error))
+    assert printed(scene) == ["✗ Task go · invalid param", "  │ Subagent 'x' not found."]
+
+
+def test_a_childs_words_stay_out_of_the_main_conversation() -> None:
+    scene = scene_of(child(), TextDelta("child speaks\n\nmore\n\n", agent="main/explore-1"))
+    assert printed(scene) == []
+
+
+def test_the_todo_list_is_printed_when_new_and_its_steps_as_they_finish() -> None:
+    def todos(done: int) -> TodoUpdated:
+        states = ("completed",) * done + ("in_progress",) + ("pending",) * 3
+        return TodoUpdated(tuple({"content": f"step {n}", "status": states[n]} for n in range(3)))
+
+    scene = scene_of(todos(0))
+    scene.begin()
+    assert printed(scene) == ["● Todo · 0 of 3 done", "  ▸ step 0", "  ○ step 1", "  ○ step 2"]
+    assert "  ▸ step 0" in live(scene)
+    scene.apply(todos(1))
+    assert printed(scene) == ["✓ step 0 · 1 of 3"]
+
+
+def test_escape_sequences_from_anywhere_are_shown_not_obeyed() -> None:
+    bad = "\x1b[2J\x1b]0;owned\x07"
+    scene = scene_of(
+        PromptAdded(f"say {bad}"),
+        Notice(f"note {bad}", "warning"),
+        child(),
+        ToolStarted("9", f"To{bad}ol", {"x": bad}, agent="main/explore-1"),
+        ToolStarted("1", "Bash", {"command": f"echo {bad}"}),
+        ToolOutput("1", f"out {bad}\n"),
+        ToolStarted("2", "Edit", {"file_path": f"{bad}.py"}),
+    )
+    drawn = live(scene)
+    scene.apply(ToolEnded("1", "Bash", {"status": "error", "text": bad, "error": {"message": bad}}, {"summary": bad}))
+    diff = f"--- a\n+++ b\n@@ -1 +1 @@\n-{bad}\n+x{bad}\n"
+    scene.apply(ToolEnded("2", "Edit", {"status": "success"}, {"kind": "diff", "diff": diff}))
+    scene.apply(TurnEnded("api_error", error={"message": bad, "hint": bad}))
+    text = "\n".join([*drawn, *printed(scene)])
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert text.count("\\x1b[2J") >= 8
+
+
+def test_the_live_part_never_grows_past_its_rows() -> None:
+    events: list[Event] = [TextDelta("word " * 2_000)]
+    for number in range(9):
+        events.append(AgentStarted(f"s{number}", "main", f"t{number}", "work", "", "explore", agent=f"main/e-{number}"))
+        events.append(ToolStarted(f"b{number}", "Bash", {"command": "x"}))
+        events.append(ToolOutput(f"b{number}", "row\n" * 50))
+    scene = scene_of(*events)
+    scene.begin()
+    for rows in range(1, 40):
+        assert len(live(scene, rows, expanded=True)) <= rows
+
+
+def history() -> list[Event]:
+    return [
+        PromptAdded("find the bug", id=1),
+        ReplyAdded((Text("Looking."), ToolUse("t1", "Task", {})), "tool_use", id=2),
+        ToolStarted("t1", "Task", {"description": "refund service"}, id=3),
+        child(),
+        PromptAdded("find it", source="agent", agent="main/explore-1", id=5),
+        ToolStarted("c1", "Grep", {"pattern": "needle"}, agent="main/explore-1", id=6),
+        ToolEnded("c1", "Grep", {"status": "success", "text": "hay\nneedle here"}, {}, agent="main/explore-1", id=7),
+        AgentEnded("s1", "completed", {}, agent="main/explore-1", id=8),
+        ToolEnded("t1", "Task", {"status": "success", "text": "Found."}, {}, id=9),
+        ReplyAdded((Text("It is **here**."),), "end_turn", id=10),
+    ]
+
+
+def names(nodes: list[Node]) -> list[object]:
+    return [(plain(n.head), names(n.children)) if n.children else plain(n.head) for n in nodes]
+
+
+def test_the_tree_holds_a_childs_story_inside_its_task() -> None:
+    assert names(tree(history())) == [
+        "❯ find the bug",
+        "● Looking.",
+        ("● Task refund service", [("explore · refund service · light · completed", ["❯ find it", '● Grep "needle"'])]),
+        "● It is **here**.",
+    ]
+
+
+def test_the_tree_of_a_child_is_its_own_story() -> None:
+    assert names(tree(history(), "main/explore-1")) == ["❯ find it", '● Grep "needle"']
+
+
+def screen(viewer: Viewer) -> list[str]:
+    return [plain(line).rstrip() for line in viewer.lines(70, 20, THEME)]
+
+
+def test_the_viewer_unfolds_what_a_search_finds() -> None:
+    viewer = Viewer("conversation", lambda: tree(history()))
+    viewer.refresh()
+    assert not any("needle here" in row for row in screen(viewer))
+    for key in ("/", *"needle here", "enter"):
+        assert viewer.key(key)
+    assert any(row.startswith("❯") and "needle here" in row for row in screen(viewer))
+
+
+def test_the_viewer_folds_and_closes() -> None:
+    viewer = Viewer("conversation", lambda: tree(history()))
+    viewer.refresh()
+    screen(viewer)
+    viewer.key("g")
+    viewer.key("j")
+    assert any("▾ ● Looking." in row for row in screen(viewer))
+    viewer.key("enter")
+    assert any("▸ ● Looking." in row for row in screen(viewer))
+    viewer.refresh()
+    assert any("▸ ● Looking." in row for row in screen(viewer))  # folds outlive a refresh
+    assert not viewer.key("q")

@@ -1,0 +1,168 @@
+"""Streaming markdown: finished blocks once, in order, the same however the text was cut."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cowork.frontends.repl.lines import plain
+from cowork.frontends.repl.scene import markdown_lines
+from cowork.frontends.repl.stream import MarkdownStream, split
+from cowork.frontends.repl.theme import Theme
+from tests.fakes.repl_demo import ANSWER
+
+THEME = Theme()
+BLOCKS = st.sampled_from(
+    (
+        "A plain paragraph with `code` and **bold** words.\n",
+        "Two lines of\none paragraph\n",
+        "## A heading\n",
+        "- one\n- two\n  more of two\n",
+        "1. first\n2. second\n",
+        "```python\nx = 1\n\ny = 2\n```\n",
+        "> quoted\n> twice\n",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n",
+        "---\n",
+        "Setext\n===\n",
+        "    indented code\n",
+        "text with Vec<T> and <b>tags</b>\n",
+    )
+)
+
+
+def streamed(pieces: list[str], columns: int = 60) -> list[str]:
+    """The lines as they would reach the scrollback."""
+    stream = MarkdownStream()
+    out: list[str] = []
+    for piece in pieces:
+        stream.feed(piece)
+        out += [plain(line).rstrip() for line in stream.take(columns, THEME)]
+        stream.tail(columns, 12, THEME)
+    return out + [plain(line).rstrip() for line in stream.end(columns, THEME)]
+
+
+def whole(text: str, columns: int = 60) -> list[str]:
+    return [plain(line)[2:].rstrip() for line in markdown_lines(text, columns + 2, THEME)]
+
+
+def test_an_answer_cut_anywhere_is_the_same_as_the_whole() -> None:
+    expected = whole(ANSWER)
+    for size in (3, 50, 10_000):
+        assert streamed([ANSWER[i : i + size] for i in range(0, len(ANSWER), size)]) == expected
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(BLOCKS, min_size=1, max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_cutting_never_changes_what_is_printed(blocks: list[str], sizes: list[int]) -> None:
+    text = "\n".join(blocks)
+    pieces, at, turn = [], 0, 0
+    while at < len(text):
+        size = sizes[turn % len(sizes)]
+        pieces.append(text[at : at + size])
+        at, turn = at + size, turn + 1
+    assert streamed(pieces) == streamed([text])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="ab \n-#>`|*1.\t_[]()~", max_size=200))
+def test_no_text_is_lost_or_repeated_by_splitting(text: str) -> None:
+    piece, rest, glued = split(text) if "\n" in text else ("", text, False)
+    if not glued:
+        assert piece + rest == text
+
+
+def test_a_paragraph_is_finished_when_the_next_block_begins() -> None:
+    stream = MarkdownStream()
+    stream.feed("first paragraph\nstill the first\n")
+    assert stream.take(60, THEME) == []
+    stream.feed("\n")
+    assert [plain(x) for x in stream.take(60, THEME)] == ["first paragraph still the first"]
+
+
+def test_a_heading_mark_at_the_end_of_a_piece_does_not_end_the_paragraph() -> None:
+    assert streamed(["para\n#", "hash\n"]) == ["para #hash"]
+
+
+def test_a_long_list_is_finished_item_by_item() -> None:
+    stream = MarkdownStream()
+    printed: list[str] = []
+    for number in range(1, 101):
+        stream.feed(f"{number}. item number {number} of a long list\n")
+        printed += [plain(x).strip() for x in stream.take(60, THEME)]
+        assert len(stream.tail(60, 500, THEME)) < 60
+    printed += [plain(x).strip() for x in stream.end(60, THEME)]
+    assert [" ".join(row.split()) for row in printed] == [f"{n} item number {n} of a long list" for n in range(1, 101)]
+
+
+def test_a_long_code_block_is_finished_in_pieces_and_loses_no_line() -> None:
+    code = "".join(f"value_{n} = {n}\n" + ("\n" if n % 10 == 0 else "") for n in range(300))
+    stream = MarkdownStream()
+    printed: list[str] = []
+    for piece in ["```python\n", *code.splitlines(keepends=True), "```\n"]:
+        stream.feed(piece)
+        printed += [plain(x) for x in stream.take(60, THEME)]
+    printed += [plain(x) for x in stream.end(60, THEME)]
+    assert [row for row in printed if row] == [row for row in code.split("\n") if row]
+
+
+def test_lines_of_code_keep_their_length() -> None:
+    long = "x = " + " + ".join(f"part_{n}" for n in range(40))
+    assert streamed([f"```python\n{long}\n```\n"], columns=40) == [long]
+
+
+def test_raw_html_and_generics_are_shown_as_text() -> None:
+    assert streamed(["a `Vec<T>` and Vec<T> and <script>x</script>\n"]) == [
+        "a Vec<T> and Vec<T> and <script>x</script>"
+    ]
+
+
+def test_an_escape_sequence_cut_in_two_stays_visible() -> None:
+    shown = "".join(streamed(["text \x1b", "[2J more\n\n", "\x1b]0;t", "itle\x07\n"]))
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "\\x1b[2J" in shown
+
+
+FULL = bool(os.environ.get("COWORK_SOAK"))
+
+
+def work(pieces: list[str]) -> int:
+    """Calls made while a text streams, ten pieces a frame: a measure of work that no busy machine can blur."""
+    calls = 0
+
+    def count(frame: object, event: str, arg: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    stream = MarkdownStream()
+    sys.setprofile(count)
+    try:
+        for number, piece in enumerate(pieces):
+            stream.feed(piece)
+            if number % 10 == 0:
+                stream.take(80, THEME)
+                stream.tail(80, 12, THEME)
+        stream.end(80, THEME)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("shape", ["paragraphs", "one paragraph", "list", "code", "table"])
+def test_twice_the_text_is_twice_the_work(shape: str) -> None:
+    row = {
+        "paragraphs": "a paragraph of about sixty characters, as answers have them\n\n",
+        "one paragraph": "a paragraph of about sixty characters, as answers have them ",
+        "list": "- an item of about sixty characters, as answers have them here\n",
+        "code": "value = compute(first, second)  # about sixty characters long\n",
+        "table": "| cell one of the row | cell two of the row | cell three |\n",
+    }[shape]
+    start = {"code": "```python\n", "table": "| a | b | c |\n|---|---|---|\n"}.get(shape, "")
+    size = 2_000 if FULL else 120
+    work([start, row])  # what is done once
+    assert work([start, *[row] * 2 * size]) <= 2.3 * work([start, *[row] * size])
