@@ -45,7 +45,7 @@ def refused(command: Command, cwd: Path, root: Path) -> str:
         for word in rest:
             if _INJECTS.fullmatch(word.text.partition("=")[0]):
                 return f"setting {word.text.partition('=')[0]} makes other programs run code"
-    if name in ("dd", "tee", "cp", "mv", "shred", "install", "cat", "truncate", "ln") or name in _WIPES:
+    if name in ("dd", "tee", "cp", "mv", "shred", "install", "truncate", "ln") or name in _WIPES:
         for word in rest:
             if _DEVICE.match(word.text.removeprefix("of=")) and not word.text.startswith("if="):
                 return f"it writes to the device {word.text.removeprefix('of=')}"

@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import protected
@@ -89,10 +89,9 @@ def decide_command(tool: str, effect: Effect, rules: Rules, mode: str, scene: Sc
     read_only = judgement.read_only and not found.asked
     if mode == "plan" and not read_only:
         return Decision("deny", PLAN, display=display)
-    if alone and mode == "bypass":
-        return Decision(
-            "deny", f"deny rules cannot be checked ({judgement.unclear}); write it plainly", display=display
-        )
+    if alone:  # bypass has nobody to ask
+        verdict: Literal["ask", "deny"] = "deny" if mode == "bypass" else "ask"
+        return Decision(verdict, f"deny rules cannot be checked: {judgement.unclear}", display=display)
     if found.asked:
         return Decision("ask", found.asked, display=display)
     if read_only:

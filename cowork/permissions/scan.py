@@ -20,9 +20,7 @@ _REDIRECT = re.compile(r"(?:[0-9]*|\{\w+\})(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>
 _VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)")
-_OPENING = frozenset(
-    ("if", "then", "elif", "else", "do", "while", "until", "time", "coproc", "function", "!", "{", "}")
-)
+_OPENING = frozenset(("if", "then", "elif", "else", "do", "while", "until", "function", "!", "{", "}"))
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI_CODE = re.compile(r"x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}")
 
@@ -39,6 +37,7 @@ class Word:
     text: str
     literal: bool = True
     quoted: bool = False
+    assigns: str = ""  # the variable it would set if it stood before a command
 
 
 @dataclass(slots=True)
@@ -121,6 +120,11 @@ class _Scanner:
                 if not command.words and not command.assigned:
                     start = self.at
                 word = self._word()
+                opens = word.text in ("{", "do") and not word.quoted  # `function f {`, `for i do`
+                if opens and command.words:
+                    self._keep(command, start, top)
+                    command, start = Command(), self.at
+                    continue
                 if command.words or word.quoted or not self._reserved(word.text):
                     self._add(command, word)
                     continue
@@ -164,8 +168,8 @@ class _Scanner:
             raise _Limit(f"more than {MAX_COMMANDS:,} commands")
 
     def _add(self, command: Command, word: Word) -> None:
-        if not command.words and not word.quoted and (name := _ASSIGNMENT.match(word.text)):
-            command.assigned.append(name.group(1))
+        if not command.words and word.assigns:
+            command.assigned.append(word.assigns)
             return
         command.words.append(word)
 
@@ -221,12 +225,14 @@ class _Scanner:
 
     def _word(self) -> Word:
         parts: list[str] = []
+        bare: list[str] = []  # what is not quoted
         start = self.at
         literal, quoted = True, False
         text = self.text
         while self.at < len(text):
             if plain := _PLAIN.match(text, self.at):
                 parts.append(plain.group())
+                bare.append(plain.group())
                 self.at = plain.end()
                 continue
             char = text[self.at]
@@ -250,12 +256,11 @@ class _Scanner:
             before = self.at
             literal = self._special(char) and literal
             parts.append(text[before : self.at])
-        value = "".join(parts)
-        if not quoted or not literal:
-            source = text[start : self.at]
-            literal = literal and not source.startswith("~") and not _BRACES.search(source)
-            literal = literal or source in ("[", "[[", "]", "]]")
-        return Word(value, literal, quoted)
+            bare.append(parts[-1])
+        source = text[start : self.at]
+        literal = literal and not source.startswith("~") and not _BRACES.search("".join(bare))
+        name = _ASSIGNMENT.match(source)
+        return Word("".join(parts), literal or source in ("[", "[[", "]", "]]"), quoted, name.group(1) if name else "")
 
     def _quoted(self, char: str) -> tuple[str, bool]:
         """The value of a quotation or escape that starts here, and whether it is known."""

@@ -174,8 +174,10 @@ def _unwrapped(first: Scan) -> Scan:
     while at < len(waiting):
         command, depth = waiting[at]
         at += 1
+        while command.words and command.words[0].text in ("!", "{", "then", "do", "if", "while", "until"):
+            command = replace(command, words=command.words[1:])  # `time ! rm x`
         found.append(command)
-        if len(found) > MAX_FOUND or depth > MAX_NESTING:
+        if len(waiting) > MAX_FOUND or depth > MAX_NESTING:
             return Scan(found, f"more than {MAX_FOUND:,} commands or {MAX_NESTING} wrappers", limited=True)
         if command.words and not command.words[0].literal:
             broken = broken or "the name of a command is only known at run time"

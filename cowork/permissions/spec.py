@@ -27,7 +27,7 @@ class Spec:
 
     flags: frozenset[str] = frozenset()
     values: Mapping[str, Kind] | None = None
-    operands: str = "paths"  # paths | pattern (one text, then paths) | text | none
+    operands: str = "paths"  # paths | pattern (one text, then paths) | text | words (text, flags too) | none
     most: int = 1_000
     least: int = 0
     numeric: bool = False  # -5
@@ -59,6 +59,8 @@ def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
     seen: set[str] = set()
     values = rules.values or {}
     rest = list(args)
+    if rules.operands == "words":
+        return "its text is a pattern the shell expands" if any(word.glob for word in args) else ""
     while rest:
         word = rest.pop(0)
         text = word.text
@@ -68,7 +70,7 @@ def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
         if not text.startswith("-") or text == "-":
             operands.append(word)
             continue
-        if word.glob:
+        if word.glob and not _glob_value(text, values):
             return f"{text} could expand to any flag"
         if rules.numeric and re.fullmatch(r"-[0-9]+", text):
             continue
@@ -79,6 +81,12 @@ def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
     if rules.check and (why := rules.check(seen, [word.text for word in operands])):
         return why
     return _operands(rules, name, operands, seen, look)
+
+
+def _glob_value(text: str, values: Mapping[str, Kind]) -> bool:
+    """`--include=*.py`: whatever the shell finds for it is still a value of that flag."""
+    name, equals, _ = text.partition("=")
+    return bool(equals) and values.get(name) == "text" and not re.search(r"[*?]", name)
 
 
 def _flag(

@@ -95,6 +95,8 @@ _EVERY_SUFFIX = names(
     "docker podman kubectl perf valgrind gdb capsh bwrap firejail systemd-run start-stop-daemon parallel watchexec entr"
 )
 _ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch --pre --hostname-bin")
+_MOST_STARTS = 40
+_MOST_WORDS = 400
 _LOADER = re.compile(r"ld(?:-linux.*|-musl.*)?\.so(?:\.\d+)?")
 
 
@@ -118,22 +120,26 @@ def inside(words: Sequence[Word], fed: Sequence[str] = ()) -> list[Inner]:
         return []
     name = program(words[0])
     rest = list(words[1:])
+    if len(rest) > _MOST_WORDS:
+        known = name in SHELLS or name in EVALUATES or name in _VALUES or name in _RUNNERS
+        return [Inner(opaque=f"{name} with very many words")] if known else []
     if name in SHELLS:
         return _shell(name, rest, fed)
     if name in EVALUATES:
         return _evaluated(name, rest)
     if _LOADER.fullmatch(name):
-        return [Inner(tuple(rest[at:])) for at in range(len(rest))]
+        return _suffixes(rest)
     if name in ("find", "fd", "fdfind", "rg"):
         return _actions(rest)
     if name == "git":
         return _git(rest)
     if name in _RUNNERS:
-        return _after(rest, {"run", "exec", "x", "dlx", "shell", "--"})
+        scripts = name in ("npm", "pnpm", "yarn", "bun")  # whose `run` names a script, not a program
+        return _after(rest, {"exec", "x", "dlx", "shell", "--"} | (set() if scripts else {"run"}))
     if name not in _VALUES:
         return []
     if name in _EVERY_SUFFIX:
-        return [Inner(tuple(rest[at:])) for at in range(len(rest))]
+        return _suffixes(rest)
     return _wrapped(name, rest)
 
 
@@ -144,7 +150,7 @@ def _wrapped(name: str, rest: list[Word]) -> list[Inner]:
     at = 0
     while at < len(rest):
         text = rest[at].text
-        if name == "env" and re.match(r"[A-Za-z_]\w*=", text):
+        if name in ("env", "sudo", "doas") and re.match(r"[A-Za-z_]\w*=", text):
             at += 1
         elif text == "--":
             at += 1
@@ -161,15 +167,23 @@ def _wrapped(name: str, rest: list[Word]) -> list[Inner]:
                 at += 1
         else:
             break
+    for later in range(at, len(rest)):  # `flock FILE -c CODE`
+        found += _coded(name, rest[later].text, rest[later + 1 : later + 2]) if name != "env" else []
     if name in ("flock", "su", "runuser", "ssh", "npx", "watch"):
         found += [Inner(code=" ".join(word.text for word in rest[at + before :]))]
-    while name == "env" and at < len(rest) and re.match(r"[A-Za-z_]\w*=", rest[at].text):
+    while name in ("env", "sudo", "doas") and at < len(rest) and re.match(r"[A-Za-z_]\w*=", rest[at].text):
         at += 1
     if rest[at + before :]:
         found.append(Inner(tuple(rest[at + before :])))
     if not all(word.literal for word in rest[: at + before]):  # an expansion may be several words, or none
-        found += [Inner(tuple(rest[start:])) for start in range(len(rest))]
+        found += _suffixes(rest)
     return [inner for inner in found if inner.words or inner.code is not None or inner.opaque]
+
+
+def _suffixes(rest: list[Word]) -> list[Inner]:
+    """Every word as the start of a command; past a bound the rest is said to be unknown."""
+    found = [Inner(tuple(rest[at:])) for at in range(min(len(rest), _MOST_STARTS))]
+    return [*found, Inner(opaque="a wrapper with very many words")] if len(rest) > _MOST_STARTS else found
 
 
 def _known(name: str, text: str, with_value: set[str]) -> bool:
@@ -232,7 +246,11 @@ def _git(rest: list[Word]) -> list[Inner]:
             found.append(Inner(code=word.text.partition("=")[2]))
         if word.text in ("foreach", "run", "--exec", "-x", "filter-branch") and at:
             tail = [w for w in rest[at + 1 :] if not w.text.startswith("--")]
-            found += [Inner(tuple(tail)), Inner(code=" ".join(w.text for w in tail))]
+            found += [
+                Inner(tuple(tail)),
+                Inner(code=" ".join(w.text for w in tail)),
+                *(Inner(code=w.text) for w in tail[:1]),
+            ]
         if word.text.startswith(("--exec=", "--upload-pack=", "--receive-pack=")):
             found.append(Inner(code=word.text.partition("=")[2]))
     return found

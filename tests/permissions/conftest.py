@@ -1,0 +1,55 @@
+"""A workspace with all a hostile or an honest command may want to touch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cowork.core.workspace import Workspace
+
+EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\n"
+
+
+def make_shop(base: Path) -> Path:
+    """A repository with code, notes, secrets, links out of it, and two hostile repositories inside."""
+    root = base / "shop"
+    outside = base / "outside"
+    for folder in (root / "src", root / "docs", outside, root / "evilrepo/.git", root / "barerepo"):
+        folder.mkdir(parents=True)
+    for name, text in {
+        "README.md": "# Shop\nfoo bar\n",
+        "src/a.py": "def main():\n    return 'foo.bar'\n",
+        "src/b.py": "import a\n",
+        "docs/guide.md": "read me\n",
+        "package.json": '{"name": "shop", "scripts": {"test": "true"}, "dependencies": {}}\n',
+        "file with spaces.txt": "x\n",
+        "-n.txt": "looks like a flag\n",
+        ".env": "API_KEY=sk-planted\n",
+        "secret.pem": "-----BEGIN\n",
+    }.items():
+        (root / name).write_text(text)
+    (outside / "passwd").write_text("root:x\n")
+    (root / "outside.txt").symlink_to(outside / "passwd")
+    (root / "outdir").symlink_to(outside)
+    (root / "evilrepo/.git/config").write_text(EVIL_CONFIG)
+    (root / "barerepo/config").write_text(EVIL_CONFIG)
+    (root / "barerepo/HEAD").write_text("ref: refs/heads/main\n")
+    (root / "barerepo/objects").mkdir()
+    (root / "barerepo/refs").mkdir()
+    environ = {"PATH": os.environ["PATH"], "HOME": str(base), "GIT_CONFIG_NOSYSTEM": "1"}
+    for words in ("init -q -b main", "add README.md src", "-c user.name=a -c user.email=a@b commit -q -m first"):
+        subprocess.run(["git", *words.split()], cwd=root, env=environ, check=True, timeout=30)
+    return root
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_shop(tmp_path_factory.mktemp("permissions"))
+
+
+@pytest.fixture
+def workspace(shop: Path) -> Workspace:
+    return Workspace(shop)

@@ -1,0 +1,255 @@
+"""Deny rules hold behind every wrapper, in every mode, in children, whatever is allowed: a generated matrix."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from cowork.core.ports import Effect
+from cowork.core.workspace import Workspace
+from cowork.permissions import Permissions
+
+# {} is the denied command as words, {q} the same inside quotes.
+WRAPPERS = [
+    "{}",
+    "env {}",
+    "env -i A=1 {}",
+    "env -u X {}",
+    "env -S '{q}'",
+    "timeout 5 {}",
+    "timeout -k 1 -s KILL 5 {}",
+    "timeout --kill-after=1 5 {}",
+    "nice {}",
+    "nice -n 5 {}",
+    "nice -5 {}",
+    "nohup {}",
+    "setsid -w {}",
+    "stdbuf -o0 {}",
+    "stdbuf -o 0 {}",
+    "ionice -c 3 {}",
+    "taskset 1 {}",
+    "time {}",
+    "time -p {}",
+    "command {}",
+    "command -p {}",
+    "builtin command {}",
+    "exec {}",
+    "exec -a x {}",
+    "sudo {}",
+    "sudo -u root {}",
+    "sudo -n -- {}",
+    "sudo A=1 {}",
+    "doas {}",
+    "xargs {}",
+    "xargs -0 -n 1 {}",
+    "ls | xargs -I % {}",
+    "xargs -P4 {}",
+    "sh -c '{q}'",
+    "bash -c '{q}'",
+    "bash -lc '{q}'",
+    "bash --norc -c '{q}'",
+    "/bin/bash -c '{q}'",
+    "zsh -c '{q}'",
+    "dash -ec '{q}'",
+    "eval '{q}'",
+    "eval {}",
+    "trap '{q}' EXIT",
+    "bash <<EOF\n{}\nEOF",
+    "bash <<< '{q}'",
+    "$({})",
+    "echo $({})",
+    'echo "$({})"',
+    "echo `{}`",
+    "cat <({})",
+    "ls; {}",
+    "ls && {}",
+    "ls || {}",
+    "ls | {}",
+    "ls & {}",
+    "ls\n{}",
+    "({})",
+    "{{ {}; }}",
+    "! {}",
+    "if true; then {}; fi",
+    "while true; do {}; done",
+    "for i in 1; do {}; done",
+    "case x in x) {};; esac",
+    "f() {{ {}; }}; f",
+    "coproc {}",
+    "A=1 {}",
+    "A=$(ls) {}",
+    ">x {}",
+    "find . -exec {} ;",
+    "find . -exec {} {{}} +",
+    "find . -execdir {} \\;",
+    "fd -x {}",
+    "watch {}",
+    "watch -n 1 '{q}'",
+    "script -c '{q}'",
+    "su -c '{q}'",
+    "flock x {}",
+    "flock x -c '{q}'",
+    "parallel {}",
+    "parallel -j 4 {} ::: a",
+    "busybox {}",
+    "strace -f {}",
+    "chroot . {}",
+    "unshare -r {}",
+    "setpriv --reuid 1 {}",
+    "systemd-run --user {}",
+    "docker run --rm img {}",
+    "uv run {}",
+    "poetry run {}",
+    "npx -c '{q}'",
+    "npm exec -- {}",
+    "git -c alias.x='!{q}' x",
+    "git submodule foreach '{q}'",
+    "git bisect run {}",
+    "git rebase -x '{q}' main",
+    "/lib64/ld-linux-x86-64.so.2 {}",
+    "timeout 5 env nice sudo sh -c '{q}'",
+    "sh -c \"bash -c '{q}'\"",
+    "env env env env {}",
+]
+DENIED = [  # (rule, command it must stop)
+    ("Bash(rm:*)", "rm x"),
+    ("Bash(rm:*)", "/bin/rm -f x"),
+    ("Bash(git push:*)", "git push origin main"),
+    ("Bash(git push:*)", "git -C src push"),
+    ("Bash(curl:*)", "curl http://x"),
+    ("Bash(npm publish:*)", "npm publish"),
+]
+MODES = ["plan", "ask", "accept-edits", "bypass"]
+ALLOWED: list[list[str]] = [
+    [],
+    ["Bash"],
+    ["Bash(rm:*)", "Bash(git:*)", "Bash(curl:*)", "Bash(npm:*)", "Bash(env:*)", "Bash(sudo:*)"],
+]
+CHILDREN = ["main", "child", "grandchild"]
+
+
+def cases() -> list[tuple[str, str]]:
+    found = []
+    for (rule, command), wrapper in itertools.product(DENIED, WRAPPERS):
+        found.append(
+            (rule, wrapper.replace("{{", "\0").replace("}}", "\1").replace("{q}", command).replace("{}", command))
+        )
+    return [(rule, text.replace("\0", "{").replace("\1", "}")) for rule, text in found]
+
+
+CASES = cases()
+MATRIX = len(CASES) * len(MODES) * len(ALLOWED) * len(CHILDREN)
+
+
+def test_the_matrix_is_large_enough() -> None:
+    assert MATRIX >= 2_000
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("child", CHILDREN)
+def test_a_denied_command_is_denied_behind_every_wrapper(mode: str, child: str, workspace: Workspace) -> None:
+    escaped = []
+    for allow in ALLOWED:
+        permits = {
+            rule: Permissions(workspace=workspace, mode=mode, allow=allow, deny=[rule], trusted=True)
+            for rule, _ in DENIED
+        }
+        for rule, command in CASES:
+            permit = permits[rule]
+            if child != "main":
+                permit = permit.child()
+            if child == "grandchild":
+                permit = permit.child("bypass")
+            if permit.judge(child, "Bash", {}, [Effect("exec", command)]).verdict != "deny":
+                escaped.append(command)
+    assert escaped == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "$X y",
+        "$(echo rm) y",
+        '"$@"',
+        "r? y",
+        "{rm,y}",
+        "eval $X",
+        "bash x.sh",
+        "ls | sh",
+        "source x",
+        'bash -c "$X"',
+        "((a=1))",
+    ],
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_only_run_time_knows_never_slips_past_a_deny_rule(command: str, mode: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
+    verdict = permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict
+    assert verdict == ("deny" if mode in ("plan", "bypass") else "ask")
+
+
+@pytest.mark.parametrize("size", [20_000, 1_000_000])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_limit_that_is_hit_means_deny(size: int, mode: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
+    for command in ("ls;" * (size // 3) + "rm x", "echo " + "a" * size + "; rm x", "(" * 40 + "rm x" + ")" * 40):
+        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+
+
+def test_without_rules_a_command_past_a_limit_asks_and_bypass_refuses_it(workspace: Workspace) -> None:
+    long = "ls;" * 20_000
+    verdicts = {
+        mode: Permissions(workspace=workspace, mode=mode, trusted=True)
+        .judge("main", "Bash", {}, [Effect("exec", long)])
+        .verdict
+        for mode in MODES
+    }
+    assert verdicts == {"plan": "deny", "ask": "ask", "accept-edits": "ask", "bypass": "deny"}
+
+
+def test_other_commands_are_not_denied(workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", deny=["Bash(rm:*)", "Bash(git push:*)"], trusted=True)
+    for command in [
+        "ls",
+        "echo rm x",
+        "git rm x",
+        "grep rm README.md",
+        "git log push",
+        "npm run rm",
+        "cat <<'E'\nrm x\nE",
+        "rmdir x",
+    ]:
+        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "allow", command
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat .env",
+        "cat ./.env",
+        "head -5 src/../.env",
+        "cp .env x",
+        "git add .env",
+        "cat < .env",
+        "cat .ENV",
+        "sh -c 'cat .env'",
+    ],
+)
+def test_a_read_rule_holds_for_commands_that_name_the_file(command: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", deny=["Read(.env)"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+
+
+@pytest.mark.parametrize(
+    "command", ["echo x > src/a.py", "rm src/a.py", "tee src/a.py", "cp README.md src/a.py", "dd of=src/a.py"]
+)
+def test_an_edit_rule_holds_for_commands_that_name_the_file(command: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", deny=["Edit(src/**)"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+
+
+def test_a_search_of_everything_asks_where_a_file_is_denied(workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, deny=["Read(.env)"], trusted=True)
+    for command in ["grep -rn KEY .", "rg KEY", "git grep KEY"]:
+        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"
