@@ -1,9 +1,10 @@
-"""Resume of a long session, against the bare cost of parsing its JSON."""
+"""Resume of a long session, against the bare cost of parsing its JSON; and what checkpoints cost a command."""
 
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from pathlib import Path
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionStarted, ToolEnded, ToolStarted, TurnEnded
 from cowork.core.transcript import fold
+from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.log import SessionLog
 from cowork.sessions.reading import read
 
 EVENTS = 10_000
+FILES = 5_000
 
 
 def history(count: int) -> list[Event]:
@@ -79,9 +82,39 @@ def measure() -> dict[str, float]:
         }
 
 
+def checkpoints(count: int, *, with_git: bool) -> dict[str, float]:
+    """Milliseconds before the first command in a tree, before later ones, and after a turn."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name) / "project"
+        for n in range(count):
+            path = root / f"package{n // 1000}" / f"module{n // 50}" / f"file{n}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"def name_{n}(value): return value\n" * 100)
+        if with_git:
+            for command in (["init"], ["add", "."]):
+                subprocess.run(["git", *command], cwd=root, check=True, capture_output=True)
+        points = Checkpoints(Path(name) / "sessions" / "id" / "checkpoints", root)
+        before, after = [], []
+        for prompt in range(1, 4):
+            points.begin(prompt)
+            before.append(best(lambda: points.before_change(None), times=1))
+            (root / "package0" / "module0" / "file0.py").write_text(f"changed {prompt}")
+            after.append(best(points.end, times=1))
+        points.close()
+        kind = "git" if with_git else "plain"
+        return {
+            f"{kind}_{count}_first_ms": before[0] * 1e3,
+            f"{kind}_{count}_next_ms": min(before[1:]) * 1e3,
+            f"{kind}_{count}_after_ms": min(after) * 1e3,
+        }
+
+
 def main() -> None:
     """Print the figures; the ratio should stay under 3."""
-    for name, value in measure().items():
+    figures = measure()
+    for with_git in (True, False):
+        figures |= checkpoints(FILES, with_git=with_git)
+    for name, value in figures.items():
         print(f"sessions.{name}: {value:,.2f}")
 
 

@@ -60,7 +60,7 @@ class Checkpoints:
     ) -> None:
         self._store = store
         self._workspace = Workspace(workspace_root, extra)
-        self._report = report
+        self.report = report
         self._lock = threading.RLock()
         self._blobs = Blobs(store, limit=limit)
         own = Path(os.path.realpath(store))
@@ -162,14 +162,14 @@ class Checkpoints:
             turn.before = self._snapshots.take(keep=True)
         except TooManyFiles:
             turn.blind = True
-            self._report("This folder holds too many files for /rewind to cover what commands change.")
+            self.report("This folder holds too many files for /rewind to cover what commands change.")
             return
         except OSError:
             turn.blind = True
             raise
         if self._blobs.full and not self._said_full:
             self._said_full = True
-            self._report("The checkpoints of this session are full: /rewind covers no further changes of commands.")
+            self.report("The checkpoints of this session are full: /rewind covers no further changes of commands.")
         self._remember_tree(turn.prompt_id, turn.looked_at, turn.before)
 
     def _note(self, turn: _Turn, path: Path) -> None:
@@ -309,9 +309,9 @@ class Checkpoints:
         try:
             yield
         except TooManyFiles:
-            self._report(f"{what}: this folder holds too many files.")
+            self.report(f"{what}: this folder holds too many files.")
         except OSError as error:
-            self._report(f"{what}: {error.strerror}.")
+            self.report(f"{what}: {error.strerror}.")
 
 
 def _meant(path: Path) -> set[Path]:

@@ -54,12 +54,13 @@ class SessionLog:
         self.loaded = loaded
         self.path = folder / LOG
         self._lock = lock
-        self._report = report
+        self.report = report
         self._fd = open_private(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._size = os.fstat(self._fd).st_size  # everything up to here is whole
         self._torn = loaded.torn
         self._next = loaded.last_line + 1
         self._unused = new
+        self._named = not new  # the disk knows the file's name
         self._backlog: deque[bytes] = deque()
         self._backlog_bytes = 0
         self._dropped = 0
@@ -92,7 +93,7 @@ class SessionLog:
         try:
             record = encode(event, self._next)
         except (ValueError, RecursionError) as error:
-            self._report(f"An event ({event.type}) could not be stored: {error}.")
+            self.report(f"An event ({event.type}) could not be stored: {error}.")
             return
         self._next += 1
         self._unused = self._unused and not isinstance(event, PromptAdded)
@@ -107,7 +108,11 @@ class SessionLog:
         if self._fd < 0:
             return
         try:
-            os.fdatasync(self._fd)
+            getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has no fdatasync
+            if not self._named:
+                self._named = True
+                for folder in (self.folder, self.folder.parent):
+                    _sync_folder(folder)
         except OSError as error:
             self._fail(error)
 
@@ -145,7 +150,7 @@ class SessionLog:
             self._failing = False
             lost = f" {self._dropped} records were lost meanwhile." if self._dropped else " Nothing was lost."
             self._dropped = 0
-            self._report(f"The session is being saved again.{lost}")
+            self.report(f"The session is being saved again.{lost}")
 
     def _write(self, record: bytes) -> None:
         """Put the record at the end in one write; after a failure the file ends as it did before."""
@@ -168,7 +173,15 @@ class SessionLog:
             self._dropped += 1
         if not self._failing:
             self._failing = True
-            self._report(f"The session cannot be saved ({error.strerror}); it goes on in memory.")
+            self.report(f"The session cannot be saved ({error.strerror}); it goes on in memory.")
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def encode(event: Event, line: int) -> bytes:
