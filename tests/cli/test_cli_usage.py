@@ -33,6 +33,10 @@ import pytest
         (["run", " \n"], "the prompt is empty"),
         ([], "there is no prompt"),
         (["run", "--max-turns", "-1", "x"], "config: flag --max-turns limits.max_turns must be at least 1, it is -1"),
+        (
+            ["run", "--max-cost", "nan", "x"],
+            "config: flag --max-cost limits.max_cost_usd must be a finite number, it is nan",
+        ),
         (["run", "--config", "none.toml", "x"], "config: none.toml does not exist"),
         (["sessions", "show", "zzz"], "There is no session zzz."),
         (["agents", "show", "nobody"], "there is no agent nobody"),
