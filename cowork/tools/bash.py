@@ -31,7 +31,9 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
 async def bash(
     ctx: ToolContext,
     command: Annotated[str, "The command"],
-    timeout: Annotated[int, Param("Milliseconds, default 120000", minimum=1, maximum=MOST_MS)] = TIMEOUT_MS,
+    timeout: Annotated[
+        int, Param("Milliseconds, default 120000; not for background", minimum=1, maximum=MOST_MS)
+    ] = TIMEOUT_MS,
     description: Annotated[str, "What it does, in 5-10 words"] = "",
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False,
 ) -> ToolRecord:

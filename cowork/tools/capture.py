@@ -13,7 +13,7 @@ WHOLE_BYTES, WHOLE_LINES = 46_000, 1_900  # up to here the model gets all of it
 HEAD_BYTES, HEAD_LINES = 16_000, 700
 TAIL_BYTES, TAIL_LINES = 28_000, 1_100
 RECORDED_BYTES = 100 << 20
-CLEANED_BYTES = 4 << 20
+CLEANED_BYTES = 2 << 20
 _RAW_TAIL, _RAW_SHOWN = 1 << 16, 2_000
 _HARMLESS = bytes(ord("?") if (byte < 32 and byte not in b"\t\n\r") or byte == 127 else byte for byte in range(256))
 

@@ -64,7 +64,7 @@ async def grep(
     before: Annotated[int, Param("Lines before", "-B", minimum=0)] = 0,
     context: Annotated[int, Param("Lines before and after", "-C", minimum=0)] = 0,
     multiline: Annotated[bool, "Let matches span lines; . matches newlines"] = False,
-    head_limit: Annotated[int, Param("Most lines or files to show, default 250", minimum=1)] = HEAD_LIMIT,
+    head_limit: Annotated[int, Param("Most lines or files to show, default 250; 0: all", minimum=0)] = HEAD_LIMIT,
 ) -> ToolRecord:
     if not pattern:
         raise ToolError("INVALID_PARAM", "pattern is empty. Give a regular expression.")
@@ -81,7 +81,7 @@ async def grep(
         case "count":
             options.append("-c")
     outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
-    return _record(found, outcome, head_limit, line_numbers=line_numbers)
+    return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
 
 
 class Found:
@@ -144,6 +144,8 @@ def _name(raw: bytes) -> str:
 
 def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     place = rg.existing(ctx, path)
+    if not place.is_dir() and not place.is_file():  # a pipe or a device would keep us waiting
+        raise ToolError("INVALID_PARAM", f"{rg.shown(ctx, place)} is neither a file nor a folder.")
     given = [part for part in globs.split(glob, ", \t") if part]
     excluded = [f"-g{part}" for part in given if part.startswith("!")]
     plans = [globs.plan(part) for part in given if not part.startswith("!")]

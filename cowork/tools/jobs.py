@@ -83,6 +83,10 @@ class Nursery:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def open(self) -> tuple[socket.socket, int]:
         """(control socket, descriptor of the output) of a new keeper."""
         ours, theirs = socket.socketpair()

@@ -6,6 +6,7 @@ import codecs
 import re
 
 _LONGEST_LINE = 1 << 16  # a line without an end is passed on in pieces of this size
+_LONGEST_PROGRESS = 1 << 12  # of a longer one only the last state is held
 _LONGEST_ESCAPE = 1 << 12  # an unfinished sequence longer than this is no sequence
 
 # Inside a string sequence; narrow, so that no input makes matching slow.
@@ -21,7 +22,8 @@ _UNFINISHED = re.compile(
 _OVERSTRUCK = re.compile(r"[^\n\r\x08]\x08")
 _EIGHT_BIT = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
 _SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_CONTROL = re.compile(r"\x00+|\x1b+|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_RUN = re.compile(r"\x00{4,}")
+_SPELLED = {i: f"\\x{i:02x}" for i in (*range(9), *range(11, 32), *range(127, 160))}
 
 
 def plain(text: str) -> str:
@@ -35,7 +37,7 @@ def plain(text: str) -> str:
             text = _OVERSTRUCK.sub("", text)
     if "\r" in text:
         text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
-    return _CONTROL.sub(_spell, text)
+    return _RUN.sub(lambda run: f"\\x00{{{len(run[0])}}}", text).translate(_SPELLED)
 
 
 class Stream:
@@ -51,8 +53,8 @@ class Stream:
         cut = text.rfind("\n") + 1
         if len(text) - cut > _LONGEST_LINE:
             cut = len(text) - self._tail(text)
-        elif (last := text.rfind("\r", cut, len(text) - 1)) >= 0 and text[last + 1] != "\r":
-            text = text[:cut] + text[last + 1 :]  # a progress line keeps its last state only
+        elif len(text) - cut > _LONGEST_PROGRESS:
+            text = text[:cut] + _latest(text[cut:])
         self._held = text[cut:]
         return plain(text[:cut])
 
@@ -81,6 +83,13 @@ class Stream:
         return len(text) - match.start() if match else 0
 
 
-def _spell(match: re.Match[str]) -> str:
-    char, count = match[0][0], len(match[0])
-    return f"\\x{ord(char):02x}" + (f"{{{count}}}" if count > 1 else "")
+def _latest(line: str) -> str:
+    """The end of a line that was overwritten many times, from its last state that shows anything."""
+    last = len(line) - 1
+    for _ in range(4):
+        last = line.rfind("\r", 0, last)
+        if last < 0:
+            return line
+        if plain(line[last + 1 :]).strip():
+            return line[last + 1 :]
+    return line

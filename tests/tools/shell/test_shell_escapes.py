@@ -10,11 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
-from cowork.tools import jobs
+from cowork.tools import jobs, nursery
 from cowork.tools.bash import bash, kill_bash
 from tests.tools.shell.artists import ARTISTS, FLOODS
 from tests.tools.shell.conftest import Desk, make_desk, soon, survivors
@@ -97,7 +98,7 @@ async def main():
     await asyncio.gather(*background)
     calls = [asyncio.create_task(desk.call(bash, command=f"{ARTISTS[name]}\\nsleep 600")) for name in names[1::9]]
     await asyncio.sleep(0.5)
-    print(json.dumps({"mark": desk.mark, "nursery": desk.ctx.tree.nursery._process.pid}), flush=True)
+    print(json.dumps({"mark": desk.mark, "nursery": desk.ctx.tree.nursery.pid}), flush=True)
     await asyncio.gather(*calls)
 
 asyncio.run(main())
@@ -139,7 +140,7 @@ def _alive(pid: int) -> bool:
 
 async def test_kill_9_of_the_nursery_and_a_keeper_is_survived(desk: Desk) -> None:
     await desk.call(bash, command="true")
-    pid = desk.ctx.tree.nursery._process.pid
+    pid = desk.ctx.tree.nursery.pid
     record = await desk.call(bash, command=f"setsid sleep 600 & kill -9 {pid} $PPID; sleep 600", timeout=3_000)
     assert record.status == "partial"
     assert await soon(lambda: not desk.survivors())
@@ -151,7 +152,7 @@ import asyncio, json, resource, sys
 from pathlib import Path
 from tests.tools.shell.artists import FLOODS
 from tests.tools.shell.conftest import make_desk
-from cowork.tools import jobs
+from cowork.tools import jobs, nursery
 from cowork.tools.bash import bash
 
 async def main():
@@ -200,3 +201,22 @@ def test_floods_take_no_memory_and_leave_the_loop_free(tmp_path: Path) -> None:
         assert seen["file"] <= 100 << 20, name
         assert seen["worst"] < 1.0, (name, seen)
     assert survivors(told["mark"]) == []
+
+
+def test_without_proc_the_process_table_is_read(tmp_path: Path) -> None:
+    if not shutil.which("ps"):
+        pytest.skip("no ps here")
+    mark = f"mark{os.urandom(6).hex()}"
+    environ = {**os.environ, "MARK": mark}
+    command = ["bash", "-c", "sleep 600 & (setsid sleep 600 & sleep 600) & echo; wait"]
+    with subprocess.Popen(command, env=environ, start_new_session=True, stdout=subprocess.PIPE) as shell:
+        assert shell.stdout is not None
+        shell.stdout.readline()
+        try:
+            deadline = time.monotonic() + 5
+            while len(found := nursery._table(shell.pid)) < 5 and time.monotonic() < deadline:
+                time.sleep(0.02)
+            assert sorted(found) == sorted(int(line.split()[0]) for line in survivors(mark))
+        finally:
+            for pid in nursery._table(shell.pid):
+                os.kill(pid, 9)

@@ -15,7 +15,7 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
 from cowork.tools import rg
 from cowork.tools.grep import grep
-from tests.tools.shell.conftest import Desk
+from tests.tools.shell.conftest import Desk, soon
 
 
 @pytest.fixture
@@ -186,6 +186,7 @@ async def test_a_limit_is_told_with_the_totals(desk: Desk) -> None:
     assert "300 matches in 30 files." in record.text
     assert "head_limit" in record.text
     assert (record.status, record.data["matches"], record.data["shown"]) == ("partial", 300, 7)
+    assert (await desk.call(grep, pattern="needle", output_mode="content", head_limit=0)).data["shown"] == 300
 
 
 async def test_millions_of_hits_end_early(desk: Desk) -> None:
@@ -255,13 +256,12 @@ async def test_unreadable_files_are_mentioned(desk: Desk) -> None:
     assert "could not be read" in record.text
 
 
-async def test_a_cancelled_search_leaves_no_process(desk: Desk) -> None:
+async def test_pipes_and_devices_are_refused_at_once(desk: Desk) -> None:
     os.mkfifo(desk.root / "pipe")
-    task = asyncio.create_task(desk.call(grep, pattern="x", path="pipe"))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
+    for path in ("pipe", "/dev/zero"):
+        with pytest.raises(ToolError, match="neither a file nor a folder"):
+            await desk.call(grep, pattern="x", path=path)
+    assert (await desk.call(grep, pattern="x")).text == "No matches."
 
 
 @pytest.fixture
@@ -272,6 +272,16 @@ def without_rg(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPat
     rg.program.cache_clear()
     yield
     rg.program.cache_clear()
+
+
+async def test_a_cancelled_search_leaves_no_process(desk: Desk, without_rg: None) -> None:
+    desk.write("a.txt", "a" * 60 + "b")
+    task = asyncio.create_task(desk.call(grep, pattern=f"(a+)+$|{desk.mark}"))  # takes the stand-in for ever
+    assert await soon(lambda: len(desk.survivors()) == 1)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert desk.survivors() == []
 
 
 async def test_without_ripgrep_the_search_is_slow_but_the_same(code: Desk, without_rg: None) -> None:

@@ -71,6 +71,7 @@ def test_nothing_that_steers_a_terminal_is_left(data: bytes) -> None:
 @example(b"\x1b]0;ab\rcd\x07", [5])
 @example(b"a\r\bcd", [2])
 @example(b"a\r\n", [2])
+@example(b"a\r\x1b[1m", [])
 @example(b"\xe7\x95\x8c", [1])
 def test_pieces_make_the_same_as_the_whole(data: bytes, cuts: list[int]) -> None:
     stream, out, last = Stream(), "", 0
@@ -79,6 +80,14 @@ def test_pieces_make_the_same_as_the_whole(data: bytes, cuts: list[int]) -> None
         last = max(last, cut)
         assert not set(stream.pending) & CONTROLS
     assert out + stream.finish() == plain(data.decode("utf-8", "replace"))
+
+
+def test_a_long_progress_line_keeps_its_last_state() -> None:
+    stream = Stream()
+    out = "".join(stream.feed(f"\r\x1b[K{i}% done".encode()) for i in range(50_000))
+    assert out == ""
+    assert stream.pending == "49999% done"
+    assert stream.feed(b"\x1b[0m\r\n") == "49999% done\n"
 
 
 @pytest.mark.parametrize(
