@@ -1,0 +1,380 @@
+"""A project as a whole: what it is, how it is laid out, how it is run, where it starts, what it needs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cowork.providers.offline import found
+from cowork.providers.offline.answer import code, fence, shortened
+from cowork.providers.offline.intent import Intent
+from cowork.providers.offline.plan import Call, Plan, Result, Steps, glob, grep, read
+from cowork.providers.offline.rank import is_test, place_weight
+
+MANIFESTS = (
+    "pyproject.toml",
+    "setup.cfg",
+    "setup.py",
+    "package.json",
+    "Cargo.toml",
+    "go.mod",
+    "Makefile",
+    "justfile",
+    "pom.xml",
+    "build.gradle",
+    "CMakeLists.txt",
+    "Gemfile",
+    "composer.json",
+    "tox.ini",
+    "noxfile.py",
+    "requirements.txt",
+    "Dockerfile",
+    "METADATA",
+)
+_README = ("README.md", "README.rst", "README.txt", "README", "readme.md")
+_BORING = re.compile(r"^\s*(?:#+\s*)?(?:\[!\[|!\[|<|\[\w+\]:|\.\. |:alt|:target|=+$|-+$|\*+$|\|)")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files at the top that tell of a project, by name; each as its lines by number."""
+
+    tree: Result
+    texts: dict[str, dict[int, str]]
+
+    def text(self, name: str) -> str:
+        lines = self.texts.get(name, {})
+        return "\n".join(lines[n] for n in sorted(lines))
+
+    def line_of(self, name: str, pattern: str) -> int:
+        """Where a text first stands in a file; 1 where it does not."""
+        for number, text in self.texts.get(name, {}).items():
+            if re.search(pattern, text):
+                return number
+        return 1
+
+    @property
+    def readme(self) -> str:
+        return next((name for name in _README if name in self.texts), "")
+
+
+def look(path: str = "", *, manifests: Sequence[str] = MANIFESTS) -> Steps[Files]:
+    """List the folder and read what tells of the project."""
+    (tree,) = yield [Call("LS", {"path": path} if path else {})]
+    top = {row.strip() for row in tree.text.splitlines() if row and not row.startswith(" ")}
+    wanted = [name for name in (*_README, *manifests) if name in top][:9]
+    base = f"{path.rstrip('/')}/" if path else ""
+    pages = (yield [read(base + name, limit=400) for name in wanted]) if wanted else []
+    return Files(tree, {name: found.numbered(page) for name, page in zip(wanted, pages, strict=True)})
+
+
+def outline(intent: Intent) -> Plan:
+    """What is in this repo: purpose, layout, size, how to start."""
+    files = yield from look(intent.path)
+    if files.tree.failed:
+        return f"I could not list {code(intent.path or '.')}: {files.tree.text}"
+    folders = _folders(files.tree)
+    packages = [f for f in folders if not is_test(f + "/") and not f.startswith((".", "docs", "doc"))][:6]
+    base = f"{intent.path.rstrip('/')}/" if intent.path else ""
+    calls = [
+        grep(r"^\s*(?:\"\"\"|'''|//!|/\*\*|# ).+", glob="__init__.py,mod.rs,lib.rs,doc.go,index.ts", head_limit=60)
+    ]
+    calls += [Call("Glob", {"pattern": f"{base}{folder}/*"}) for folder in packages]
+    heads, *inside = yield calls
+    return _outlined(files, folders, dict(zip(packages, inside, strict=True)), heads, base)
+
+
+def _outlined(files: Files, folders: list[str], inside: dict[str, Result], heads: Result, base: str) -> str:
+    head = files.tree.text.split("\n", 1)[0]
+    parts = []
+    about, at = purpose(files)
+    if about:
+        parts.append(f"{about} (`{base}{at}`)")
+    counted = head.split(": ", 1)[-1]
+    rows = []
+    told = {line.path: line.text.strip(" \"'/*#!") for line in reversed(found.lines(heads))}
+    for folder in folders[:14]:
+        names = [p.rsplit("/", 1)[-1] for p in found.paths(inside[folder])] if folder in inside else []
+        note = next((t for p, t in told.items() if p.rsplit("/", 1)[0] == f"{base}{folder}"), "")
+        shown = ", ".join(code(n) for n in sorted(n for n in names if not n.startswith((".", "__")))[:7])
+        rows.append(
+            f"- `{base}{folder}/`" + (f" {shortened(note, 90)}" if note else "") + (f": {shown}" if shown else "")
+        )
+    parts.append(f"**Layout** ({counted}):\n" + "\n".join(rows) if rows else f"**Layout**: {counted}")
+    top = [name for name in files.texts if name != files.readme]
+    if top:
+        parts.append("**Manifests**: " + ", ".join(f"`{base}{name}`" for name in top))
+    if commands := run_commands(files, ("run", "test"), base):
+        parts.append("**Run and test**:\n" + "\n".join(commands[:6]))
+    if not about and not top:
+        parts.append(fence("\n".join(files.tree.text.splitlines()[1:25]), "tree.txt"))
+    return "\n\n".join(parts)
+
+
+def purpose(files: Files) -> tuple[str, str]:
+    """(what the project says it is, where it says so)."""
+    for name, pattern in (
+        ("pyproject.toml", r'^description\s*=\s*"(.+)"'),
+        ("package.json", r'^\s*"description":\s*"(.+?)"'),
+        ("Cargo.toml", r'^description\s*=\s*"(.+)"'),
+        ("setup.cfg", r"^description\s*=\s*(.+)"),
+        ("METADATA", r"^Summary:\s*(.+)"),
+    ):
+        for number, text in files.texts.get(name, {}).items():
+            if hit := re.match(pattern, text):
+                return hit[1].strip(), f"{name}:{number}"
+    for number, text in files.texts.get(files.readme, {}).items():
+        plain = text.strip()
+        if len(plain) > 30 and not plain.startswith("#") and not _BORING.match(plain):
+            return shortened(plain, 220), f"{files.readme}:{number}"
+    return "", ""
+
+
+def _folders(tree: Result) -> list[str]:
+    rows = (re.match(r"^([\w.@+-]+)/", row) for row in tree.text.splitlines()[1:])
+    return [hit[1] for hit in rows if hit]
+
+
+def howto(intent: Intent) -> Plan:
+    """How to run, build, test or install it, from what the project itself says."""
+    files = yield from look(intent.path)
+    said = intent.subject.lower()
+    verb = next((v for v, pattern in _VERBS.items() if re.search(pattern, said)), "run")
+    rows = run_commands(files, (verb,) if verb != "run" else ("run", "install"), "")
+    (docs,) = yield [
+        grep(_DOC_COMMANDS[verb], glob="*.md,*.rst,*.txt,*.toml,*.yml,*.yaml", head_limit=80, ignore_case=True)
+    ]
+    hits = sorted(found.lines(docs), key=lambda h: (h.path != files.readme, h.path.count("/"), h.path, h.number))
+    known = "\n".join(rows)
+    extra = [h for h in hits if not re.search(r"CHANGE|HISTORY|NEWS|\.lock$", h.path, re.IGNORECASE)]
+    extra = [h for h in extra if _runnable(h.text) and h.text.strip("$ `") not in known][:5]
+    rows += [f"- {code(shortened(h.text.strip(' $`>')))} (`{h.at}`)" for h in extra]
+    if not rows:
+        looked = ", ".join(files.texts) or "no README or manifest at the top"
+        return f"I found no command to {verb} this: I looked at {looked} and at the docs for commands."
+    return f"To {verb} it:\n\n" + "\n".join(rows)
+
+
+_VERBS = {
+    "test": r"\btests?\b|\bpytest\b",
+    "lint": r"\blint|\bformat|\btype.?check|\bcheck\b",
+    "build": r"\bbuild|\bcompile",
+    "install": r"\binstall|\bset ?up\b",
+    "benchmark": r"\bbench",
+    "run": r"\brun|\bstart|\blaunch|\buse|\bexecute",
+}
+_DOC_COMMANDS = {
+    "test": r"^\s*(?:\$ |`)?(?:make (?:test|check)|python -m (?:pytest|unittest)|pytest|tox|nox|(?:npm|yarn"
+            r"|pnpm)(?: run)? test|"
+    r"cargo (?:test|nextest)|go test|uv run pytest|hatch (?:run )?test|poetry run pytest|scripts/test|\./\S*test\S*)",
+    "lint": r"^\s*(?:\$ |`)?(?:make (?:lint|check|format)|ruff|mypy|pre-commit|(?:npm|yarn|pnpm) run lint|cargo "
+            r"(?:clippy|fmt)|go vet|tox -e lint)",
+    "build": r"^\s*(?:\$ |`)?(?:make(?: build| all)?\s*$|python -m build|uv build|(?:npm|yarn|pnpm) run build"
+             r"|cargo build|go build|cmake|\./configure|hatch build)",
+    "install": r"^\s*(?:\$ |`)?(?:(?:python -m )?pip install|uv (?:pip install|add|tool install|sync)|pipx "
+               r"install|(?:npm|yarn|pnpm) (?:i|install|add)|cargo install|go install|brew install|make install"
+               r"|conda install)",
+    "benchmark": r"^\s*(?:\$ |`)?(?:make bench|python -m bench|cargo bench|asv )",
+    "run": r"^\s*(?:\$ |`)?(?:make (?:run|start|demo|dev)|python -m \w|(?:npm|yarn|pnpm) (?:run )?(?:start|dev)"
+           r"|cargo run|go run|docker (?:run|compose)|uvx|uv run|npx|\./\w)",
+}  # fmt: skip
+
+
+def _runnable(text: str) -> bool:
+    return len(text.strip()) < 140 and not text.strip().startswith("#")
+
+
+def run_commands(files: Files, verbs: Sequence[str], base: str) -> list[str]:
+    """Commands the manifests define, a Markdown line each with its place."""
+    rows: list[str] = []
+    for verb in verbs:
+        rows += (
+            _make_targets(files, verb, base) + _python_commands(files, verb, base) + _node_scripts(files, verb, base)
+        )
+        for name, command in (("Cargo.toml", f"cargo {verb}"), ("go.mod", _GO.get(verb, ""))):
+            if name in files.texts and command and verb in ("run", "test", "build", "install"):
+                rows.append(f"- {code(command)} (`{base}{name}:1`)")
+        for number, text in files.texts.get(files.readme, {}).items():
+            plain = text.strip().removeprefix("$ ").strip("`")
+            if re.match(_DOC_COMMANDS[verb], text, re.IGNORECASE) and _runnable(text) and plain not in "\n".join(rows):
+                rows.append(f"- {code(shortened(plain))} (`{base}{files.readme}:{number}`)")
+    return list(dict.fromkeys(rows))
+
+
+_GO = {"run": "go run .", "test": "go test ./...", "build": "go build ./...", "install": "go install ./..."}
+_TARGETS = {
+    "run": ("run", "start", "serve", "dev", "demo", "up"),
+    "test": ("test", "tests", "check"),
+    "build": ("build", "all", "dist", "compile"),
+    "install": ("install", "setup", "deps"),
+    "lint": ("lint", "check", "format", "fmt"),
+    "benchmark": ("bench", "benchmark"),
+}
+
+
+def _make_targets(files: Files, verb: str, base: str) -> list[str]:
+    rows = []
+    for name in ("Makefile", "justfile"):
+        for number, text in files.texts.get(name, {}).items():
+            hit = re.match(r"^([\w.-]+)\s*:(?!=)", text)
+            if hit and hit[1] in _TARGETS[verb]:
+                rows.append(f"- `{'make' if name == 'Makefile' else 'just'} {hit[1]}` (`{base}{name}:{number}`)")
+    return rows
+
+
+def scripts_of(files: Files) -> list[tuple[str, str, str]]:
+    """(command, what it calls, place) of the console scripts a manifest declares."""
+    rows, inside = [], ""
+    for name in ("pyproject.toml", "setup.cfg"):
+        for number, text in files.texts.get(name, {}).items():
+            if header := re.match(r"^\[(.+)\]", text):
+                inside = header[1]
+            hit = re.match(r"^\s*[\"']?([\w.-]+)[\"']?\s*=\s*[\"']?([\w.]+:[\w.]+)", text)
+            if hit and ("scripts" in inside or "entry_points" in inside or "entry-points" in inside):
+                rows.append((hit[1], hit[2], f"{name}:{number}"))
+    return rows
+
+
+def _python_commands(files: Files, verb: str, base: str) -> list[str]:
+    pyproject = (
+        "pyproject.toml"
+        if "pyproject.toml" in files.texts
+        else next((n for n in ("setup.py", "setup.cfg") if n in files.texts), "")
+    )
+    if not pyproject:
+        return []
+    if verb == "run":
+        return [f"- `{command}` runs `{target}` (`{base}{at}`)" for command, target, at in scripts_of(files)]
+    if verb == "test" and re.search(r"pytest", files.text(pyproject) + files.text("tox.ini")):
+        return [f"- `pytest` (`{base}{pyproject}:{files.line_of(pyproject, 'pytest')}`)"]
+    if verb == "install":
+        return [f"- `pip install -e .` (`{base}{pyproject}:1`)"]
+    return []
+
+
+def _node_scripts(files: Files, verb: str, base: str) -> list[str]:
+    scripts = package_json(files).get("scripts") or {}
+    wanted = [n for n in scripts if n.split(":")[0] in (*_TARGETS[verb], verb)] if isinstance(scripts, dict) else []
+    rows = []
+    for name in wanted:
+        line = files.line_of("package.json", rf'"{re.escape(name)}"\s*:')
+        short = name if name in ("test", "start") else f"run {name}"
+        rows.append(f"- `npm {short}` runs {code(shortened(str(scripts[name]), 80))} (`{base}package.json:{line}`)")
+    return rows
+
+
+def package_json(files: Files) -> dict[str, Any]:
+    try:
+        value = json.loads(files.text("package.json") or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def entry(intent: Intent) -> Plan:
+    """Where execution begins."""
+    files = yield from look(intent.path)
+    mains, blocks = yield [
+        glob("**/{__main__.py,main.py,main.go,main.rs,index.js,index.ts,cli.py,app.py,manage.py,main.c,Main.java}"),
+        grep(
+            r"^if __name__ == .__main__.|^func main\(\)|^(?:pub )?(?:async )?fn main\(|^int main\(|static void main\(",
+            head_limit=60,
+        ),
+    ]
+    rows = [f"- `{at}` declares the command `{command}`: `{target}`" for command, target, at in scripts_of(files)]
+    for _, target, _ in scripts_of(files)[:2]:
+        module, _, function = target.partition(":")
+        path = module.replace(".", "/")
+        (hit,) = yield [
+            grep(
+                rf"^\s*(?:async )?def {re.escape(function)}\b|^{re.escape(function)}\s*=",
+                glob=f"**/{path}.py,**/{path}/__init__.py",
+                head_limit=5,
+            )
+        ]
+        rows += [f"- `{line.at}` {code(shortened(line.text))}" for line in found.lines(hit)[:1]]
+    package = package_json(files)
+    for key in ("main", "bin", "module"):
+        if key in package:
+            rows.append(
+                f"- `package.json:{files.line_of('package.json', key)}` {key}: {code(json.dumps(package[key]))}"
+            )
+    code_lines = sorted(found.lines(blocks), key=lambda h: (-place_weight(h.path), h.path))
+    rows += [f"- `{h.at}` {code(shortened(h.text))}" for h in code_lines[:5] if not is_test(h.path)]
+    named = sorted((p for p in found.paths(mains) if not is_test(p)), key=lambda p: (-place_weight(p), p))
+    rows += [f"- `{p}:1`" for p in named[:4] if p not in "\n".join(rows)]
+    if not rows:
+        return "I looked for console scripts, main functions and files called main, and found none."
+    return "Entry points:\n\n" + "\n".join(rows)
+
+
+def manifest(intent: Intent) -> Plan:
+    """Dependencies, version, license: the lines of the manifest that say so."""
+    files = yield from look(intent.path)
+    said = intent.subject.lower()
+    if re.search(r"licen", said):
+        pattern, what = r"(?i)licen[cs]e", "license"
+    elif re.search(r"version", said):
+        pattern, what = r"(?i)^\s*[\"']?(?:version|requires-python|python_requires|__version__)\b", "version"
+    elif re.search(r"author|wrote", said):
+        pattern, what = r"(?i)author", "author"
+    else:
+        return _dependencies(files)
+    rows = [
+        f"- `{name}:{number}` {code(shortened(text))}"
+        for name, lines in files.texts.items()
+        for number, text in lines.items()
+        if re.search(pattern, text) and len(text) < 160
+    ][:8]
+    more, licenses = yield [
+        grep(r"^__version__\s*[:=]|^VERSION\s*=", head_limit=10)
+        if what == "version"
+        else glob("{LICENSE,LICENSE.*,COPYING}"),
+        glob("{LICENSE,LICENSE.*,COPYING,licenses/*}"),
+    ]
+    if what == "version":
+        rows += [f"- `{h.at}` {code(shortened(h.text))}" for h in found.lines(more)[:4]]
+    if what == "license" and (kept := found.paths(licenses)):
+        (page,) = yield [read(kept[0], limit=5)]
+        first = next((t for t in found.numbered(page).values() if t.strip()), "")
+        rows.insert(0, f"- `{kept[0]}:1` {code(shortened(first))}")
+    return (
+        f"The {what}:\n\n" + "\n".join(rows)
+        if rows
+        else f"I looked in {', '.join(files.texts) or 'the top folder'} and found no {what}."
+    )
+
+
+def _dependencies(files: Files) -> str:
+    parts = []
+    for name in ("pyproject.toml", "setup.cfg", "Cargo.toml", "go.mod", "requirements.txt", "package.json"):
+        rows = _dependency_lines(name, files.texts.get(name, {}))
+        if rows:
+            parts.append(f"`{name}`:\n" + "\n".join(f"- `{name}:{n}` {code(shortened(t))}" for n, t in rows[:25]))
+    return (
+        "\n\n".join(parts)
+        if parts
+        else (f"I looked in {', '.join(files.texts) or 'the top folder'} and found no list of dependencies.")
+    )
+
+
+def _dependency_lines(name: str, lines: dict[int, str]) -> list[tuple[int, str]]:
+    rows, inside = [], name == "requirements.txt"
+    for number, text in sorted(lines.items()):
+        plain = text.strip().rstrip(",")
+        if re.search(
+            r"^(?:dependencies|install_requires|\"dependencies\"|require \(|\[(?:workspace\.)?dependencies)", plain
+        ):
+            inside = True
+            if "]" in plain and "[" in plain and not plain.startswith("["):
+                rows.append((number, plain))
+                inside = False
+            continue
+        if inside and name != "requirements.txt" and re.match(r"^(?:\]|\)|\}|\[)", plain):
+            inside = False
+        if inside and plain and not plain.startswith("#"):
+            rows.append((number, plain.strip("\"'")))
+    return rows

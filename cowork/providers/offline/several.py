@@ -1,0 +1,134 @@
+"""Questions of several parts: each part is a question of its own, looked into by a child where that is possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cowork.core.blocks import Json
+from cowork.providers.offline import words
+from cowork.providers.offline.answer import shortened
+from cowork.providers.offline.intent import SEARCHES, Intent, clean, parse
+from cowork.providers.offline.plan import Call, Plan
+
+_MOST_PARTS = 8
+_STARTS = (
+    r"(?:where|what|how|which|who|is|are|does|list|count|show|find|locate|run|explain|describe|outline|read|search|rename"
+    r"|replace|add|create|tell|summari[sz]e|print|why|when)\b"
+)
+_SPLIT = re.compile(
+    rf"\?\s+|;\s+|\n+|(?:,\s*(?:and|then|and then)?|\s+and then|\s+and also|\s+and|\s+then|\.\s)\s+(?={_STARTS})",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)]|[a-z]\))\s+")
+_NAMES = re.compile(
+    r"^(?P<head>(?:where (?:is|are)|what (?:uses|calls)|who calls|find|locate|show|where's)\s+)(?P<list>.+?)"
+    r"(?P<tail>(?:\s+(?:defined|used|called|declared|implemented|imported))?)$",
+    re.IGNORECASE,
+)
+
+
+def intents(text: str, before: Intent | None = None) -> list[Intent]:
+    """What is wanted, part by part; a part that makes no sense alone means the text is one question."""
+    whole = parse(text, before)
+    if whole.is_edit or "```" in text:
+        return [whole]
+    pieces = [_BULLET.sub("", piece).strip(" ,;.?") for piece in _SPLIT.split(text)]
+    pieces = [part for piece in pieces if piece for part in _enumerated(piece)]
+    pieces = [piece for piece in pieces if piece and not _LEAD.match(piece)]
+    if len(pieces) < 2:
+        return [whole]
+    found: list[Intent] = []
+    for piece in pieces[:_MOST_PARTS]:
+        known = found[-1] if found else before
+        intent = parse(piece, known if known and known.subject else before)
+        if _RIDER.match(piece) and found:
+            continue
+        found.append(intent)
+    if any(intent.kind in ("unknown", "hello") for intent in found):
+        return [whole]
+    return list(dict.fromkeys(found)) or [whole]
+
+
+_LEAD = re.compile(
+    r"^(?:i have (?:some|a few|\w+) questions?|questions?|answer (?:these|the following)|please)\b.{0,30}:?$",
+    re.IGNORECASE,
+)
+_RIDER = re.compile(
+    r"^(?:and )?(?:say|tell|report|show|list|which|what|give)\b.{0,24}"
+    r"\b(?:fail(?:ed|s|ing)?|broke|errors?|line|lines|file:line|result|results|evidence|why)\b",
+    re.IGNORECASE,
+)
+
+
+def _enumerated(piece: str) -> list[str]:
+    """`where are A, B and C defined` is three questions when A, B and C are names."""
+    hit = _NAMES.match(clean(piece))
+    if not hit:
+        return [piece]
+    items = re.split(r",\s*(?:and\s+)?|\s+and\s+", hit["list"])
+    named = [
+        bool(words.quoted(i) or words.looks_like_name(i.strip("`() ")) or re.fullmatch(r"[A-Z]\w+", i.strip()))
+        for i in items
+    ]
+    if len(items) < 2 or not all(named):
+        return [piece]
+    head = re.sub(r"\bare\b", "is", hit["head"])
+    return [f"{head}{item.strip()}{hit['tail']}" for item in items]
+
+
+def may_delegate(intent: Intent) -> bool:
+    """Whether a child that only reads can look into it."""
+    return intent.kind in SEARCHES
+
+
+def delegated(intent: Intent) -> Plan:
+    """One part, given to an explore child; its report is the answer to the part."""
+    given: Json = {
+        "description": _title(intent),
+        "prompt": _standalone(intent),
+        "subagent_type": "explore",
+        "model": "light",
+    }
+    (result,) = yield [Call("Task", given)]
+    if result.failed:
+        return f"The child did not finish: {shortened(result.text, 300)}"
+    return _report(result.text)
+
+
+def joined(parts: Sequence[Intent], answers: Sequence[str]) -> str:
+    """The answers under their questions."""
+    blocks = []
+    for intent, answer in zip(parts, answers, strict=True):
+        blocks.append(f"**{_heading(intent)}**\n\n{answer}")
+    return "\n\n".join(blocks)
+
+
+def _report(text: str) -> str:
+    """A child's result without the line before it and the receipts after it."""
+    body = text.split("\n\n", 1)[1] if text.startswith("Subagent (") and "\n\n" in text else text
+    rows = body.rstrip().splitlines()
+    if rows and " · subagent_id " in rows[-1]:
+        rows.pop()
+    return "\n".join(rows).strip()
+
+
+def _standalone(intent: Intent) -> str:
+    """The part as a question that needs no other."""
+    question = clean(intent.text)
+    told = words.names(question) or words.quoted(question) or words.files(question)
+    if intent.subject and not told and re.search(r"\b(?:it|that|this|them|they)\b", question, re.IGNORECASE):
+        shown = f"{intent.container}.{intent.subject}" if intent.container else intent.subject
+        question = re.sub(r"\b(?:it|that|this|them|they)\b", f"`{shown}`", question, count=1, flags=re.IGNORECASE)
+    return question[:1].upper() + question[1:] + "?"
+
+
+def _heading(intent: Intent) -> str:
+    return shortened(_standalone(intent), 120).replace("*", "")
+
+
+def _title(intent: Intent) -> str:
+    plain = {"where": "find", "describe": "find", "uses": "uses of", "howto": "how to", "outline": "outline the repo"}
+    verb = plain.get(intent.kind, intent.kind)
+    about = " ".join(re.sub(r"[`\"']", "", intent.subject).split()[:4])
+    return f"{verb} {about}".strip()[:60]
