@@ -57,6 +57,20 @@ _SECRETS = re.compile(
     r"|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials|\.htpasswd|\.pgpass|\.my\.cnf|\.s3cfg|\.boto|\.dockercfg"
     r"|credentials(?:\.\w+)?|secrets?\.(?:ya?ml|json|toml|ini|env|txt)|service-?account.*\.json|\.vault-token|terraform\.tfstate"
 )
+SECRET_GLOBS = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "id_rsa*",
+    "id_ed25519*",
+    ".netrc",
+    ".npmrc",
+    ".pypirc",
+)
+SECRET_GLOBS += (".git-credentials", ".pgpass", "credentials.json", "secrets.*", ".ssh/", ".aws/", ".gnupg/")
 _HARMLESS_ENV = re.compile(r"\.env\.(?:example|sample|template|dist|defaults?|test\.example|schema)")
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
 
@@ -68,6 +82,7 @@ class Workspace:
         self.root = Path(os.path.realpath(root))
         self.writable = (self.root, *(Path(os.path.realpath(p)) for p in extra))
         self.readable = (*self.writable, *(Path(os.path.realpath(p)) for p in readable))
+        self.unsearched: tuple[str, ...] = SECRET_GLOBS  # what searches of whole folders leave out
 
     def resolve(self, given: str, cwd: Path) -> Path:
         """The real path `given` stands for; a leaf that does not exist yet is fine."""

@@ -50,6 +50,8 @@ class Permissions:
         self.auto_allow = auto_allow
         self.rules_file = rules_file
         self.rules = Rules.of(allow, ask, deny).tighten(Rules.of((), project_ask, project_deny))
+        denied = (rule.pattern for rule in self.rules.deny if rule.pattern and rule.covers("Read"))
+        workspace.unsearched = tuple(dict.fromkeys((*workspace.unsearched, *(p.removeprefix("./") for p in denied))))
         self.granted: list[tuple[str, Rule]] = []  # (who asked, what was granted), of the whole tree
         self._kept = Rules(allow=tuple(_load(rules_file, workspace.root))) if rules_file else Rules()
         self._mode = mode_of(mode)

@@ -68,6 +68,7 @@ _COMMANDS: dict[str, Spec] = {
         "pattern",
         numeric=True,
         pattern_flags="-e -f --regexp --file",
+        deep="-r --recursive",
     ),
     "rg": spec(
         _RG,
@@ -78,6 +79,7 @@ _COMMANDS: dict[str, Spec] = {
         " --max-filesize --encoding --engine",
         "pattern",
         pattern_flags="-e -f --regexp --file --files --type-list",
+        deep="--hidden -u -uu -uuu --unrestricted",
     ),
     "sort": spec(
         "-n -r -u -h -V -f -b -g -M -s -c -C -d -i -z -R --numeric-sort --reverse --unique --human-numeric-sort"

@@ -46,6 +46,14 @@ class Lookup:
         """Why this argument must not be read unasked."""
         return self._glob(argument.text) if argument.glob else self._one(argument.text)
 
+    def search(self, argument: Argument) -> str:
+        """Why what lies directly in this folder must not be searched unasked."""
+        names = [] if argument.glob else _matches(self.cwd / argument.text, "*", hidden=True)
+        if names is None:
+            return f"{argument.text} is too large to look at"
+        secret = next((name for name in names if sensitive(Path(name))), "")
+        return f"it would search {secret}, which may hold secrets" if secret else ""
+
     def trusted(self) -> str:
         return "" if self._trusted else "the folder is not trusted"
 
@@ -109,7 +117,7 @@ class Lookup:
         return "" if folders else self._one(text)
 
 
-def _matches(folder: Path, pattern: str) -> list[str] | None:
+def _matches(folder: Path, pattern: str, *, hidden: bool = False) -> list[str] | None:
     """Names in a folder that match; None when the folder is too large."""
     names: list[str] = []
     try:
@@ -117,8 +125,8 @@ def _matches(folder: Path, pattern: str) -> list[str] | None:
             for number, entry in enumerate(entries):
                 if number >= _MOST_ENTRIES:
                     return None
-                hidden = entry.name.startswith(".") and not pattern.startswith(".")
-                if not hidden and fnmatchcase(entry.name, pattern):
+                skipped = entry.name.startswith(".") and not pattern.startswith(".") and not hidden
+                if not skipped and fnmatchcase(entry.name, pattern):
                     names.append(entry.name)
     except OSError:
         return []

@@ -163,7 +163,8 @@ def _regexes(pattern: str, root: str, fold: bool) -> tuple[re.Pattern[str], ...]
     anywhere = "/" not in pattern.rstrip("/") and not pattern.startswith("~")
     whole = os.path.expanduser(pattern) if pattern.startswith("~") else pattern.removeprefix("./")
     base = "" if whole.startswith("/") else root
-    found = {_expression(base, whole.rstrip("/"), anywhere)}
+    whole = re.sub(r"(?<=[^/*])(?:/\*\*)*/*$", "", whole)  # `src/**` is `src` and all below it, like `src`
+    found = {_expression(base, whole, anywhere)}
     if fold and not anywhere:
         fixed = re.split(r"[*?]", whole)[0].rpartition("/")[0] if re.search(r"[*?]", whole) else whole
         real = os.path.realpath(os.path.join(base or "/", fixed))

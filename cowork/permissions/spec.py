@@ -17,6 +17,7 @@ class Look(Protocol):
     """What a judgement may look up; each answer is empty, or why not."""
 
     def path(self, argument: Argument) -> str: ...
+    def search(self, argument: Argument) -> str: ...
     def git(self, folder: str) -> str: ...
     def trusted(self) -> str: ...
 
@@ -33,6 +34,7 @@ class Spec:
     numeric: bool = False  # -5
     pattern_flags: frozenset[str] = frozenset()  # with one of these every operand is a path
     check: Check | None = None
+    deep: frozenset[str] = frozenset()  # with one of these it reads whatever lies in its folders
 
 
 def spec(
@@ -45,11 +47,20 @@ def spec(
     numeric: bool = False,
     pattern_flags: str = "",
     check: Check | None = None,
+    deep: str = "",
 ) -> Spec:
     """A spec from space-separated flags; a value flag is `-n`, `-n:number` or `-f:path`."""
     kinds = {name: kind or "text" for name, _, kind in (item.partition(":") for item in values.split())}
     return Spec(
-        frozenset(flags.split()), kinds, operands, most, least, numeric, frozenset(pattern_flags.split()), check
+        frozenset(flags.split()),
+        kinds,
+        operands,
+        most,
+        least,
+        numeric,
+        frozenset(pattern_flags.split()),
+        check,
+        frozenset(deep.split()),
     )
 
 
@@ -141,7 +152,10 @@ def _operands(rules: Spec, name: str, operands: list[Argument], seen: set[str], 
         if operands and operands[0].glob:
             return "its pattern would be expanded by the shell"
         paths = operands[1:]
-    return every(look.path, [word for word in paths if word.text != "-"])
+    named = [word for word in paths if word.text != "-"]
+    if why := every(look.path, named):
+        return why
+    return every(look.search, named or [Argument(".")]) if seen & rules.deep else ""
 
 
 def every(judge: Callable[[Argument], str], words: Sequence[Argument]) -> str:

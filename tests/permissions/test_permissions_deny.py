@@ -251,5 +251,5 @@ def test_an_edit_rule_holds_for_commands_that_name_the_file(command: str, worksp
 
 def test_a_search_of_everything_asks_where_a_file_is_denied(workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, deny=["Read(.env)"], trusted=True)
-    for command in ["grep -rn KEY .", "rg KEY", "git grep KEY"]:
+    for command in ["grep -rn KEY src", "rg KEY", "git grep KEY"]:
         assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"

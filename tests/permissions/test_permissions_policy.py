@@ -1,0 +1,383 @@
+"""The whole policy in one table, and what grants, layers, children and rule texts do."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cowork.core.errors import UserError
+from cowork.core.ports import Decision, Effect
+from cowork.core.workspace import Workspace
+from cowork.permissions import Permissions
+from cowork.permissions.patterns import parse, parse_all
+from cowork.permissions.rules import MODES, Rules, Scene, decide, mode_of, tighter
+
+# What a call does                          plan    ask     accept  bypass
+TABLE = """
+Read src/a.py                               allow   allow   allow   allow
+Grep src                                    allow   allow   allow   allow
+Glob .                                      allow   allow   allow   allow
+LS docs                                     allow   allow   allow   allow
+Read .env                                   ask     ask     ask     allow
+Read secret.pem                             ask     ask     ask     allow
+Read /etc/passwd                            deny    deny    deny    deny
+Read outside.txt                            deny    deny    deny    deny
+Write new.py                                deny    ask     allow   allow
+Edit src/a.py                               deny    ask     allow   allow
+MultiEdit src/a.py                          deny    ask     allow   allow
+Write .git/config                           deny    ask     ask     ask
+Write .git/hooks/pre-commit                 deny    ask     ask     ask
+Write .GIT/HOOKS/pre-commit                 deny    ask     ask     ask
+Write .cowork/config.toml                   deny    ask     ask     ask
+Write .vscode/tasks.json                    deny    ask     ask     ask
+Write AGENTS.md                             deny    ask     ask     ask
+Write src/.bashrc                           deny    ask     ask     ask
+Write /etc/x                                deny    deny    deny    deny
+Write outdir/x                              deny    deny    deny    deny
+Bash ls -la                                 allow   allow   allow   allow
+Bash git status                             allow   allow   allow   allow
+Bash cat .env                               deny    ask     ask     allow
+Bash npm test                               deny    ask     ask     allow
+Bash mkdir -p src/new                       deny    ask     allow   allow
+Bash mkdir ../x                             deny    ask     ask     allow
+Bash touch .git/hooks/x                     deny    ask     ask     ask
+Bash rm -rf src                             deny    ask     ask     allow
+Bash rm -rf /                               deny    deny    deny    deny
+Bash echo $(date)                           deny    ask     ask     allow
+BashOutput                                  allow   allow   allow   allow
+KillBash                                    allow   allow   allow   allow
+TodoWrite                                   allow   allow   allow   allow
+Task explore                                allow   allow   allow   allow
+# with deny: Read(docs/**) Edit(src/**) Bash(npm:*) Task(bash)
+Read docs/guide.md                          deny    deny    deny    deny    denied
+Grep docs                                   deny    deny    deny    deny    denied
+Read README.md                              allow   allow   allow   allow   denied
+Edit src/a.py                               deny    deny    deny    deny    denied
+Write src/new.py                            deny    deny    deny    deny    denied
+Write SRC/new.py                            deny    deny    deny    deny    denied
+Write docs/new.md                           deny    ask     allow   allow   denied
+Bash npm test                               deny    deny    deny    deny    denied
+Bash env npm test                           deny    deny    deny    deny    denied
+Task bash                                   deny    deny    deny    deny    denied
+Agent Bash                                  deny    deny    deny    deny    denied
+Task explore                                allow   allow   allow   allow   denied
+# with ask: the same rules
+Read docs/guide.md                          ask     ask     ask     ask     asked
+Edit src/a.py                               deny    ask     ask     ask     asked
+Bash npm test                               deny    ask     ask     ask     asked
+Task bash                                   ask     ask     ask     ask     asked
+# with allow: the same rules and Read(.env)
+Edit src/a.py                               deny    allow   allow   allow   allowed
+Write new.py                                deny    ask     allow   allow   allowed
+Bash npm test                               deny    allow   allow   allow   allowed
+Bash npm test > out                         deny    ask     ask     allow   allowed
+Bash npm test && make                       deny    ask     ask     allow   allowed
+Bash cd src && npm test                     deny    allow   allow   allow   allowed
+Bash X=1 npm test                           deny    ask     ask     allow   allowed
+Read .env                                   allow   allow   allow   allow   allowed
+Write .git/config                           deny    ask     ask     ask     allowed
+# deny beats ask beats allow
+Edit src/a.py                               deny    deny    deny    deny    denied+allowed
+Edit src/a.py                               deny    ask     ask     ask     asked+allowed
+Bash npm test                               deny    deny    deny    deny    denied+asked+allowed
+Bash npm test                               deny    ask     ask     ask     asked+allowed
+"""
+SAME = ["Read(docs/**)", "Edit(src/**)", "Bash(npm:*)", "Task(bash)"]
+LAYERS = {"denied": Rules.of(deny=SAME), "asked": Rules.of(ask=SAME), "allowed": Rules.of(allow=[*SAME, "Read(.env)"])}
+KINDS = {
+    "Write": "write",
+    "Edit": "write",
+    "MultiEdit": "write",
+    "Bash": "exec",
+    "Task": "delegate",
+    "Agent": "delegate",
+}
+KINDS |= {"BashOutput": "none", "KillBash": "none", "TodoWrite": "none"}
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    rows = []
+    for line in TABLE.strip().splitlines():
+        if line.startswith("#"):
+            continue
+        call, rest = line[:44].strip(), line[44:].split()
+        for mode, verdict in zip(MODES, rest[:4], strict=True):
+            rows.append((call, mode, verdict, rest[4] if len(rest) > 4 else ""))
+    return rows
+
+
+def effect(tool: str, target: str, workspace: Workspace) -> Effect:
+    kind: Any = KINDS.get(tool, "read")
+    return Effect(kind, str(workspace.resolve(target, workspace.root)) if kind in ("read", "write") else target)
+
+
+@pytest.mark.parametrize(("call", "mode", "verdict", "layers"), table())
+def test_the_policy(call: str, mode: str, verdict: str, layers: str, workspace: Workspace) -> None:
+    tool, _, target = call.partition(" ")
+    rules = sum((LAYERS[name] for name in layers.split("+") if name), Rules())
+    scene = Scene(workspace, trusted=True, given=(target,) if KINDS.get(tool, "read") in ("read", "write") else ())
+    decision = decide(tool, [effect(tool, target, workspace)], rules, mode, scene)
+    assert decision.verdict == verdict, decision.reason
+    assert decision.reason or verdict == "allow"
+
+
+def permit(workspace: Workspace, **options: Any) -> Permissions:
+    return Permissions(workspace=workspace, trusted=True, **options)
+
+
+def bash(permissions: Permissions, command: str) -> Decision:
+    return permissions.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+
+
+def test_a_file_outside_names_the_option_that_would_allow_it(workspace: Workspace) -> None:
+    decision = permit(workspace).judge("main", "Read", {"file_path": "/etc/passwd"}, [Effect("read", "/etc/passwd")])
+    assert decision.reason.endswith("--add-dir /etc")
+
+
+def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> None:
+    assert "present your plan" in bash(permit(workspace, mode="plan"), "npm test").reason
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("git commit -m x", "Bash(git commit:*)"),
+        ("npm run build --watch", "Bash(npm run build:*)"),
+        ("npm test", "Bash(npm test:*)"),
+        ("pytest -q tests", "Bash(pytest:*)"),
+        ("timeout 60 pytest -q", "Bash(pytest:*)"),
+        ("make", "Bash(make)"),
+        ("python x.py 'a b'", "Bash(python x.py 'a b')"),
+        ("rm -rf build", "Bash(rm -rf build)"),
+        ("curl http://x", "Bash(curl http://x)"),
+        ("cd src && npm test && make lint", "Bash(npm test:*), Bash(make lint:*)"),
+        ("ls && npm test", "Bash(npm test:*)"),
+        ("git -c a=b commit", "Bash(git -c a=b commit)"),
+        ("echo $HOME", ""),
+        ("npm test > out", ""),
+        ("rm *.pyc", ""),
+    ],
+)
+def test_the_grant_shown_is_the_grant_given(command: str, rule: str, workspace: Workspace) -> None:
+    permissions = permit(workspace)
+    decision = bash(permissions, command)
+    assert (decision.verdict, decision.rule, decision.session_rule) == ("ask", rule, rule)
+    permissions.grant("main", rule, forever=False)
+    assert bash(permissions, command).verdict == ("allow" if rule else "ask")
+    assert [str(one) for _, one in permissions.granted] == ([str(one) for one in parse_all(rule)] if rule else [])
+
+
+def test_an_exact_grant_covers_nothing_else(workspace: Workspace) -> None:
+    permissions = permit(workspace, allow=["Bash(rm -rf build)"])
+    assert bash(permissions, "rm -rf build").verdict == "allow"
+    for other in [
+        "rm -rf build src",
+        "rm -rf buildx",
+        "rm -rf",
+        "rm -rf build; ls > x",
+        "rm -rf build && make",
+        "/bin/rm -rf build",
+    ]:
+        assert bash(permissions, other).verdict == "ask", other
+
+
+def test_a_prefix_is_of_whole_words(workspace: Workspace) -> None:
+    permissions = permit(workspace, allow=["Bash(git commit:*)"])
+    assert bash(permissions, "git commit -m 'x y'").verdict == "allow"
+    for other in [
+        "git commit-tree x",
+        "git commitx",
+        "git -C x commit",
+        "git commit -m $(id)",
+        "git commit | sh",
+        "git commit & id",
+    ]:
+        assert bash(permissions, other).verdict == "ask", other
+
+
+def test_an_edit_grant_is_for_that_file_only(workspace: Workspace) -> None:
+    permissions = permit(workspace)
+    target = effect("Write", "src/a.py", workspace)
+    decision = permissions.judge("main", "Write", {"file_path": "src/a.py"}, [target])
+    assert decision.rule == "Edit(./src/a.py)"
+    permissions.grant("main", decision.rule, forever=False)
+    assert permissions.judge("main", "Edit", {"file_path": "src/a.py"}, [target]).verdict == "allow"
+    assert (
+        permissions.judge("main", "Edit", {"file_path": "src/b.py"}, [effect("Edit", "src/b.py", workspace)]).verdict
+        == "ask"
+    )
+
+
+def test_a_link_with_a_denied_name_is_denied(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("x")
+    (tmp_path / ".env").symlink_to("real")
+    space = Workspace(tmp_path)
+    permissions = permit(space, deny=["Read(.env)"])
+    assert permissions.judge("main", "Read", {"file_path": ".env"}, [effect("Read", ".env", space)]).verdict == "deny"
+
+
+def test_a_rule_reaches_through_a_link_in_its_pattern(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    space = Workspace(tmp_path)
+    permissions = permit(space, mode="bypass", deny=["Edit(link/**)"])
+    assert permissions.judge("main", "Write", {}, [effect("Write", "real/x", space)]).verdict == "deny"
+
+
+def test_a_protected_folder_behind_a_link_is_still_protected(tmp_path: Path) -> None:
+    (tmp_path / "innocent").mkdir()
+    (tmp_path / ".git").symlink_to("innocent")
+    space = Workspace(tmp_path)
+    decision = permit(space, mode="accept-edits").judge(
+        "main", "Write", {}, [effect("Write", "innocent/hooks/x", space)]
+    )
+    assert decision.verdict == "ask"
+
+
+def test_always_is_kept_for_this_folder_in_a_file_of_the_user_alone(tmp_path: Path, workspace: Workspace) -> None:
+    file = tmp_path / "home" / "rules.json"
+    permit(workspace, rules_file=file).grant("main/explore-1", "Bash(npm test:*), Bash(make)", forever=True)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert json.loads(file.read_text())["allow"] == {str(workspace.root): ["Bash(npm test:*)", "Bash(make)"]}
+    assert bash(permit(workspace, rules_file=file), "npm test && make").verdict == "allow"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other = permit(Workspace(elsewhere), rules_file=file)
+    assert bash(other, "npm test").verdict == "ask"
+    other.grant("main", "Bash(ls x)", forever=True)
+    assert set(json.loads(file.read_text())["allow"]) == {str(workspace.root), str(elsewhere)}
+
+
+def test_a_broken_rules_file_is_said(tmp_path: Path, workspace: Workspace) -> None:
+    file = tmp_path / "rules.json"
+    for text in ["{", "[]", '{"allow": 1}', json.dumps({"allow": {str(workspace.root): ["Nope(x)"]}})]:
+        file.write_text(text)
+        with pytest.raises(UserError):
+            permit(workspace, rules_file=file)
+
+
+def test_children_share_grants_and_can_only_be_tighter(workspace: Workspace) -> None:
+    parent = permit(workspace, mode="accept-edits")
+    same, plan, loose = parent.child(), parent.child("plan"), parent.child("bypassPermissions")
+    assert (same.mode, plan.mode, loose.mode, loose.child("acceptEdits").mode) == (
+        "accept-edits", "plan", "accept-edits", "accept-edits",
+    )  # fmt: skip
+    parent.grant("main", "Bash(npm test:*)", forever=False)
+    assert bash(same, "npm test").verdict == "allow"
+    assert bash(plan, "npm test").verdict == "deny"
+    same.grant("main/a-1", "Bash(make)", forever=False)
+    assert bash(parent, "make").verdict == "allow"
+    assert parent.granted[-1][0] == "main/a-1"
+    parent.mode = "plan"
+    assert {p.mode for p in (same, plan, loose)} == {"plan"}
+
+
+def test_a_grant_forever_by_a_child_holds_for_the_tree(tmp_path: Path, workspace: Workspace) -> None:
+    parent = permit(workspace, rules_file=tmp_path / "rules.json")
+    parent.child().grant("main/a-1", "Bash(make)", forever=True)
+    assert bash(parent, "make").verdict == "allow"
+    assert bash(parent.child("ask"), "make").verdict == "allow"
+
+
+def test_a_project_can_tighten_but_not_loosen(workspace: Workspace) -> None:
+    permissions = permit(workspace, allow=["Bash(make)"], project_deny=["Bash(make:*)"], project_ask=["Read(docs/**)"])
+    assert bash(permissions, "make").verdict == "deny"
+    rules = Rules.of(allow=["Bash(make)"]).tighten(Rules.of(allow=["Bash"], ask=["Read"], deny=["Edit"]))
+    assert [str(rule) for rule in rules.allow] == ["Bash(make)"]
+
+
+class Box:
+    def __init__(self, active: bool, refusal: str = "") -> None:
+        self.active, self.refusal = active, refusal
+
+
+def test_in_a_sandbox_commands_may_run_unasked_if_the_user_wants(workspace: Workspace) -> None:
+    boxed = permit(workspace, sandbox=Box(True), auto_allow=True, deny=["Bash(curl:*)"], ask=["Bash(git push:*)"])
+    assert bash(boxed, "npm test").verdict == "allow"
+    assert bash(boxed, "curl x").verdict == "deny"
+    assert bash(boxed, "git push").verdict == "ask"
+    assert bash(boxed, "touch .git/hooks/x").verdict == "ask"
+    assert bash(boxed, "rm -rf /").verdict == "deny"
+    assert bash(permit(workspace, sandbox=Box(True)), "npm test").verdict == "ask"
+    assert bash(permit(workspace, sandbox=Box(False), auto_allow=True), "npm test").verdict == "ask"
+    assert bash(permit(workspace, sandbox=Box(True), auto_allow=True, mode="plan"), "npm test").verdict == "deny"
+
+
+def test_a_required_sandbox_that_is_missing_refuses_every_command(workspace: Workspace) -> None:
+    permissions = permit(workspace, mode="bypass", sandbox=Box(False, "a sandbox is required and there is none"))
+    assert bash(permissions, "ls").verdict == "deny"
+    assert permissions.judge("main", "Read", {}, [effect("Read", "README.md", workspace)]).verdict == "allow"
+
+
+def test_a_question_shows_each_part_with_its_verdict(workspace: Workspace) -> None:
+    display = bash(permit(workspace, allow=["Bash(make)"]), "ls && make && npm test").display
+    assert [(part["text"], part["verdict"]) for part in display["parts"]] == [
+        ("ls", "allow"),
+        ("make", "allow"),
+        ("npm test", "ask"),
+    ]
+    assert display["kind"] == "command"
+
+
+def test_only_what_is_known_to_read_may_run_beside_others(workspace: Workspace) -> None:
+    permissions = permit(workspace, mode="bypass", allow=["Bash(make)"])
+    assert bash(permissions, "ls").read_only
+    assert not bash(permissions, "make").read_only
+    assert permissions.judge("main", "Read", {}, [effect("Read", "README.md", workspace)]).read_only
+    assert not permissions.judge("main", "Write", {}, [effect("Write", "x", workspace)]).read_only
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Nope",
+        "Bash(",
+        "Bash()",
+        "Bash(git * x)",
+        "Bash('x)",
+        "Bash(a && b)",
+        "Bash(a | b)",
+        "rm -rf",
+        "Read(x",
+        "TodoWrite(x)",
+        "Bash(*x:*)",
+    ],
+)
+def test_a_text_that_is_no_rule_says_what_is_allowed(text: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse(text)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Bash", "Bash(git commit:*)", "Bash(npm run test)", "Edit(src/**)", "Read(.env)", "Task(explore)", "Read(~/x)"],
+)
+def test_a_rule_reads_as_it_is_written(text: str) -> None:
+    assert str(parse(text)) == text
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_a_rule_or_a_user_error(text: str) -> None:
+    try:
+        rule = parse(text)
+    except UserError:
+        return
+    assert parse(str(rule)) == rule
+
+
+def test_modes_are_known_by_the_names_other_agents_use() -> None:
+    assert [mode_of(t) for t in ("default", "acceptEdits", "bypassPermissions", "PLAN", "accept_edits")] == [
+        "ask", "accept-edits", "bypass", "plan", "accept-edits",
+    ]  # fmt: skip
+    assert tighter("plan", "bypass") == "plan"
+    with pytest.raises(UserError):
+        mode_of("yolo")
