@@ -106,6 +106,7 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     running = await jobs.start(ctx.tree, command, ctx.state.cwd, capture, lambda text: None)
     watch = asyncio.get_running_loop().create_task(running.wait())
     job = ctx.tree.jobs[name] = jobs.Background(name, command, running, watch)
+    ctx.tree.job_owners[name] = ctx.agent
     await running.settle(_SETTLE)
     if running.reported:
         await watch

@@ -41,12 +41,18 @@ _QUIET = {
     "PYTHONUNBUFFERED": "1",
 }
 # The command comes by descriptor, so it may be of any length and no `pkill -f` of its own words hits the shell. It
-# cannot see the descriptor on which the folder it ends in is told; the trap is for commands that call exit.
-_TELL = f"{{ builtin pwd -P >&{script.CWD_FD}; }} 2>/dev/null"
+# cannot see the descriptor on which the folder it ends in is told; the trap is for commands that call exit. What is
+# still running gets a moment to finish, for a sandbox ends with its shell, and is told too, for nobody outside sees it.
+_LINGER = (
+    "for __i in {1..20}; do __kids=; read -r __kids </proc/$$/task/$$/children || :;"
+    ' [ -z "$__kids" ] && break; sleep 0.01; done'
+)
+_NAMES = 'IFS=" "; for __i in $__kids; do read -r __i </proc/$__i/comm && echo "$__i"; done'
+_TELL = f'{{ [ "${{__told-}}" ] || {{ {_LINGER}; {{ {_NAMES}; builtin pwd -P; }} >&{script.CWD_FD}; }}; }} 2>/dev/null'
 _BASH = (
-    f"trap '{_TELL}' EXIT; IFS= read -r -d '' -u {script.SCRIPT_FD} command;"
-    f' eval "$command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-;'
-    f' {{ set -- "$?"; set +x; }} 2>/dev/null; {_TELL}; exit "$1"'
+    f"trap '{_TELL}' EXIT; IFS= read -r -d '' -u {script.SCRIPT_FD} __command;"
+    f' eval "$__command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-;'
+    f' {{ set -- "$?"; set +eux; }} 2>/dev/null; {_TELL}; __told=1; exit "$1"'
 )
 _SH = (
     f"trap '{{ pwd -P >&{script.CWD_FD}; }} 2>/dev/null' EXIT; command=$(cat <&{script.SCRIPT_FD});"
@@ -232,7 +238,8 @@ async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_t
     """Run a shell command in the nursery, inside the sandbox if there is one."""
     mark = os.urandom(8).hex()
     environ = _environ(tree.environ, mark)
-    program, *arguments = tree.wrap(_shell(environ), cwd)
+    shell = _shell(environ)
+    program, *arguments = tree.wrap(shell, cwd)
     argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
     try:
         control, output = prepare(tree).open()
@@ -241,7 +248,7 @@ async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_t
         control, output = prepare(tree).open()
     running = Command(capture, on_text, mark, control, output)
     loop = asyncio.get_running_loop()
-    request = {"argv": argv, "cwd": str(cwd), "env": environ, "script": command}
+    request = {"argv": argv, "cwd": str(cwd), "env": environ, "script": command, "wrapped": program != shell[0]}
     try:
         await loop.sock_sendall(control, json.dumps(request).encode() + b"\n")
     except OSError as error:
@@ -306,7 +313,7 @@ def _ended(report: bytes) -> Ended:
     if "error" in raw:
         return Ended(error=str(raw["error"]))
     status = raw["status"]
-    left, survivors = tuple(raw["left"]), tuple(raw["survivors"])
+    left, survivors = tuple(raw["left"] or raw["inside"]), tuple(raw["survivors"])
     if status is None:
         return Ended(signal="SIGKILL", survivors=survivors)
     if os.WIFSIGNALED(status):

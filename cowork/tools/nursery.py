@@ -26,7 +26,7 @@ CWD_FD, SCRIPT_FD = 3, 4
 STARTED = b"S"  # told once the shell runs; the report follows as one line of JSON
 TERM_GRACE = 1.5  # seconds between TERM and KILL
 GONE_GRACE = 1.0  # the same, when cowork is gone
-EXIT_GRACE = 0.2  # what a shell left behind may end by itself
+EXIT_GRACE = 0.1  # what a shell left behind may end by itself
 LEFT_GRACE = 0.5  # between TERM and KILL for that
 KILL_TIME = 3.0
 _GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
@@ -93,13 +93,14 @@ def keep(control: socket.socket, output: int) -> None:
             order = _order(control)
     left = _names(_below(shell)) if status is not None else []
     if status is None:
-        status = _end(alarm, shell, _GRACE[order])
+        status = _end(alarm, shell, _GRACE[order], spared=shell if request["wrapped"] else 0)
     elif left:
         _wait(alarm, shell, EXIT_GRACE)
         left = _names(_below(shell))
         _end(alarm, shell, LEFT_GRACE)
     survivors = _names(_below(shell))
-    report: dict[str, Any] = {"status": status, "cwd": _last_line(cwd_out), "left": left, "survivors": survivors}
+    *inside, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").splitlines() or [""]
+    report = {"status": status, "cwd": cwd, "inside": inside, "left": left, "survivors": survivors}
     _send(control, report)
 
 
@@ -165,13 +166,17 @@ def _unnamed_file(content: bytes) -> int:
 # ---------------------------------------------------------------- ending
 
 
-def _end(alarm: int, shell: int, grace: float) -> int | None:
-    """TERM, then KILL, until nothing is left; gives the shell's exit status if it came."""
+def _end(alarm: int, shell: int, grace: float, spared: int = 0) -> int | None:
+    """TERM, then KILL, until nothing is left; gives the shell's exit status if it came.
+
+    A sandbox is spared the TERM: it would obey at once and take everything inside with it.
+    """
     status = None
     if grace:
         for pid in _below(shell):
-            _signal(pid, signal.SIGTERM)
-            _signal(pid, signal.SIGCONT)
+            if pid != spared:
+                _signal(pid, signal.SIGTERM)
+                _signal(pid, signal.SIGCONT)
         status = _wait(alarm, shell, grace)
     deadline = time.monotonic() + KILL_TIME
     while time.monotonic() < deadline:
@@ -365,11 +370,6 @@ def _order(control: socket.socket) -> bytes:
 
 def _send(control: socket.socket, report: dict[str, Any]) -> None:
     control.sendall(json.dumps(report).encode() + b"\n")
-
-
-def _last_line(descriptor: int) -> str:
-    lines = _drain(descriptor).decode("utf-8", "surrogateescape").splitlines()
-    return lines[-1] if lines else ""
 
 
 if __name__ == "__main__":

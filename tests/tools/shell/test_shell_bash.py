@@ -80,6 +80,8 @@ async def test_the_effect_is_the_command(desk: Desk) -> None:
         "cd sub; cat <<'END'\nlast line\nEND",
         "cd sub # and a comment",
         "cd sub; trap 'exit 5' USR1; kill -USR1 $$",
+        "set -eu; cd sub; PATH=; sleep_is_gone || true",
+        "set -euo pipefail; cd sub; sleep 600 &",
     ],
 )
 async def test_the_working_directory_is_kept(desk: Desk, command: str) -> None:
@@ -196,8 +198,14 @@ async def test_what_is_left_running_is_ended_and_named(desk: Desk) -> None:
 
 
 async def test_what_ends_by_itself_in_a_moment_is_not_ended(desk: Desk) -> None:
-    record = await desk.call(bash, command="echo a > >(sleep 0.05; cat)")
-    assert (record.status, record.text) == ("success", "a")
+    for command in (
+        "echo a > >(sleep 0.05; cat)",
+        "echo a > >(sleep 0.05; cat); exit",
+        "set -eux; (sleep 0.05; echo a) &",
+    ):
+        record = await desk.call(bash, command=command)
+        assert record.status == "success"
+        assert record.text.endswith("a")
 
 
 async def test_output_is_made_plain(desk: Desk) -> None:
@@ -324,8 +332,14 @@ async def test_everything_works_inside_bubblewrap(desk: Desk) -> None:
     record = await desk.call(bash, command="cd sub; setsid sleep 600 & echo hi; exit 3")
     assert record.data["exit_code"] == 3
     assert desk.ctx.state.cwd == desk.root / "sub"
+    assert record.data["ended_processes"] == ["sleep"]
+    assert "run_in_background" in (await desk.call(bash, command="sleep 600 & disown")).text
     await desk.call(bash, command="trap '' TERM; setsid sleep 600 & sleep 600", timeout=300)
     assert await soon(lambda: not desk.survivors())
+    polite = await desk.call(bash, command="trap 'echo cleaned; exit' TERM; sleep 600 & wait", timeout=300)
+    assert "cleaned" in polite.text
+    assert (await desk.call(bash, command="echo late > >(sleep 0.05; cat)")).text == "late"
+    assert (await desk.call(bash, command="seq 1 3 | tail -1; exit 2")).text == "3\n\nExit code 2."
 
 
 async def test_a_background_command_is_read_bit_by_bit(desk: Desk) -> None:
