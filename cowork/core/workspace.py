@@ -69,8 +69,14 @@ SECRET_GLOBS = (
     ".netrc",
     ".npmrc",
     ".pypirc",
+    ".git-credentials",
+    ".pgpass",
+    "credentials.json",
+    "secrets.*",
+    ".ssh/",
+    ".aws/",
+    ".gnupg/",
 )
-SECRET_GLOBS += (".git-credentials", ".pgpass", "credentials.json", "secrets.*", ".ssh/", ".aws/", ".gnupg/")
 _HARMLESS_ENV = re.compile(r"\.env\.(?:example|sample|template|dist|defaults?|test\.example|schema)")
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
 
