@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
+
+from cowork.core.frozen import frozen
 
 Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Thinking:
     """Reasoning of a model. `wire` is the provider's own block, signature included, kept verbatim."""
 
@@ -24,13 +26,13 @@ class Thinking:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Image:
     media_type: str
     data: str  # base64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolUse:
     """A call the model asks for. `malformed` says why its arguments could not be read, else empty."""
 
@@ -40,7 +42,7 @@ class ToolUse:
     malformed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResult:
     tool_use_id: str
     content: str | tuple[Text | Image, ...]
@@ -50,7 +52,7 @@ class ToolResult:
 Block = Text | Thinking | Image | ToolUse | ToolResult
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     role: Role
     content: tuple[Block, ...]
@@ -69,7 +71,7 @@ class Message:
         return tuple(b for b in self.content if isinstance(b, ToolResult))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Tokens of one or more requests. `input_tokens` excludes cached ones on every provider."""
 
@@ -105,7 +107,7 @@ class Usage:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Usage:
-        return cls(*(int(raw.get(name) or 0) for name in cls.__slots__))
+        return cls(*(int(raw.get(name) or 0) for name in cls.__annotations__))
 
 
 def add_cost(a: float | None, b: float | None) -> float | None:

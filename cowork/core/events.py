@@ -7,13 +7,14 @@ the emitter; `agent` is a path such as `main` or `main/explore-1`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field
 from typing import Any, ClassVar
 
 from cowork.core.blocks import Block, Image, Json, Usage, blocks_from_list, blocks_to_list
+from cowork.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Event:
     type: ClassVar[str] = ""
     durable: ClassVar[bool] = True  # kept in the session log
@@ -24,7 +25,7 @@ class Event:
     agent: str = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionStarted(Event):
     type: ClassVar[str] = "session.started"
     cwd: str = ""
@@ -38,7 +39,7 @@ class SessionStarted(Event):
     agents: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PromptAdded(Event):
     """The user's side speaks. `context` (environment, project knowledge) goes before the text, unseen."""
 
@@ -50,21 +51,21 @@ class PromptAdded(Event):
     label: str = ""  # what people see instead of the text, when it is long or machine-made
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextDelta(Event):
     type: ClassVar[str] = "text.delta"
     durable: ClassVar[bool] = False
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ThinkingDelta(Event):
     type: ClassVar[str] = "thinking.delta"
     durable: ClassVar[bool] = False
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplyAdded(Event):
     """One whole answer of the model: one request, one turn."""
 
@@ -77,7 +78,7 @@ class ReplyAdded(Event):
     duration_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolStarted(Event):
     type: ClassVar[str] = "tool.started"
     tool_use_id: str = ""
@@ -85,7 +86,7 @@ class ToolStarted(Event):
     input: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolOutput(Event):
     type: ClassVar[str] = "tool.output"
     durable: ClassVar[bool] = False
@@ -93,7 +94,7 @@ class ToolOutput(Event):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolEnded(Event):
     """`record` is SPEC's six-key result; the model reads its text and `images`, people read `display`."""
 
@@ -105,14 +106,14 @@ class ToolEnded(Event):
     images: tuple[Image, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuestionAsked(Event):
     type: ClassVar[str] = "question.asked"
     question_id: str = ""
     question: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuestionAnswered(Event):
     type: ClassVar[str] = "question.answered"
     question_id: str = ""
@@ -121,7 +122,7 @@ class QuestionAnswered(Event):
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentStarted(Event):
     """A child was sent out (or waits in line). `agent` is the child's own path."""
 
@@ -142,7 +143,7 @@ class AgentStarted(Event):
     status: str = "active"  # active | waiting
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentUpdated(Event):
     type: ClassVar[str] = "agent.updated"
     durable: ClassVar[bool] = False
@@ -156,7 +157,7 @@ class AgentUpdated(Event):
     action: str = ""  # what it does now, in a line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentEnded(Event):
     type: ClassVar[str] = "agent.ended"
     subagent_id: str = ""
@@ -164,13 +165,13 @@ class AgentEnded(Event):
     record: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TodoUpdated(Event):
     type: ClassVar[str] = "todo.updated"
     todos: tuple[Json, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RetryScheduled(Event):
     """A try failed and another follows. Text shown since the last request is withdrawn."""
 
@@ -185,7 +186,7 @@ class RetryScheduled(Event):
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ContextCompacted(Event):
     """From here on the model sees `summary` in place of what came before event `keep_from`.
 
@@ -205,7 +206,7 @@ class ContextCompacted(Event):
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionRewound(Event):
     """The conversation went back to just before the prompt with event id `to`."""
 
@@ -215,7 +216,7 @@ class SessionRewound(Event):
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notice(Event):
     """Something a person should know. `code` names it for programs, such as `mode.changed`."""
 
@@ -226,7 +227,7 @@ class Notice(Event):
     data: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TurnEnded(Event):
     """The answer to one prompt is complete, or was stopped; `reason` is SPEC's terminal_reason."""
 
@@ -240,7 +241,7 @@ class TurnEnded(Event):
     error: Json = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunEnded(Event):
     """Always the last event; `result` is the object of `--output json`."""
 
@@ -277,7 +278,8 @@ EVENTS: dict[str, type[Event]] = {
 
 _ENVELOPE = ("id", "at", "session_id", "agent")
 _PAYLOAD: dict[type[Event], tuple[str, ...]] = {
-    cls: tuple(f.name for f in fields(cls) if f.name not in _ENVELOPE) for cls in EVENTS.values()
+    cls: tuple(name for name, hint in cls.__annotations__.items() if not hint.startswith("ClassVar"))
+    for cls in EVENTS.values()
 }
 
 
@@ -303,15 +305,15 @@ def from_dict(raw: Mapping[str, Any]) -> Event | None:
     cls = EVENTS.get(str(raw.get("type")))
     if cls is None:
         return None
-    given: dict[str, Any] = {name: raw[name] for name in _ENVELOPE if name in raw}
     if cls is RunEnded:
+        given = {name: raw[name] for name in _ENVELOPE if name in raw}
         return RunEnded({k: v for k, v in raw.items() if k not in _ENVELOPE and k != "type"}, **given)
-    for name in _PAYLOAD[cls]:
-        if name not in raw:
-            continue
-        value = raw[name]
-        decode = _DECODE.get(name)
-        given[name] = decode(value) if decode else value
+    known = _READERS[cls]
+    given = {}
+    for name, value in raw.items():
+        if name in known:
+            decode = known[name]
+            given[name] = decode(value) if decode else value
     return cls(**given)
 
 
@@ -338,4 +340,7 @@ _DECODE: dict[str, Callable[[object], object]] = {
     "cleared": _tuple,
     "kept": _tuple,
     "files": _tuple,
+}
+_READERS: dict[type[Event], dict[str, Callable[[object], object] | None]] = {
+    cls: {name: _DECODE.get(name) for name in (*_ENVELOPE, *names)} for cls, names in _PAYLOAD.items()
 }

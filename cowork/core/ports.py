@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, ToolUse, Usage
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event
+from cowork.core.frozen import frozen
 
 # ---------------------------------------------------------------- models
 
 Thinking = Literal["off", "low", "medium", "high"] | int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSpec:
     """Which model, where, and what it takes; the key is never shown."""
 
@@ -33,7 +34,7 @@ class ModelSpec:
     prices: Mapping[str, float] | None = None  # USD per million tokens: input, output, cache_read, cache_write
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolSpec:
     """What a model is told about a tool."""
 
@@ -42,7 +43,7 @@ class ToolSpec:
     schema: Json
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """One question to a model. Its prefix (system, tools, messages) only ever grows between turns."""
 
@@ -55,7 +56,7 @@ class Request:
     session_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Delta:
     """A piece of a reply as it streams. `tool` pieces only show that a call is being written."""
 
@@ -63,7 +64,7 @@ class Delta:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Retry:
     """A try failed and the stream starts over after `delay_s`; what it had yielded is void."""
 
@@ -78,7 +79,7 @@ class Retry:
 StopReason = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusal", "context_overflow"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """The whole answer; the last thing a stream yields, exactly once."""
 
@@ -116,7 +117,7 @@ class Provider(Protocol):
 # ---------------------------------------------------------------- tools
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effect:
     """What a call would touch, for permissions to judge: a resolved path, a command line, an agent's name."""
 
@@ -128,7 +129,7 @@ class Effect:
 Status = Literal["success", "partial", "error"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolRecord:
     """What a call came to, for three readers: `text` the model, `display` the person, `data` programs."""
 
@@ -168,7 +169,7 @@ def failed(code: ToolErrorCode, text: str, *, display: Json | None = None, **dat
 AgentOrigin = Literal["shipped", "user", "project"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AgentDef:
     """Who a child is: its role prompt, its tools and its model."""
 
@@ -192,7 +193,7 @@ Emit = Callable[[Event], None]
 """Synchronous, ordered, never fails."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """Something only the person can decide. `display` is drawn as given: a diff, a parsed command, text."""
 
@@ -208,7 +209,7 @@ class Question:
     options: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     choice: Literal["once", "session", "always", "no"]
     note: str = ""  # why not, for the model
@@ -217,7 +218,7 @@ class Answer:
 Ask = Callable[[Question], Awaitable[Answer]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Decision:
     """What permissions say of one call, why, and the exact rule that "always" would add."""
 

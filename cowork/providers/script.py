@@ -182,7 +182,7 @@ def _turn(raw: object, where: str, pace: Json) -> Turn:
         think=str(given.get("think") or ""),
         calls=calls,
         stop_reason=stop,
-        usage=None if usage is None else Usage.from_dict(_mapping(usage, f"{where}.usage", set(Usage.__slots__))),
+        usage=None if usage is None else Usage.from_dict(_mapping(usage, f"{where}.usage", set(Usage.__annotations__))),
         chunks=int(_number(given.get("chunks", 0), f"{where}.chunks")),
         delay_ms=_number(given.get("delay_ms", 0), f"{where}.delay_ms"),
         faults=faults,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -18,7 +17,7 @@ def shape() -> dict[str, dict[str, object]]:
     return {
         name: {
             "durable": cls.durable,
-            "fields": [f.name for f in dataclasses.fields(cls) if f.name not in ("id", "at", "session_id", "agent")],
+            "fields": [name for name in to_dict(cls()) if name not in ("type", "id", "at", "session_id", "agent")],
         }
         for name, cls in EVENTS.items()
     }
