@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -63,7 +62,7 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         text = repl.scene.last_answer
         if not text:
             raise UserError("There is no answer to copy yet.")
-        repl.write_raw(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\x07")
+        repl.outside.copy(text)
         return f"Copied the last answer ({len(text):,} characters)."
 
     return (

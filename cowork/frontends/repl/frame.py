@@ -98,8 +98,8 @@ def _hint(repl: Repl) -> str:
         return text
     if repl.dialogs.current is not None:
         return "Ctrl-C refuses and stops"
-    if repl.scene.panels:
-        return "⌃O expand · ⇥ select · Esc interrupt" if repl.turns.working else "⌃O expand · ⇥ select"
-    if repl.turns.working:
-        return "⌃O expand · Esc interrupt" if repl.scene.tools else "Esc interrupt"
-    return "/help"
+    toggle = "⌃O collapse" if repl.expanded else "⌃O expand"
+    parts = [toggle] if repl.scene.panels or repl.scene.tools else []
+    parts += ["⇥ select"] if repl.scene.panels else []
+    parts += ["Esc interrupt"] if repl.turns.working else []
+    return " · ".join(parts) or "/help"

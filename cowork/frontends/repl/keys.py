@@ -64,7 +64,7 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("c-r", filter=writing)
     def _(event: KeyPressEvent) -> None:
-        repl.search_history()
+        repl.completing.search_history()
 
     @keys.add("c-x", "c-e", filter=writing)
     @keys.add("c-g", filter=writing)
@@ -123,20 +123,20 @@ def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
 
 
 def _menu_keys(keys: KeyBindings, repl: Repl) -> None:
-    open_menu = Condition(lambda: repl.mode == "write" and bool(repl.menu.items))
-    search = Condition(lambda: repl.searching)
+    open_menu = Condition(lambda: repl.mode == "write" and bool(repl.completing.menu.items))
+    search = Condition(lambda: repl.mode == "write" and repl.completing.searching)
 
     @keys.add("tab", filter=open_menu)
     def _(event: KeyPressEvent) -> None:
-        repl.accept_item()
+        repl.completing.accept()
 
     @keys.add("s-tab", filter=open_menu)
     def _(event: KeyPressEvent) -> None:
-        repl.menu.move(-1)
+        repl.completing.menu.move(-1)
 
     @keys.add("c-r", filter=search)
     def _(event: KeyPressEvent) -> None:
-        repl.menu.move(1)
+        repl.completing.menu.move(1)
 
 
 def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
@@ -213,7 +213,7 @@ def _everywhere(keys: KeyBindings, repl: Repl) -> None:
     def _(event: KeyPressEvent) -> None:
         repl.toggle()
 
-    @keys.add("s-tab", filter=Condition(lambda: repl.mode in ("write", "panel") and not repl.menu.items))
+    @keys.add("s-tab", filter=Condition(lambda: repl.mode in ("write", "panel") and not repl.completing.menu.items))
     def _(event: KeyPressEvent) -> None:
         repl.cycle_mode()
 

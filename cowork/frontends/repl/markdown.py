@@ -147,5 +147,6 @@ def _console(columns: int, kind: str) -> Console:
         "markdown.link_url": theme.definition("link"),
         "markdown.table.border": theme.definition("rule"),
         "markdown.table.header": "bold",
+        **{f"markdown.h{level}": "bold" for level in range(1, 7)},
     }
     return Console(width=columns, force_terminal=True, color_system="truecolor", theme=RichTheme(styles), record=False)

@@ -111,7 +111,7 @@ class Painter(Renderer):
         self._min_available_height = 0
         if self._started:
             self._started = False
-            self._write(["\x1b[?2004l"])
+            self._write(["\x1b[?2004l\x1b[?25h"])
 
     def request_absolute_cursor_position(self) -> None:
         """Not needed: every move is relative to the region's own top."""

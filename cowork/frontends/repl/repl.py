@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import Output, create_output
 
 from cowork.core.events import Event, PromptAdded
 from cowork.core.ports import Answer, Question
+from cowork.frontends.repl import numbers
 from cowork.frontends.repl import status as bar
 from cowork.frontends.repl.choosing import Choosing
 from cowork.frontends.repl.commands import own_commands
@@ -28,9 +30,11 @@ from cowork.frontends.repl.input import Composer, History
 from cowork.frontends.repl.keys import bindings
 from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.live import SPIN_S
+from cowork.frontends.repl.outside import Outside
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.plain import PlainChat
 from cowork.frontends.repl.scene import Scene
+from cowork.frontends.repl.stream import warm_up
 from cowork.frontends.repl.terminal_input import watch_background
 from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
 from cowork.frontends.repl.turns import Turns
@@ -40,6 +44,19 @@ Mode = Literal["write", "panel", "dialog", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after a change of width, before the live part is drawn whole again
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
+
+
+class _ChatApplication(Application[int]):
+    """An application that waits long for the second key of Ctrl+X …, but hardly for what may follow an Escape."""
+
+    @property
+    def timeoutlen(self) -> float:
+        waiting = self.key_processor.key_buffer
+        return 0.03 if waiting and waiting[0].key == Keys.Escape else 0.6
+
+    @timeoutlen.setter
+    def timeoutlen(self, value: float | None) -> None:
+        """Fixed above."""
 
 
 class Repl:
@@ -52,18 +69,21 @@ class Repl:
         kind: Kind = guess_kind(self.environ) if self.options.theme == "auto" else self.options.theme
         self.theme = Theme(kind, color_depth(self.environ))
         self.scene = Scene(cwd=host.status().cwd)
+        self._folder = os.path.basename(self.scene.cwd)
         self.composer = Composer(History(self.options.history))
         self.completing = Completing(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.dialogs = Dialogs(self._dialogs_changed)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._conversation_changed
         )
-        self.viewing = Viewing(host, self.scene, self.write_raw)
+        self.outside = Outside(self.options, self.write_raw, self.scene.clock)
+        self.viewing = Viewing(host, self.scene, self.outside)
         self.expanded = False
         self.choosing = Choosing(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self._cancelled_at = -10.0
         self._cancelling = False
+        self._warm = False
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
         self._columns = 0  # of the terminal at the last frame
@@ -79,11 +99,24 @@ class Repl:
         self.scene.apply(event)
         self.turns.on_event(event)
         if isinstance(event, PromptAdded) and event.agent == "main":
-            self._set_title(event.label or event.text)
+            self.outside.title(self._folder, event.label or event.text)
+        self.redraw()
+
+    def show_history(self, events: Sequence[Event], prompts: int = 3) -> None:
+        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
+        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
+        start = starts[-prompts] if len(starts) > prompts else 0
+        if start:
+            earlier = numbers.count(len(starts) - prompts, "earlier prompt")
+            self.scene.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
+        for event in events[start:]:
+            self.scene.apply(event)
+        self.scene.finish()
+        self.scene.panels.clear()
         self.redraw()
 
     async def ask(self, question: Question) -> Answer:
-        """Put a question to the person and wait for the answer."""
+        """Put a question to the person and wait for the answer; it is drawn while `run` is running."""
         if self._plain is not None:
             return await self._plain.ask(question)
         return await self.dialogs.ask(question)
@@ -110,6 +143,7 @@ class Repl:
         if self.options.theme == "auto" and self.theme.depth is not None and watch_background(source, self._set_kind):
             self._output.write_raw(OSC11_QUERY)
         self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
+        self.outside.start()
         self._app = self._application(source, self._output)
         ticker = asyncio.ensure_future(self._tick())
         try:
@@ -118,7 +152,7 @@ class Repl:
             return 0
         finally:
             ticker.cancel()
-            self._goodbye()
+            self.outside.end()
 
     def redraw(self) -> None:
         """Draw soon, but not more often than the frame rate."""
@@ -147,14 +181,6 @@ class Repl:
             return "dialog"
         return "panel" if self.choosing.panel is not None else "write"
 
-    @property
-    def menu(self) -> Any:
-        return self.completing.menu
-
-    @property
-    def searching(self) -> bool:
-        return self.mode == "write" and self.completing.searching
-
     def enter(self) -> None:
         """Send what is written, or accept what the menu offers."""
         before = self.composer.buffer.document
@@ -171,6 +197,9 @@ class Repl:
             return
         self.turns.send(text, images)
         self.redraw()
+        if not self._warm:
+            self._warm = True
+            asyncio.get_running_loop().call_later(2 * FRAME_S, warm_up)
 
     def steer(self) -> None:
         text, _ = self.composer.take()
@@ -197,12 +226,6 @@ class Repl:
             buffer.cursor_down()
         else:
             self.completing.quiet(self.composer.newer)
-
-    def search_history(self) -> None:
-        self.completing.search_history()
-
-    def accept_item(self) -> None:
-        self.completing.accept()
 
     def escape(self) -> None:
         """Close what is open; otherwise stop the turn."""
@@ -293,7 +316,7 @@ class Repl:
         typing = Window(BufferControl(self.composer.buffer))
         self._still = Window(FormattedTextControl("", focusable=True))
         self._typing = typing
-        app: Application[int] = Application(
+        app = _ChatApplication(
             layout=Layout(HSplit([typing, self._still])),
             key_bindings=bindings(self),
             editing_mode=EditingMode.VI if self.options.keys == "vi" else EditingMode.EMACS,
@@ -302,7 +325,6 @@ class Repl:
             max_render_postpone_time=0,
         )
         app.ttimeoutlen = 0.05  # an Escape by itself is known this soon
-        app.timeoutlen = 0.1 if self.options.keys == "emacs" else 0.5
         app.renderer = Painter(
             output, self.compose, self._finished, lambda: self.theme, reflows=terminal_reflows(self.environ)
         )
@@ -312,6 +334,7 @@ class Repl:
 
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""
+        self.outside.last_key = self.scene.clock()
         mode = self.mode
         if self._app is not None:
             self._app.layout.focus(self._typing if mode == "write" else self._still)
@@ -345,9 +368,8 @@ class Repl:
 
     def _turn_ended(self, seconds: float) -> None:
         self.expanded = self.expanded and bool(self.scene.panels)
-        if seconds >= self.options.notify_after_s:
-            self.write_raw(bar.notification("cowork: done", self.options))
-        self._set_title("")
+        self.outside.turn_ended(seconds)
+        self.outside.title(self._folder)
         self.redraw()
 
     def _give_back(self, text: str) -> None:
@@ -358,8 +380,9 @@ class Repl:
         self.scene.reset()
 
     def _dialogs_changed(self) -> None:
-        if self.dialogs.current is not None:
-            self.write_raw(bar.notification(f"cowork: {self.dialogs.current.question.title}", self.options))
+        dialog = self.dialogs.current
+        if dialog is not None:
+            self.outside.asked(dialog, dialog.question.title)
             for moment in (SETTLE_S, QUIET_S):  # when it starts to take keys
                 asyncio.get_running_loop().call_later(moment + 0.01, self.redraw)
         self.redraw()
@@ -367,15 +390,6 @@ class Repl:
     def _set_kind(self, kind: Kind) -> None:
         if kind != self.theme.kind:
             self.set_theme(kind)
-
-    def _set_title(self, text: str) -> None:
-        if self.options.title and self._app is not None:
-            where = os.path.basename(self.scene.cwd) or "cowork"
-            self.write_raw(bar.title(f"cowork · {where}" + (f" · {text}" if text else "")))
-
-    def _goodbye(self) -> None:
-        if self.options.title:
-            self.write_raw("\x1b]2;\x07")
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A bug somewhere in a task: one calm line instead of a torn screen."""

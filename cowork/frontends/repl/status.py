@@ -1,13 +1,12 @@
-"""The banner, the status line, and what the terminal is told outside the text: title, bell, notification."""
+"""The banner at the start and the status line under the input."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
 
-from cowork.core.hygiene import visible
 from cowork.frontends.repl import numbers
-from cowork.frontends.repl.host import Options, Status
+from cowork.frontends.repl.host import Status
 from cowork.frontends.repl.lines import Line, clip, clip_line, clip_start, line_width, width
 from cowork.frontends.repl.tools_view import one_line
 
@@ -79,19 +78,6 @@ def _joined(facts: Iterable[Line]) -> Line:
 def short_home(path: str) -> str:
     home = os.path.expanduser("~")
     return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
-
-
-def title(text: str) -> str:
-    """The sequence that sets the terminal's title."""
-    return f"\x1b]2;{clip(one_line(text), 80)}\x07"
-
-
-def notification(text: str, options: Options) -> str:
-    """Bell, and a desktop notification where the terminal knows OSC 9."""
-    if options.notify == "off":
-        return ""
-    safe = visible(one_line(text)).replace(";", ",")
-    return f"\x1b]9;{safe}\x07\x07" if options.notify == "auto" else "\x07"
 
 
 def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:

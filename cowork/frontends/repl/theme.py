@@ -92,7 +92,7 @@ class Theme:
     @property
     def code_style(self) -> str:
         """The pygments style of code blocks."""
-        return "one-dark" if self.kind == "dark" else "friendly"
+        return "github-dark" if self.kind == "dark" else "friendly"
 
     def encode(self, line: Iterable[Span]) -> str:
         """The line with SGR codes; plain text where the terminal has no colours."""

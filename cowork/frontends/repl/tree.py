@@ -48,7 +48,7 @@ class Node:
         return self.body is not None or bool(self.children)
 
 
-def tree(events: Iterable[Event], agent: str = "main") -> list[Node]:
+def tree(events: Iterable[Event], agent: str = "main", cwd: str = "") -> list[Node]:
     """The nodes of one agent, its children inside their calls."""
     by_agent: dict[str, list[Event]] = defaultdict(list)
     children: dict[tuple[str, str], list[AgentStarted]] = defaultdict(list)
@@ -60,7 +60,7 @@ def tree(events: Iterable[Event], agent: str = "main") -> list[Node]:
             ends[event.agent] = event
         else:
             by_agent[event.agent].append(event)
-    return _Grower(by_agent, children, ends).nodes(agent)
+    return _Grower(by_agent, children, ends, cwd).nodes(agent)
 
 
 @dataclass(slots=True)
@@ -68,6 +68,7 @@ class _Grower:
     by_agent: dict[str, list[Event]]
     children: dict[tuple[str, str], list[AgentStarted]]
     ends: dict[str, AgentEnded]
+    cwd: str
 
     def nodes(self, agent: str) -> list[Node]:
         out: list[Node] = []
@@ -81,14 +82,14 @@ class _Grower:
                 case ToolEnded():
                     if event.tool_use_id in calls:
                         started, node = calls[event.tool_use_id]
-                        _finish_call(node, started, event)
+                        _finish_call(node, started, event, self.cwd)
                 case _:
                     out.extend(_plain_nodes(event))
         return out
 
     def _call(self, agent: str, event: ToolStarted) -> Node:
         key = f"{agent}:{event.tool_use_id}"
-        arg = argument(event.name, event.input)
+        arg = argument(event.name, event.input, self.cwd)
         node = Node(
             key, [("accent", "○ "), ("bold", one_line(event.name)), ("", f" {arg}"), ("dim", " · not finished")]
         )
@@ -138,10 +139,10 @@ def _reply_nodes(key: str, event: ReplyAdded) -> list[Node]:
     return out
 
 
-def _finish_call(node: Node, started: ToolStarted, event: ToolEnded) -> None:
+def _finish_call(node: Node, started: ToolStarted, event: ToolEnded, cwd: str) -> None:
     status = str(event.record.get("status"))
     style, glyph = {"error": ("bad", "✗ "), "partial": ("warn", "◐ ")}.get(status, ("good", "● "))
-    node.head = [(style, glyph), ("bold", one_line(event.name)), ("", f" {argument(event.name, started.input)}")]
+    node.head = [(style, glyph), ("bold", one_line(event.name)), ("", f" {argument(event.name, started.input, cwd)}")]
     result = summary(event.name, event.record, event.display)
     if result:
         node.head.append(("dim", f" · {result}"))

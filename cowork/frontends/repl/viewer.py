@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -70,13 +69,13 @@ class Viewer:
         return True
 
     def copied(self) -> str:
-        """The sequence (OSC 52) that puts the chosen text on the clipboard."""
+        """The chosen text, for the clipboard."""
         row = self._rows[self.cursor] if self._rows else None
         if row is None:
             return ""
         text = row.node.text or plain(row.node.head)
         self.message = f"copied {len(text):,} characters"
-        return f"\x1b]52;c;{base64.b64encode(text[:70_000].encode()).decode()}\x07"
+        return text
 
     def lines(self, columns: int, rows: int, theme: Theme) -> list[Line]:
         """The screen."""

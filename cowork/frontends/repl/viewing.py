@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from cowork.core.ports import Question
 from cowork.frontends.repl.dialogs import what_lines
 from cowork.frontends.repl.host import Host
+from cowork.frontends.repl.outside import Outside
 from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.tools_view import one_line
 from cowork.frontends.repl.tree import Node, tree
@@ -20,7 +20,7 @@ class Viewing:
 
     host: Host
     scene: Scene
-    write_raw: Callable[[str], None]
+    outside: Outside
     viewer: Viewer | None = None
     _seen: int = -1  # events in the history when it was last read
 
@@ -28,7 +28,7 @@ class Viewing:
         """The whole conversation, or the transcript of one child."""
         panel = self.scene.panels.get(path)
         title = f"{panel.kind} · {panel.description}" if panel else "conversation"
-        self._open(Viewer(title, lambda: tree(self.host.history(), path or "main")))
+        self._open(Viewer(title, lambda: tree(self.host.history(), path or "main", self.scene.cwd)))
 
     def question(self, question: Question) -> None:
         """Everything a question is about."""
@@ -40,7 +40,7 @@ class Viewing:
         if self.viewer is None:
             return
         if name == "y" and self.viewer.query is None:
-            self.write_raw(self.viewer.copied())
+            self.outside.copy(self.viewer.copied())
         elif not self.viewer.key(name):
             self.viewer = None
 

@@ -1,0 +1,126 @@
+"""What becomes of a sent line: nothing is lost, nothing is sent twice, starting costs little."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from cowork.core.events import Event, PromptAdded
+from cowork.frontends.repl.host import Options
+from cowork.frontends.repl.lines import plain
+from cowork.frontends.repl.repl import Repl
+from cowork.frontends.repl.scene import Scene
+from cowork.frontends.repl.theme import Theme
+from cowork.frontends.repl.turns import Turns
+from tests.fakes.repl_host import FakeHost
+
+
+class Stage:
+    """Turns over a host whose `wait` script ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.host = FakeHost({"wait": self._wait, "boom": self._boom})
+        self.scene = Scene()
+        self.given_back: list[str] = []
+        self.turns = Turns(self.host, self.scene, tuple, lambda seconds: None, self.given_back.append, self.scene.reset)
+        self.host.emit_to = self._take
+
+    def _take(self, event: Event) -> None:
+        self.scene.apply(event)
+        self.turns.on_event(event)
+
+    async def _wait(self, host: FakeHost, text: str) -> None:
+        await self.go.wait()
+
+    async def _boom(self, host: FakeHost, text: str) -> None:
+        raise RuntimeError("boom")
+
+    def printed(self) -> list[str]:
+        return [plain(line) for line in self.scene.take(80, Theme())]
+
+
+async def test_queued_messages_run_in_order_after_the_turn() -> None:
+    stage = Stage()
+    for text in ("wait", "two", "three"):
+        stage.turns.send(text)
+    await asyncio.sleep(0)
+    assert [s.text for s in stage.turns.queue] == ["two", "three"]
+    stage.go.set()
+    await stage.turns.idle()
+    assert stage.host.said == ["wait", "two", "three"]
+
+
+async def test_what_was_steered_too_late_is_sent_as_the_next_message() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    stage.turns.send("queued")
+    stage.turns.steer("in time")
+    stage.turns.steer("too late")
+    stage.host.emit(PromptAdded("in time", source="steer"))
+    assert stage.turns.steering == ["too late"]
+    stage.go.set()
+    await stage.turns.idle()
+    assert stage.host.said == ["wait", "too late", "queued"]
+    assert stage.host.steered == ["in time", "too late"]
+
+
+async def test_an_interrupt_hands_everything_unsent_back() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    stage.turns.send("queued")
+    stage.turns.steer("steered")
+    stage.turns.interrupt()
+    await stage.turns.idle()
+    assert stage.given_back == ["steered\nqueued"]
+    assert stage.host.said == ["wait"]
+    assert not stage.turns.working
+
+
+async def test_a_command_that_may_runs_beside_a_turn_and_others_wait() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    stage.turns.send("/cost")
+    stage.turns.send("/compact the tests")
+    await asyncio.sleep(0.01)
+    assert any("haiku" in row for row in stage.printed())
+    assert [s.text for s in stage.turns.queue] == ["/compact the tests"]
+    stage.go.set()
+    await stage.turns.idle()
+    assert any("compacted the tests" in row for row in stage.printed())
+
+
+async def test_leaving_stops_the_turn() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    await asyncio.wait_for(stage.turns.close(), 1)
+    assert not stage.turns.working
+
+
+async def test_the_end_of_an_earlier_conversation_is_shown_and_the_rest_counted() -> None:
+    host = FakeHost({})
+    for number in range(6):
+        await host.submit(f"question {number}")
+    repl = Repl(host, Options(), {"TERM": "xterm"})
+    repl.show_history(host.history())
+    rows = [plain(line) for line in repl.scene.take(80, Theme())]
+    assert rows[0] == "· 3 earlier prompts · Ctrl+O shows all"
+    assert [row for row in rows if row.startswith("❯")] == ["❯ question 3", "❯ question 4", "❯ question 5"]
+
+
+def loaded(statement: str) -> Sequence[str]:
+    code = f"import sys; {statement}; print(*sys.modules)"
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+
+
+def test_starting_loads_neither_markdown_nor_pygments() -> None:
+    modules = set(loaded("import cowork.frontends.repl.repl"))
+    heavy = ("rich.markdown", "rich.syntax", "rich.console", "pygments", "markdown_it", "httpx2", "typer", "yaml")
+    assert not modules.intersection(heavy)
+    assert not [m for m in modules if m.startswith("cowork.") and m.split(".")[1] not in ("core", "frontends")]
