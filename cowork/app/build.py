@@ -20,7 +20,7 @@ from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
-from cowork.core.events import AgentStarted, Event
+from cowork.core.events import AgentEnded, AgentStarted, Event
 from cowork.core.hygiene import clean_environ
 from cowork.core.ports import AgentDef, AgentOrigin, Ask, Effect, Emit, Provider
 from cowork.core.transcript import Transcript, fold
@@ -65,7 +65,7 @@ def build(
     log, past = _session(place)
     emitter = Emitter(log.id if log else new_id(), first_id=past[-1].id + 1 if past else 1, on_failure=on_sink_failure)
     if log:
-        emitter.add(log)
+        emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
     scratch = log.folder / "outputs" if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     workspace = Workspace(
         place.root, [Path(d).expanduser() for d in place.config.permissions.add_dirs], readable=[scratch]
@@ -81,14 +81,14 @@ def build(
         ask=ask,
         workspace=workspace,
         tree=tree,
-        permit_for=lambda definition: permissions.child(definition.permission_mode),
+        permit_for=lambda modes: _tightened(permissions, modes),
         model=models,
         specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, place.agents),
         system=prompts.child_prompt,
         compact=compaction,
         recall=lambda path: _recalled(log, path),
     )
-    first = 1 + sum(isinstance(event, AgentStarted) for event in past)
+    first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
     subagents = Subagents(world, place.agents, place.config.agent.subagent, ledger, first_number=first)
     transcript = fold(past)
     emitter.add(transcript.apply)
@@ -174,13 +174,14 @@ def _main_agent(
     provider, tier = world.model(wanted)
     _need_price(config, provider)
     emit = world.emitter.bind("main")
-    parent = Parent("main", tools, tier, ledger)
+    modes = (role.permission_mode,) if role else ()
+    parent = Parent("main", tools, tier, ledger, modes=modes)
     runner = Runner(
         agent="main",
         tools=tools,
         emit=emit,
         ask=world.ask,
-        permit=permissions.child(role.permission_mode) if role else permissions,
+        permit=_tightened(permissions, modes),
         workspace=world.workspace,
         state=AgentState(cwd=place.root),
         tree=world.tree,
@@ -227,6 +228,13 @@ def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissi
     return permissions, tree
 
 
+def _tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
+    """As every mode of the chain allows; the main agent's can change while it runs, and its children follow."""
+    for mode in modes:
+        permissions = permissions.child(mode)
+    return permissions
+
+
 def _checkpoints(place: Place, log: SessionLog | None, tree: TreeState) -> Checkpoints | None:
     if log is None or not place.config.session.checkpoints:
         return None
@@ -256,6 +264,21 @@ def _session(place: Place) -> tuple[SessionLog | None, list[Event]]:
     if not place.config.session.enabled:
         return None, []
     return SessionLog.create(sessions), []
+
+
+def _without_children(log: SessionLog) -> Emit:
+    """A log that keeps of children only that they were sent out and what they came to."""
+
+    def keep(event: Event) -> None:
+        if event.agent == "main" or isinstance(event, AgentStarted | AgentEnded):
+            log(event)
+
+    return keep
+
+
+def _number(subagent_id: str) -> int:
+    number = subagent_id.rpartition("-")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _recalled(log: SessionLog | None, path: str) -> Transcript | None:

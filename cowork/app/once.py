@@ -18,8 +18,9 @@ from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
 from cowork.core.ports import Answer, Ask, Emit, Question
-from cowork.engine.loop import Prompt
+from cowork.engine.loop import Outcome, Prompt
 
+UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 
 
@@ -35,17 +36,12 @@ class _Once:
         self.options = options
         self.environ = environ
         self.stopped = ""  # why somebody stopped it from outside
-        self.task: asyncio.Task[int] | None = None
+        self.task: asyncio.Task[Outcome] | None = None
 
     async def go(self) -> int:
-        self.task = asyncio.current_task()
         loop = asyncio.get_running_loop()
-        for number, reason in (
-            (signal.SIGINT, "interrupted"),
-            (signal.SIGTERM, "terminated"),
-            (signal.SIGHUP, "terminated"),
-        ):
-            loop.add_signal_handler(number, self.stop, reason)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.stop, "interrupted" if number == signal.SIGINT else "terminated")
         run = build(
             self.options,
             self.environ,
@@ -53,10 +49,17 @@ class _Once:
             sinks=[self._output()],
             on_sink_failure=self._sink_failed,
         )
+        # Only the answering can be stopped from outside; telling how it ended and closing always run to their end.
+        self.task = loop.create_task(self._answered(run))
         try:
-            return await self._answered(run)
+            await asyncio.wait([self.task])
+            reason, text, error = self._outcome(run, self.task)
+            await run.subagents.stop_all()  # what ran in the background is part of the result
+            if self.stopped != "pipe":
+                run.end(reason, text, error)
         finally:
             await run.close()
+        return PIPE_CLOSED if self.stopped == "pipe" else EXIT_CODES[reason]
 
     def stop(self, reason: str) -> None:
         """End the run from outside; a second signal does not wait for cleaning up twice."""
@@ -66,37 +69,28 @@ class _Once:
         if self.task:
             self.task.cancel()
 
-    async def _answered(self, run: Run) -> int:
+    async def _answered(self, run: Run) -> Outcome:
         begin(run)
         run.agent.more = lambda: run.subagents.wait_background("main")
-        if not run.trusted and not self.options.bare:
-            self._say_untrusted(run)
-        prompt = Prompt(self.options.prompt, self.options.context)
-        reason, text, error = "internal_error", "", None
-        try:
-            async with asyncio.timeout(run.config.limits.timeout or None):
-                outcome = await run.ask(prompt)
-            reason, text, error = outcome.reason, outcome.text, outcome.error
-            strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.denials)
-            if reason == "completed" and (outcome.denied_last or strict):
-                reason = "denied"
-                error = {"code": "denied", "message": "The run ended on a denied action."}
-        except TimeoutError:
-            reason, text = "timeout", run.agent.transcript.last_text()
-            error = {"code": "timeout", "message": f"Timed out after {run.config.limits.timeout:g} s."}
-        except asyncio.CancelledError:
-            if not self.stopped:
-                raise
-            reason, text = self.stopped, run.agent.transcript.last_text()
-            error = {"code": reason, "message": f"The run was {reason}."}
-            asyncio.current_task().uncancel()  # type: ignore[union-attr]
-        if self.stopped == "pipe":
-            return PIPE_CLOSED
-        return self._ended(run, reason, text, error)
+        if not run.trusted and not self.options.bare and steering(run.root):
+            run.emit(Notice(UNTRUSTED, "info", "untrusted"))
+        async with asyncio.timeout(run.config.limits.timeout or None):
+            return await run.ask(Prompt(self.options.prompt, self.options.context))
 
-    def _ended(self, run: Run, reason: str, text: str, error: Json | None) -> int:
-        run.end(reason, text, error)
-        return PIPE_CLOSED if self.stopped == "pipe" else EXIT_CODES[reason]
+    def _outcome(self, run: Run, task: asyncio.Task[Outcome]) -> tuple[str, str, Json | None]:
+        """(terminal reason, text, error) of whatever became of the answer."""
+        if task.cancelled() or (self.stopped and task.exception() is None):
+            text = run.agent.transcript.last_text(run.agent.since)
+            return self.stopped, text, {"code": self.stopped, "message": f"The run was {self.stopped}."}
+        if isinstance(task.exception(), TimeoutError):
+            message = f"Timed out after {run.config.limits.timeout:g} s."
+            text = run.agent.transcript.last_text(run.agent.since)
+            return "timeout", text, {"code": "timeout", "message": message}
+        outcome = task.result()
+        strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.denials)
+        if outcome.reason == "completed" and (outcome.denied_last or strict):
+            return "denied", outcome.text, {"code": "denied", "message": "The run ended on a denied action."}
+        return outcome.reason, outcome.text, outcome.error
 
     def _output(self) -> Emit:
         if self.options.output != "text":
@@ -118,11 +112,6 @@ class _Once:
     def _sink_failed(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
             self.stop("pipe")
-
-    def _say_untrusted(self, run: Run) -> None:
-        if steering(run.root):
-            text = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
-            run.emit(Notice(text, "info", "untrusted"))
 
 
 async def _nobody(question: Question) -> Answer:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cowork.app.run import Run
+from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, ToolEnded
-from cowork.core.ports import failed
+from cowork.engine.clip import file_name
+from cowork.engine.results import ChildEnd, record_of
+from cowork.engine.subagents import delivered
 from cowork.sessions.restore import Child, restore
 
 
@@ -32,24 +36,39 @@ def _take_up(run: Run, past: Sequence[Event], damage: Sequence[str]) -> None:
         run.permissions.mode = found.mode
     if found.model and not run.options.model and found.model != run.agent.provider.model:
         run.emit(Notice(f"This session ran on {found.model}; it goes on with {run.agent.provider.model}."))
-    calls = {e.agent: e.tool_use_id for e in past if isinstance(e, AgentStarted)}
-    open_calls = {call.id: call.name for call in run.agent.transcript.open_calls()}
+    starts = {e.agent: e for e in past if isinstance(e, AgentStarted)}
+    open_calls = {call.id: call for call in run.agent.transcript.open_calls()}
     for child in found.children:
-        _end(run, child, calls.get(child.agent, ""), open_calls)
+        _end(run, child, starts[child.agent], open_calls)
 
 
-def _end(run: Run, child: Child, call_id: str, open_calls: dict[str, str]) -> None:
-    """What a child had when the process died, as the result of the call that sent it out."""
-    record = failed(
-        "ABORTED",
-        f"Subagent was aborted: the process ended. {child.line}. Go on with it by `resume`.",
+def _end(run: Run, child: Child, start: AgentStarted, open_calls: dict[str, ToolUse]) -> None:
+    """What a child had when the process died, told as the result of the call that sent it out."""
+    record, _ = record_of(_child_end(child, start), keep_in=run.scratch / file_name(f"result-{child.subagent_id}"))
+    run.emitter.publish(AgentEnded(child.subagent_id, "aborted", record.to_dict()), child.agent)
+    if call := open_calls.get(start.tool_use_id):
+        context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
+        run.emit(ToolEnded(call.id, call.name, replace(record, context=context).to_dict(), record.display))
+    elif start.parent == "main":  # it ran in the background, so its call has a result already
+        run.agent.tell(delivered(child.subagent_id, record))
+
+
+def _child_end(child: Child, start: AgentStarted) -> ChildEnd:
+    return ChildEnd(
         status="aborted",
         result=child.text,
-        short_result="Task failed: the process ended",
         subagent_type=child.subagent_type,
         subagent_id=child.subagent_id,
-        files_changed=list(child.files_changed),
+        label=child.description,
+        depth=start.depth,
+        model_requested=start.model,
+        model_used=start.model,
+        model_id=start.model_id,
+        turns=child.turns,
+        counts=child.counts,
+        files_changed=child.files_changed,
+        usage=child.spent.usage,
+        cost_usd=child.spent.cost_usd,
+        code="ABORTED",
+        reason="Subagent was aborted: the process ended. Task with `resume` goes on with it.",
     )
-    run.emitter.publish(AgentEnded(child.subagent_id, "aborted", record.to_dict()), child.agent)
-    if call_id in open_calls:
-        run.emit(ToolEnded(call_id, open_calls[call_id], record.to_dict(), record.display))

@@ -117,7 +117,6 @@ def test_a_closed_stdout_from_the_start_still_ends(cowork: Any) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.xfail(reason="a stop that comes with the last event cancels the closing of the run", strict=True)
 @pytest.mark.parametrize("output", ["text", "json", "stream-json"])
 def test_a_reader_that_goes_away_is_exit_141_without_a_word(cowork: Any, output: str) -> None:
     command = [str(COWORK), "run", "--script", cowork.script(HELLO), "--output", output, "--quiet", "hi"]
