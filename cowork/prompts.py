@@ -63,7 +63,9 @@ def environment(cwd: Path, branch: str = "") -> str:
     return "<environment>\n" + "\n".join(lines) + "\n</environment>"
 
 
-def knowledge_files(root: Path, cwd: Path, user_folder: Path | None, *, trusted: bool) -> list[Path]:
+def knowledge_files(
+    root: Path, cwd: Path, user_folder: Path | None, *, trusted: bool, names: Sequence[str] = KNOWLEDGE_NAMES
+) -> list[Path]:
     """AGENTS.md (else CLAUDE.md) of the user, then of each folder from the project root down to cwd."""
     folders = [user_folder] if user_folder else []
     if trusted:
@@ -71,7 +73,7 @@ def knowledge_files(root: Path, cwd: Path, user_folder: Path | None, *, trusted:
         if cwd.is_relative_to(root):
             parts = cwd.relative_to(root).parts
             folders += [root.joinpath(*parts[: i + 1]) for i in range(len(parts))]
-    found = (next((f / n for n in KNOWLEDGE_NAMES if (f / n).is_file()), None) for f in dict.fromkeys(folders))
+    found = (next((f / n for n in names if (f / n).is_file()), None) for f in dict.fromkeys(folders))
     return [path for path in found if path]
 
 

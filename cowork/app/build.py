@@ -263,6 +263,8 @@ def _session(place: Place) -> tuple[SessionLog | None, list[Event]]:
         return log, list(log.loaded.events)
     if not place.config.session.enabled:
         return None, []
+    if days := place.config.session.retention_days:
+        index.prune(sessions, keep_days=days)
     return SessionLog.create(sessions), []
 
 
@@ -307,7 +309,8 @@ def _need_price(config: Config, provider: Provider) -> None:
 
 def _knowledge_files(place: Place) -> list[Path]:
     user = None if place.options.bare else paths.config_dir(place.environ)
-    return prompts.knowledge_files(project_root(place.root), place.root, user, trusted=place.trusted)
+    names = place.config.knowledge.files
+    return prompts.knowledge_files(project_root(place.root), place.root, user, trusted=place.trusted, names=names)
 
 
 def _output_schema(path: Path | None) -> Json | None:
