@@ -105,17 +105,19 @@ class Sandbox:
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
     def box(self, cwd: Path) -> list[str]:
-        """bubblewrap and its options, in an order in which later mounts cover earlier ones."""
-        bwrap = shutil.which("bwrap", path=self._path) or "bwrap"
+        """bubblewrap and its options; mounts go from the root down, so that a deeper one covers a higher one."""
         words = [
-            bwrap,
+            shutil.which("bwrap", path=self._path) or "bwrap",
             "--unshare-all",
-            *(["--share-net"] if self.network else []),
             "--die-with-parent",
             "--new-session",
         ]
-        words += ["--cap-drop", "ALL", "--hostname", "sandbox"]
+        words += ["--share-net"] if self.network else []
         words += [
+            "--cap-drop",
+            "ALL",
+            "--hostname",
+            "sandbox",
             "--ro-bind",
             "/",
             "/",
@@ -123,24 +125,28 @@ class Sandbox:
             "/dev",
             "--proc",
             "/proc",
-            "--tmpfs",
-            "/tmp",
-            "--tmpfs",
-            "/var/tmp",
-            "--tmpfs",
-            "/run",
         ]
-        if self.network and os.path.exists("/run/systemd/resolve"):
-            words += ["--ro-bind", "/run/systemd/resolve", "/run/systemd/resolve"]
-        words += ["--tmpfs", "/dev/shm"]
-        for folder in self.secrets():
-            words += ["--tmpfs", str(folder)] if folder.is_dir() else ["--ro-bind", "/dev/null", str(folder)]
-        for folder in self.writable():
-            words += ["--bind", str(folder), str(folder)]
+        mounts: dict[Path, list[str]] = {
+            Path(place): ["--tmpfs", place] for place in ("/tmp", "/var/tmp", "/run", "/dev/shm")
+        }
+        resolver = Path("/run/systemd/resolve")
+        if self.network and resolver.is_dir():
+            mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
+        for path in self.secrets():
+            mounts[path] = ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
         for folder in self.workspace.readable:
-            if folder not in self.workspace.writable and not any(folder.is_relative_to(w) for w in self.writable()):
-                words += ["--ro-bind-try", str(folder), str(folder)]
-        words += self._guards()
+            mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
+        for folder in self.writable():
+            mounts[folder] = ["--bind", str(folder), str(folder)]
+        for root in self.workspace.writable:
+            if (git := root / ".git").is_dir() and not git.is_symlink():
+                mounts[git] = ["--bind", str(git), str(git)]  # a mount cannot be renamed away with its guards
+        for path in self.guarded():
+            mounts[path] = ["--ro-bind", str(path), str(path)]
+        for hooks in self._missing_hooks():
+            mounts[hooks] = ["--tmpfs", str(hooks), "--remount-ro", str(hooks)]
+        for path in sorted(mounts, key=lambda place: len(place.parts)):
+            words += mounts[path]
         return [*words, "--chdir", str(cwd)]
 
     def writable(self) -> list[Path]:
@@ -148,34 +154,29 @@ class Sandbox:
         found = [folder for folder in self.workspace.writable if folder.is_dir() and folder != Path("/")]
         if self.scratch and self.scratch.is_dir():
             found.append(Path(os.path.realpath(self.scratch)))
-        return found
+        return found + [common for root in self.workspace.writable if (common := _worktree_of(root))]
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
         names = [*_HIDDEN_FOLDERS.split(), *_HIDDEN_FILES.split()]
-        found = [
-            Path(os.path.realpath(path))
-            for path in (*self.hidden, *(self.home / name for name in names))
-            if path.exists()
-        ]
+        wanted = (*self.hidden, *(self.home / name for name in names))
+        found = dict.fromkeys(Path(os.path.realpath(path)) for path in wanted if os.path.exists(path))
         kept = self.writable()
-        return [
-            path
-            for path in dict.fromkeys(found)
-            if not any(place.is_relative_to(path) and place == path for place in kept)
-        ]
+        return [path for path in found if path not in kept and path not in (self.home, Path("/"))]
 
-    def _guards(self) -> list[str]:
-        """Mounts that keep protected paths of the workspace as they are."""
-        words: list[str] = []
+    def guarded(self) -> list[Path]:
+        """What exists in writable folders that other programs run or obey, and so stays as it is."""
+        found = []
         for root in self.workspace.writable:
-            for name in (*_GUARDED_FOLDERS, *_GUARDED_FILES):
-                path = root / name
-                if path.is_symlink():
-                    continue  # what a link leads to is guarded where it lies, if it lies in a guarded place
-                if path.exists():
-                    words += ["--ro-bind", str(path), str(path)]
-        return words
+            found += [root / name for name in (*_GUARDED_FOLDERS, *_GUARDED_FILES)]
+            if common := _worktree_of(root):
+                found += [root / ".git", common / "hooks", common / "config", common / "info"]
+        # A link is left out: what it leads to is guarded where it lies, if it lies in a guarded place.
+        return [path for path in found if os.path.realpath(path) == str(path) and path.exists()]
+
+    def _missing_hooks(self) -> list[Path]:
+        """Hook folders git would obey if a command made them."""
+        return [root / ".git/hooks" for root in self.workspace.writable if _lacks_hooks(root / ".git")]
 
     def _missing(self) -> str:
         if sys.platform == "darwin":
@@ -212,3 +213,24 @@ def _probe(bwrap: str) -> str:
         return ""
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return f"bubblewrap does not work here: {said[0] if said else f'exit {done.returncode}'}"
+
+
+def _lacks_hooks(git: Path) -> bool:
+    return git.is_dir() and not git.is_symlink() and not os.path.lexists(git / "hooks")
+
+
+def _worktree_of(root: Path) -> Path | None:
+    """The repository a linked worktree belongs to, which commits write to; only if that one says so too."""
+    pointer = root / ".git"
+    if pointer.is_symlink() or not pointer.is_file():
+        return None
+    try:
+        folder = Path(os.path.realpath(root / pointer.read_text()[:4096].removeprefix("gitdir:").strip()))
+        common = Path(os.path.realpath(folder / (folder / "commondir").read_text()[:4096].strip()))
+        back = Path(os.path.realpath((folder / "gitdir").read_text()[:4096].strip()))
+    except (OSError, ValueError):
+        return None
+    real = folder.parent == common / "worktrees" and all(
+        (common / name).exists() for name in ("HEAD", "objects", "refs")
+    )
+    return common if real and back == pointer else None

@@ -406,12 +406,13 @@ def test_a_link_swapped_again_and_again_never_opens_what_is_outside(where: str, 
 
 
 PROTECTED = """
-.git/config .git/hooks/pre-commit .git .gitmodules sub/.gitmodules .gitattributes .cowork/config.toml .cowork/agents/x.md
-.mcp.json .vscode/tasks.json .vscode/settings.json .idea/workspace.xml .envrc .bashrc .zshrc .profile .bash_profile .zshenv
-.ssh/authorized_keys .config/git/config .config/fish/config.fish .claude/settings.json .claude/agents/x.md AGENTS.md
-sub/AGENTS.md CLAUDE.md .husky/pre-commit .devcontainer/devcontainer.json .netrc .gitconfig .GIT/config .Git/HOOKS/x
-.COWORK/x .VSCode/tasks.json agents.md .BASHRC .git./config git~1/config .git::$INDEX_ALLOCATION/config sub/.git/hooks/x
-sub/deep/.vscode/x .g\u200cit/config .git\u200b/hooks/x \uff0egit/config
+.git/config .git/hooks/pre-commit .git .gitmodules sub/.gitmodules .gitattributes .cowork/config.toml
+.cowork/agents/x.md .mcp.json .vscode/tasks.json .vscode/settings.json .idea/workspace.xml .envrc .bashrc
+.zshrc .profile .bash_profile .zshenv .ssh/authorized_keys .config/git/config .config/fish/config.fish
+.claude/settings.json .claude/agents/x.md AGENTS.md sub/AGENTS.md CLAUDE.md .husky/pre-commit
+.devcontainer/devcontainer.json .netrc .gitconfig .GIT/config .Git/HOOKS/x .COWORK/x .VSCode/tasks.json
+agents.md .BASHRC .git./config git~1/config .git::$INDEX_ALLOCATION/config sub/.git/hooks/x sub/deep/.vscode/x
+.g\u200cit/config .git\u200b/hooks/x \uff0egit/config
 """.strip().replace("\n", " ")
 FREE = [
     "src/a.py",

@@ -1,0 +1,347 @@
+"""What a command can and cannot do in the sandbox, as root and as an ordinary user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cowork.core.errors import ToolError, UserError
+from cowork.core.ports import Effect
+from cowork.core.workspace import Workspace
+from cowork.permissions import Permissions
+from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.seatbelt import profile
+from cowork.permissions.trust import Trust
+
+NOBODY = 65534
+
+
+@dataclass
+class Yard:
+    """A home with secrets and a workspace in it, for one user."""
+
+    user: int
+    base: Path
+
+    @property
+    def root(self) -> Path:
+        return self.base / "home/work"
+
+    def sandbox(self, **options: object) -> Sandbox:
+        environ = {
+            "HOME": str(self.base / "home"),
+            "PATH": os.environ["PATH"],
+            "COWORK_HOME": str(self.base / "home/.cowork-home"),
+        }
+        scratch = self.base / "home/.cowork-home/sessions/s/outputs"
+        return Sandbox(workspace=Workspace(self.root, readable=[scratch]), scratch=scratch, environ=environ, **options)  # type: ignore[arg-type]
+
+    def run(self, script: str, sandbox: Sandbox | None = None, cwd: Path | None = None) -> str:
+        """What a script prints, run in the sandbox as this yard's user."""
+        argv = list((sandbox or self.sandbox()).wrap(["/bin/bash", "-c", script], cwd or self.root))
+        if self.user != os.geteuid():
+            argv = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *argv]
+        environ = {"HOME": str(self.base / "home"), "PATH": os.environ["PATH"]}
+        done = subprocess.run(argv, env=environ, cwd=self.root, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout + done.stderr
+
+
+USERS = (
+    [pytest.param(0, id="root"), pytest.param(NOBODY, id="user")]
+    if os.geteuid() == 0
+    else [pytest.param(os.geteuid(), id="user")]
+)
+
+
+@pytest.fixture(params=USERS)
+def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap (bwrap) is not installed, so the sandbox cannot be tried here")
+    base = Path(tempfile.mkdtemp(prefix="cowork-yard-", dir="/var/tmp"))
+    made = Yard(request.param, base)
+    for folder in (
+        "home/work/.git/hooks",
+        "home/work/src",
+        "home/work/.vscode",
+        "home/work/.cowork",
+        "home/.ssh",
+        "home/.aws",
+    ):
+        (base / folder).mkdir(parents=True)
+    for folder in ("home/.config/gh", "home/.cowork-home/sessions/s/outputs"):
+        (base / folder).mkdir(parents=True)
+    for name in (
+        "work/.git/config",
+        "work/.vscode/tasks.json",
+        "work/.cowork/config.toml",
+        "work/AGENTS.md",
+        "work/.envrc",
+        "work/.mcp.json",
+    ):
+        (base / "home" / name).write_text("guarded\n")
+    for name in (".ssh/id_rsa", ".aws/credentials", ".config/gh/hosts.yml", ".netrc", ".cowork-home/trust.json"):
+        (base / "home" / name).write_text("PLANTED-SECRET\n")
+    if made.user != os.geteuid():
+        for path in [base, *base.rglob("*")]:
+            os.chown(path, made.user, made.user)
+    if missing := made.sandbox()._missing():
+        pytest.skip(f"no sandbox here: {missing}")
+    if "ok" not in made.run("echo ok"):
+        pytest.skip(f"bubblewrap does not work for uid {made.user} here")
+    yield made
+    shutil.rmtree(base)
+
+
+def test_a_command_has_no_capabilities_and_can_get_none(yard: Yard) -> None:
+    said = yard.run("grep -E '^(CapEff|CapPrm|CapBnd|CapAmb|NoNewPrivs)' /proc/self/status")
+    assert sorted(said.split()) == sorted(
+        ["CapPrm:", "0" * 16, "CapEff:", "0" * 16, "CapBnd:", "0" * 16, "CapAmb:", "0" * 16, "NoNewPrivs:", "1"]
+    )
+
+
+def test_the_workspace_and_the_scratch_folder_can_be_written(yard: Yard) -> None:
+    scratch = yard.base / "home/.cowork-home/sessions/s/outputs"
+    said = yard.run(f"echo new > src/new.py && echo out > {scratch}/out && mkdir deep && pwd")
+    assert said.strip() == str(yard.root)
+    assert (yard.root / "src/new.py").read_text() == "new\n"
+    assert (scratch / "out").read_text() == "out\n"
+
+
+GUARDED = [
+    "echo x > .git/config",
+    "echo x > .git/hooks/pre-commit",
+    "rm .git/config",
+    "rm -rf .git/hooks",
+    "mv .git/hooks .git/away",
+    "mv .git away",
+    "ln -sf x .git/config",
+    "echo x > .vscode/tasks.json",
+    "echo x > .vscode/new.json",
+    "mv .vscode away",
+    "echo x > .cowork/config.toml",
+    "mkdir .cowork/agents",
+    "echo x > AGENTS.md",
+    "rm AGENTS.md",
+    "echo x > .envrc",
+    "echo x > .mcp.json",
+    "echo x > ../.bashrc",
+    "echo x > ../new",
+    "echo x > ~/.profile",
+    "touch /etc/x",
+    "touch /usr/x",
+    "touch /var/x",
+    "mount -o remount,rw /",
+    "umount .git/config",
+    "chmod 777 .git/config",
+    "touch /proc/sys/kernel/x",
+]
+
+
+@pytest.mark.parametrize("script", GUARDED)
+def test_what_is_protected_cannot_be_changed(script: str, yard: Yard) -> None:
+    def state() -> list[tuple[str, str]]:
+        return [(str(p), p.read_text()) for p in sorted(yard.base.rglob("*")) if p.is_file()]
+
+    before = state()
+    said = yard.run(f"{script} && echo CHANGED")
+    assert state() == before
+    if ".." not in script and "~" not in script:  # around the workspace lies a private /var/tmp here, which may change
+        assert "CHANGED" not in said
+    assert not Path("/etc/x").exists()
+
+
+SECRETS = [
+    "cat ~/.ssh/id_rsa",
+    "cat ~/.aws/credentials",
+    "cat ~/.config/gh/hosts.yml",
+    "cat ~/.netrc",
+    "cat ~/.cowork-home/trust.json",
+]
+SECRETS += ["cat /proc/1/environ", "cat /proc/[0-9]*/environ", "grep -r PLANTED ~ /tmp /run"]
+
+
+@pytest.mark.parametrize("script", SECRETS)
+def test_secrets_are_not_there(script: str, yard: Yard) -> None:
+    assert "PLANTED" not in yard.run(script).replace("grep -r PLANTED", "")
+
+
+def test_there_is_no_network(yard: Yard) -> None:
+    server = socket.create_server(("127.0.0.1", 0))
+    port = server.getsockname()[1]
+    script = (
+        f"(echo hi > /dev/tcp/127.0.0.1/{port}) 2>/dev/null && echo CONNECTED; tail -n +3 /proc/net/dev | cut -d: -f1"
+    )
+    try:
+        assert yard.run(script).split() == ["lo"]
+        assert "CONNECTED" in yard.run(script, yard.sandbox(network=True))
+    finally:
+        server.close()
+
+
+def test_other_processes_and_the_host_name_are_out_of_reach(yard: Yard) -> None:
+    said = yard.run(
+        f"hostname; kill -0 {os.getpid()} 2>/dev/null && echo SEEN; ls /proc | grep -c '^[0-9]'; ls -A /tmp /run"
+    )
+    assert said.split()[0] == "sandbox"
+    assert "SEEN" not in said
+    assert int(said.split()[1]) < 8
+
+
+def test_a_command_dies_with_the_one_who_started_it(yard: Yard) -> None:
+    marker = f"cowork-{os.getpid()}-{yard.user}"
+    argv = list(yard.sandbox().wrap(["/bin/bash", "-c", f"exec -a {marker} sleep 60"], yard.root))
+    if yard.user != os.geteuid():
+        argv = ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups", *argv]
+    process = subprocess.Popen(argv, cwd=yard.root)
+    try:
+        assert _until(lambda: _running(marker))
+    finally:
+        process.kill()
+        process.wait()
+    assert _until(lambda: not _running(marker))
+
+
+def _running(marker: str) -> bool:
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cmdline").read_bytes().startswith(marker.encode() + b"\0"):
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def _until(true: object) -> bool:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if true():  # type: ignore[operator]
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_home_that_is_the_workspace_still_hides_its_keys(yard: Yard) -> None:
+    environ = {"HOME": str(yard.base / "home"), "PATH": os.environ["PATH"]}
+    sandbox = Sandbox(workspace=Workspace(yard.base / "home"), environ=environ)
+    script = "cat ~/.ssh/id_rsa ~/.aws/credentials ~/.netrc; echo x > ~/new"
+    assert "PLANTED" not in yard.run(script, sandbox, yard.base / "home")
+    assert (yard.base / "home/new").exists()
+
+
+def test_hooks_cannot_be_made_where_there_are_none(yard: Yard) -> None:
+    (yard.root / ".git/hooks").rmdir()
+    yard.run("mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > .git/hooks/post-checkout")
+    assert not list((yard.root / ".git").glob("hooks/*"))
+
+
+def test_a_linked_worktree_can_commit_but_not_touch_hooks(yard: Yard) -> None:
+    git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main -c safe.directory='*'"
+    main = yard.base / "home/main"
+    script = (
+        f"cd ~ && {git} init -q main && cd main && {git} commit -q --allow-empty -m 1 && {git} worktree add -q ../tree"
+    )
+    as_user = (
+        []
+        if yard.user == os.geteuid()
+        else ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups"]
+    )
+    environ = {"HOME": str(yard.base / "home"), "PATH": os.environ["PATH"]}
+    subprocess.run([*as_user, "/bin/bash", "-c", script], env=environ, check=True, timeout=60)
+    sandbox = Sandbox(workspace=Workspace(yard.base / "home/tree"), environ=environ)
+    script = f"{git} commit -q --allow-empty -m 2 && {git} log --oneline | wc -l; echo x > {main}/.git/hooks/x"
+    said = yard.run(script, sandbox, yard.base / "home/tree")
+    assert said.split()[0] == "2"
+    assert not (main / ".git/hooks/x").exists()
+
+
+def test_a_forged_worktree_pointer_opens_nothing(yard: Yard) -> None:
+    shutil.rmtree(yard.root / ".git")
+    (yard.root / ".git").write_text(f"gitdir: {yard.base}/home/.ssh\n")
+    assert yard.base / "home/.ssh" not in yard.sandbox().writable()
+    assert "PLANTED" not in yard.run("cat ~/.ssh/id_rsa")
+
+
+# ---------------------------------------------------------------- without bubblewrap
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment in which bubblewrap cannot be found."""
+    (tmp_path / "bin").mkdir()
+    return {"HOME": str(tmp_path), "PATH": str(tmp_path / "bin")}
+
+
+def test_a_required_sandbox_that_is_missing_refuses(bare: dict[str, str], workspace: Workspace) -> None:
+    sandbox = Sandbox(workspace=workspace, mode="required", environ=bare)
+    assert not sandbox.active
+    with pytest.raises(ToolError, match="bwrap"):
+        sandbox.wrap(["true"], workspace.root)
+    permit = Permissions(workspace=workspace, mode="bypass", sandbox=sandbox, trusted=True)
+    decision = permit.judge("main", "Bash", {}, [Effect("exec", "ls")])
+    assert (decision.verdict, "required" in decision.reason) == ("deny", True)
+    assert "none will run" in sandbox.status()
+
+
+def test_without_a_sandbox_the_words_stay_as_they_are_and_that_is_said(
+    bare: dict[str, str], workspace: Workspace
+) -> None:
+    for mode in ("auto", "off"):
+        sandbox = Sandbox(workspace=workspace, mode=mode, environ=bare)
+        assert sandbox.wrap(["true"], workspace.root) == ["true"]
+        assert "your own rights" in sandbox.status()
+        assert not sandbox.refusal
+
+
+def test_a_bubblewrap_that_does_not_work_is_found_out_by_running_it(bare: dict[str, str], workspace: Workspace) -> None:
+    fake = Path(bare["PATH"]) / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'no permission to make namespaces' >&2\nexit 1\n")
+    fake.chmod(0o755)
+    sandbox = Sandbox(workspace=workspace, environ=bare)
+    assert not sandbox.active
+    assert "no permission to make namespaces" in sandbox.status()
+
+
+def test_an_unknown_mode_is_said(workspace: Workspace) -> None:
+    with pytest.raises(UserError):
+        Sandbox(workspace=workspace, mode="maybe")
+
+
+def test_the_seatbelt_profile_says_what_is_promised(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    text = profile(workspace, [tmp_path], [Path("/Users/a/.ssh")], network=False)
+    assert text.startswith("(version 1)\n(allow default)\n(deny file-write*)\n")
+    assert f'(subpath "{workspace.root}")' in text
+    assert '(deny file-read* file-write* (subpath "/Users/a/.ssh"))' in text
+    assert "(deny network*)" in text
+    assert ".git/(config|hooks|info)" in text
+    assert text.index("(deny file-write* (require-all") > text.index("(allow file-write*")
+    assert text.count("(") == text.count(")")
+    assert "network" not in profile(workspace, [tmp_path], [], network=True)
+
+
+@pytest.mark.parametrize("name", ['quote"d', "back\\slash", "(paren)"])
+def test_a_folder_with_an_odd_name_cannot_break_out_of_the_profile(name: str, tmp_path: Path) -> None:
+    text = profile(Workspace(tmp_path / name), [tmp_path / name], [], network=False)
+    assert '"' + str(tmp_path / name).replace("\\", "\\\\").replace('"', '\\"') + '"' in text
+
+
+def test_a_name_with_control_characters_is_refused_in_a_profile(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="control characters"):
+        profile(Workspace(tmp_path), [tmp_path / "a\nb"], [], network=False)
+
+
+def test_trust_is_not_in_reach_of_a_command(yard: Yard) -> None:
+    store = yard.base / "home/.cowork-home/trust-2.json"
+    Trust(store).grant(yard.root)
+    before = store.read_text()
+    yard.run(f"echo '{{}}' > {store}; rm -f {store}")
+    assert store.read_text() == before
