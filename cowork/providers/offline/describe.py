@@ -36,7 +36,7 @@ class Place:
 def describe(intent: Intent, *, prefix: str = "") -> Plan:
     """Name the likeliest places for a phrase, and say what was searched for."""
     keys = words.keywords(intent.subject)[:_MOST_KEYWORDS]
-    if not keys:
+    if all(key in words.SOFT for key in keys):
         return _nothing(intent, keys)
     places = yield from _places(intent, keys, _aside(intent))
     if not places and _aside(intent):
@@ -129,8 +129,8 @@ class _Hits:
         self._near.update(line.path for line in lines)
 
     def weight(self, key: str) -> float:
-        """Rare words say more."""
-        return 1 / (1 + math.log1p(self._seen[key]) / 3)
+        """Rare words say more; some say little anywhere."""
+        return (0.3 if key in words.SOFT else 1.0) / (1 + math.log1p(self._seen[key]) / 3)
 
     def sum(self, keys: Iterable[str]) -> float:
         return sum(self.weight(key) for key in keys)
@@ -192,6 +192,7 @@ def _place(
     exact = sum(key in words.parts(item.name) for key in hits.keys)
     points = 4 * hits.sum(in_name) + 2.5 * hits.sum(in_doc) + 0.8 * hits.sum(in_body) + (2.5 if whole else 0)
     points += 0.08 * min(len(inner), 10) + 0.3 * exact + (0.25 if item.indent == 0 else 0)
+    points += (0.4 if item.kind in ("class", "type") else 0) - (0.3 if item.name.startswith("_") else 0)
     points -= 0.15 * max(0, len(words.parts(item.name)) - len(in_name))
     strong = in_name | in_doc | _held(hits.keys, words.words(item.path))
     return Place(item, doc, (base + points) * hits.covered(strong, in_body))
@@ -204,6 +205,7 @@ def _told(intent: Intent, keys: Sequence[str], places: list[Place]) -> str:
         if per_file[place.at.path] < 2 and len(shown) < _MOST_SHOWN:
             shown.append(place)
             per_file[place.at.path] += 1
+    shown += [place for place in places if place not in shown][: _MOST_SHOWN - len(shown)]
     best = shown[0]
     rows = [f"Most likely `{best.at.at}`{_what(best)}"]
     if len(shown) > 1:

@@ -115,7 +115,7 @@ def about(rest: str, kind: Kind = "where") -> Intent:
             return Intent(kind, member, place, hint, owner)
     if told := words.quoted(rest):
         return Intent(kind, told[0].removesuffix("()"), place, hint, _second(told))
-    content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP and w.lower() not in words.KINDS]
+    content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.STRONG_KINDS]
     found = [n for n in words.names(core) if len(content) == 1 or not words.is_acronym(n)]
     if found:
         return Intent(kind, found[0], place, hint)
@@ -123,17 +123,15 @@ def about(rest: str, kind: Kind = "where") -> Intent:
         return Intent("explain" if kind == "where" else kind, place, place)
     said_defined = re.search(r"\b(?:defined?|declared?|definition|signature|declaration)\b", rest, re.IGNORECASE)
     alone = len(content) == 1
-    if alone and (said_defined or hint or not content[0][0].islower()):
+    if alone and (said_defined or hint in words.STRONG_KINDS or not content[0][0].islower()):
         return Intent(kind, content[0], place, hint)
-    if kind == "where" and not alone and said_defined and hint and len(content) == 2:
-        return Intent(kind, content[1], place, hint, content[0])
     if alone and kind != "where":
         return Intent(kind, content[0], place, hint)
     return Intent("describe" if kind == "where" else kind, _phrase(rest), place, hint)
 
 
 _OWNED = re.compile(
-    r"\b(?P<owner1>\w+)'s (?P<member1>\w+)\b(?= (?:method|function|attribute|property|field|class))?"
+    r"\b(?P<owner1>\w+)'s (?P<member1>\w+) (?:method|function|attribute|property|field|class)\b"
     r"|[`'\"]?(?P<member2>\w+)(?:\(\))?[`'\"]? (?:method|function|attribute|property|field|constructor) (?:of"
     r"|in|on|from) "
     r"(?:the )?(?:class |module )?[`'\"]?(?P<owner2>[A-Za-z_]\w*)[`'\"]?(?! ?/)(?!\.\w)"
@@ -304,6 +302,9 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           r"|\b(?:which|what) (?:python |node |rust |go )?(?:version|licen[cs]e)\b|\blicensed\b|\bwho (?:wrote"
           r"|is the author)\b",
           lambda t, h: Intent("manifest", t)),
+    _rule(r"^(?:list|enumerate|name)(?: out)?(?: me)?\s+" + _X, _list),
+    _rule(r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files|classes|functions|methods|targets|tests|modules|folders"
+          r"|definitions)\b.*)", _list),
     _rule(r"^(?:what(?:'s| is| are)?(?: there)?(?: in)?|describe|summari[sz]e|overview|outline|explain|tell "
           r"about|give (?:me )?an? "
           r"(?:overview|outline|summary)|show)(?: of| in| about)?(?: an?| the)?(?: overview| outline| summary| "
@@ -323,9 +324,6 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           lambda t, h: Intent("search", (words.quoted(h["x"]) or [h["x"]])[0], _place(h["x"]))),
     _rule(r"^(?:which|what) files? (?:contain|mention|have|include)s?\s+" + _X,
           lambda t, h: Intent("search", (words.quoted(h["x"]) or [h["x"]])[0], "")),
-    _rule(r"^(?:list|enumerate|name)(?: out)?(?: me)?\s+" + _X, _list),
-    _rule(r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files?|classes|functions|methods|targets|tests|modules|folders"
-          r"|definitions)\b.*)", _list),
     _rule(r"^(?:where|wherever)(?:'s| is| are| was| were| do| does| did| can| could)? ?(?:i |we |you |one |it "
           r"|they )?(?:find )?" + _X,
           _of("where")),

@@ -66,7 +66,7 @@ def _enumerated(piece: str) -> list[str]:
     hit = _NAMES.match(clean(piece))
     if not hit:
         return [piece]
-    items = re.split(r",\s*(?:and\s+)?|\s+and\s+", hit["list"])
+    items = re.split(r",\s*(?:and\s+|or\s+)?|\s+and\s+|\s+or\s+", hit["list"])
     named = [
         bool(words.quoted(i) or words.looks_like_name(i.strip("`() ")) or re.fullmatch(r"[A-Z]\w+", i.strip()))
         for i in items

@@ -17,6 +17,7 @@ from cowork.providers.offline.where import outline_of, split_name
 
 _MOST_FILES = 8
 _MOST_ROWS = 14
+_MOST_ELSEWHERE = 30
 _IMPORT = re.compile(
     r"^\s*(?:from\s+\S+\s+import\b|import\b|use\s|#\s*include|require\b|.*\brequire\(|export\s+.*\bfrom\b)"
 )
@@ -44,7 +45,7 @@ def uses(intent: Intent) -> Plan:
     looks = yield [grep(OUTLINE_PATTERN, path=path, head_limit=2000) for path in files]
     outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
     rows = [_row(hit, source.enclosing(outlines.get(hit.path, []), hit.number)) for hit in shown]
-    return _told(name, kinds, rows, found.totals(result), len(shown))
+    return _told(name, kinds, rows, shown)
 
 
 def _wanted(text: str) -> str:
@@ -99,7 +100,7 @@ def _row(hit: Line, inside: str) -> str:
     return f"- `{hit.at}`{place}: {code(shortened(hit.text, 90))}"
 
 
-def _told(name: str, kinds: dict[str, list[Line]], rows: list[str], total: tuple[int, int], shown: int) -> str:
+def _told(name: str, kinds: dict[str, list[Line]], rows: list[str], shown: list[Line]) -> str:
     counted = {
         "call": "call",
         "base": "subclass",
@@ -111,6 +112,18 @@ def _told(name: str, kinds: dict[str, list[Line]], rows: list[str], total: tuple
     where_ = f"; defined at `{kinds['definition'][0].at}`" if kinds.get("definition") else ""
     if not rows:
         return f"{code(name)} is defined but I found no use of it{where_}."
-    more = sum(len(kinds.get(k, ())) for k in counted) - shown
-    tail = f"\n- and {more} more in all ({plural(total[1], 'file')})" if more > 0 else ""
-    return f"{code(name)}: {', '.join(parts)}{where_}.\n\n" + "\n".join(rows) + tail
+    rest = _elsewhere([line for kind in counted for line in kinds.get(kind, ())], {line.path for line in shown})
+    return f"{code(name)}: {', '.join(parts)}{where_}.\n\n" + "\n".join(rows) + rest
+
+
+def _elsewhere(lines: list[Line], named: set[str]) -> str:
+    """The first use in each file that was not spoken of yet."""
+    first: dict[str, Line] = {}
+    for line in lines:
+        if line.path not in named:
+            first.setdefault(line.path, line)
+    if not first:
+        return ""
+    some = sorted(first.values(), key=lambda h: (-place_weight(h.path), h.path))[:_MOST_ELSEWHERE]
+    more = f" and {plural(len(first) - len(some), 'more file')}" if len(first) > len(some) else ""
+    return "\n\nAlso in " + ", ".join(f"`{h.at}`" for h in some) + more + "."

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cowork.providers.offline import found, source, words
 from cowork.providers.offline.answer import code, fence, places, plural, shortened
 from cowork.providers.offline.describe import describe
-from cowork.providers.offline.intent import Intent
+from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import (
     CALLED_GLOB,
     OUTLINE_PATTERN,
@@ -35,9 +36,16 @@ def where(intent: Intent) -> Plan:
     if not hits:
         return (yield from _not_defined(intent, name))
     best = hits[0]
+    if _is_aside(best) and not words.looks_like_name(intent.subject) and not words.quoted(intent.text):
+        return (yield from describe(replace(intent, kind="describe", subject=clean(intent.text))))
     count = Call("Grep", {"pattern": rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)", "output_mode": "count"})
     page, uses = yield [read(best.path, max(1, best.line - 12), 45), count]
     return _defined(name, container, hits, found.numbered(page), found.totals(uses))
+
+
+def _is_aside(item: Definition) -> bool:
+    """A plain word is more likely about the code than about some local variable of that name."""
+    return item.kind in ("attribute", "field", "key", "heading") or (item.kind == "variable" and item.indent > 0)
 
 
 def split_name(intent: Intent) -> tuple[str, str]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 
 _STOP_TEXT = """
-    a an the is are was were be been being do does did done can could should would will shall may might must
+    a an the is are was were be been being do does did can could should would will shall may might must
     have has had having i you we they he she it its this that these those there here me my our your their
     them us and or but not no nor if then than so as at by for from in into of off on onto out over to under
     up via with within without about after again all also any because before between both down during each
     few further how just like more most much many now once only other own same some such too very what when
     where which while who whom whose why please tell show find locate look give explain describe know want
     need see code codebase repo repository project source program software application package library
-    folder directory implementation implemented implements implement implementing handled handles handle
-    handling defined defines define definition declared declare located live lives place happen happens
+    folder directory implementation implemented implements implement implementing
+    defined defines define definition declared declare located live lives place happen happens
     happening logic part parts thing things stuff actually exactly gets got getting make makes made making
-    work works working doing responsible used using use uses file files function functions method methods
+    work works working doing responsible used using use uses function functions method methods
     class classes module modules line lines way ways kind kinds section decide decides decided take takes
     taken put puts one ones first sets bit piece really inside currently anyone anything something someone
     contains contain
@@ -60,6 +60,18 @@ KINDS = {
     "parameter": "field",
     "section": "section heading",
 }
+
+_STRONG_KINDS_TEXT = """
+    function functions func method methods class classes struct interface trait enum dataclass constant variable
+    macro target decorator fixture
+"""
+STRONG_KINDS = frozenset(_STRONG_KINDS_TEXT.split())
+# Words that say little by themselves, but break ties.
+_SOFT_TEXT = """
+    handle handles handled handling manage manages managed managing process processed processes processing done run
+    runs running file files
+"""
+SOFT = frozenset(_SOFT_TEXT.split())
 
 _SYNONYMS = {
     "configuration": "config",
