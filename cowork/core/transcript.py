@@ -114,10 +114,10 @@ class Transcript:
         """Every call id in use, so that a new reply can avoid them."""
         return frozenset(self._owner)
 
-    def last_text(self) -> str:
-        """The newest text the model said."""
+    def last_text(self, since: int = 0) -> str:
+        """The newest text the model said, in or after the event with that id."""
         for entry in reversed(self._entries):
-            if entry.calls is not None:
+            if entry.calls is not None and entry.id >= since:
                 text = "".join(b.text for b in entry.blocks if isinstance(b, Text))
                 if text:
                     return text

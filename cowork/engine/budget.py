@@ -7,6 +7,8 @@ waits until those in flight are settled, so all of them together overshoot by on
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from cowork.core.blocks import Usage, add_cost
@@ -58,14 +60,30 @@ class Ledger:
         self.parent = parent
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
-        self.seconds = 0.0  # finished work, for limits on the sum of children's time
         self.executions = 0
+        self._seconds = 0.0  # of finished work, for limits on the sum of children's time
+        self._clocks: list[float] = []  # when work under way began
         self._reserved: list[Reservation] = []
         self._waiting: list[asyncio.Future[None]] = []
 
     def chain(self) -> list[Ledger]:
         """This ledger and all above it."""
         return [self, *(self.parent.chain() if self.parent else [])]
+
+    @property
+    def limited(self) -> bool:
+        """Whether tokens or cost are limited, here or above."""
+        return any(ledger.limits.tokens is not None for ledger in self.chain()) or self.cost_limited
+
+    @property
+    def cost_limited(self) -> bool:
+        return any(ledger.limits.cost_usd is not None for ledger in self.chain())
+
+    @property
+    def seconds(self) -> float:
+        """What children took, those at work included."""
+        now = time.monotonic()
+        return self._seconds + sum(now - began for began in self._clocks)
 
     async def reserve(self, tokens: int, cost_usd: float | None) -> Reservation:
         """Room for a request that may use this much; waits near a limit, raises BudgetExceeded at it."""
@@ -90,9 +108,18 @@ class Ledger:
         self.usage = self.usage + usage
         self.cost_usd = add_cost(self.cost_usd, cost_usd)
 
-    def spend_time(self, seconds: float) -> None:
+    def start_clock(self) -> Callable[[], None]:
+        """Count time from now on, here and above, until what this gives is called."""
+        began = time.monotonic()
         for ledger in self.chain():
-            ledger.seconds += seconds
+            ledger._clocks.append(began)
+
+        def stop() -> None:
+            for ledger in self.chain():
+                ledger._clocks.remove(began)
+                ledger._seconds += time.monotonic() - began
+
+        return stop
 
     def release(self, reservation: Reservation) -> None:
         if reservation in self._reserved:
@@ -115,7 +142,7 @@ class Ledger:
         if limits.cost_usd is not None and cost >= limits.cost_usd:
             raise BudgetExceeded("cost", f"Cost limit reached: ${cost:.4f}/${limits.cost_usd:.4f}")
         if limits.seconds is not None and self.seconds >= limits.seconds:
-            raise BudgetExceeded("time", f"Time limit reached: {self.seconds:.0f}s/{limits.seconds:.0f}s")
+            raise BudgetExceeded("time", f"Time limit reached: {self.seconds:.0f}s/{limits.seconds:g}s")
 
     def _has_room(self, wanted: Reservation) -> bool:
         """Room for it now? With nothing in flight the last request may go over the limit."""

@@ -4,20 +4,69 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
-from cowork.core.events import AgentUpdated
-from cowork.core.ports import AgentDef
-from cowork.core.transcript import Transcript
+from cowork.core.events import AgentUpdated, ToolEnded
+from cowork.core.ports import AgentDef, Answer
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.orders import Parent
 from cowork.engine.results import ChildEnd, ChildStatus
 from cowork.engine.runner import Runner
-from cowork.engine.typed import instruction, typed
+from cowork.engine.typed import SchemaFailed, instruction, typed
+from cowork.tools.base import Job
+
+
+class Clock:
+    """A child's two time limits: in all, and of silence while its model should speak. Asking a person stops both."""
+
+    def __init__(self, total: float, idle: float) -> None:
+        self.total, self.idle = total, idle  # seconds; 0 is no limit
+        self._limit: asyncio.Timeout | None = None
+        self._end: float | None = None
+        self._waiting = False  # for the model to speak
+        self._questions = 0
+        self._asked_at = 0.0
+
+    def start(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+        self._end = _now() + self.total if self.total else None
+        self._set()
+
+    def progress(self, waiting: bool) -> None:
+        """The model gave a sign of life, and should (or need not) give the next."""
+        self._waiting = waiting
+        self._set()
+
+    async def stopped_for(self, answer: Awaitable[Answer]) -> Answer:
+        """The answer of a person, who may take their time."""
+        self._questions += 1
+        if self._questions == 1:
+            self._asked_at = _now()
+        self._set()
+        try:
+            return await answer
+        finally:
+            self._questions -= 1
+            if not self._questions and self._end is not None:
+                self._end += _now() - self._asked_at
+            self._set()
+
+    @property
+    def message(self) -> str:
+        """Which limit was hit, as SPEC words it."""
+        hit = self.total if self._end is not None and _now() >= self._end else self.idle
+        return f"Subagent task timed out after {round(hit * 1000)}ms"
+
+    def _set(self) -> None:
+        if self._limit is None or self._limit.expired():
+            return
+        quiet = _now() + self.idle if self.idle and self._waiting else None
+        ends = () if self._questions else (self._end, quiet)
+        self._limit.reschedule(min((t for t in ends if t is not None), default=None))
 
 
 @dataclass(slots=True)
@@ -31,8 +80,11 @@ class Child:
     agent: Agent
     runner: Runner
     as_parent: Parent
-    started: float = field(default_factory=time.monotonic)
+    clock: Clock
+    started: float = 0.0  # 0: still in line
+    since: int = 0  # id of its first event; what it said in an earlier life is not its result now
     task: asyncio.Task[ChildEnd] | None = None
+    stop_clock: Callable[[], None] = lambda: None  # ends the counting of its time
     status: str = "active"
     stop: str = ""  # why somebody stopped it
     action: str = ""
@@ -48,7 +100,7 @@ class Child:
 
     @property
     def elapsed_ms(self) -> int:
-        return round((time.monotonic() - self.started) * 1000)
+        return round((time.monotonic() - self.started) * 1000) if self.started else 0
 
     def update(self) -> AgentUpdated:
         """Where it stands, for those who watch."""
@@ -71,10 +123,10 @@ class Child:
         reason: str = "",
         *,
         turns: int | None = None,
+        max_turns_reached: bool = False,
         structured: Any = None,
     ) -> ChildEnd:
         """What it came to, with everything that is known of it."""
-        turns = self.agent.turns if turns is None else turns
         return ChildEnd(
             status=status,
             result=result,
@@ -85,8 +137,8 @@ class Child:
             model_requested=self.tier_wanted,
             model_used=self.as_parent.tier,
             model_id=self.agent.provider.model,
-            turns=turns,
-            max_turns_reached=status == "incomplete" and turns >= self.agent.max_turns,
+            turns=self.agent.turns if turns is None else turns,
+            max_turns_reached=max_turns_reached,
             counts=dict(self.runner.counts),
             exit_codes=tuple(self.runner.exit_codes),
             files_changed=tuple(self.runner.files_changed),
@@ -96,28 +148,39 @@ class Child:
             code=code,
             reason=reason,
             structured=structured,
+            still_running=() if status in ("error", "aborted") else [job.id for job in self.jobs()],
         )
 
+    def jobs(self) -> list[Job]:
+        """Background commands that it or a child of its own started and that still run."""
+        tree = self.runner.tree
+        own = [id for id, owner in tree.job_owners.items() if f"{owner}/".startswith(f"{self.path}/")]
+        return [tree.jobs[id] for id in own if id in tree.jobs and tree.jobs[id].running]
 
-async def bounded(child: Child, order: Json, *, total: float | None, idle: float | None) -> ChildEnd:
-    """Its work under two limits: in all, and of silence while its model should speak."""
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    end = started + total if total else None
+    def salvage(self) -> str:
+        """What can be told of it when it never reported: its last words, else its last result."""
+        transcript = self.agent.transcript
+        if text := transcript.last_text(self.since):
+            return text
+        results = [e for e in transcript.history() if isinstance(e, ToolEnded) and e.id >= self.since]
+        if not results:
+            return ""
+        shown = str(results[-1].record.get("text", ""))[:2000]
+        return f"It made {len(results)} tool calls and gave no report. The last result was:\n{shown}"
+
+
+async def bounded(child: Child, order: Json) -> ChildEnd:
+    """Its work within its time limits."""
+    limit = asyncio.timeout(None)
     try:
-        async with asyncio.timeout_at(end) as limit:
-
-            def progress(waiting: bool) -> None:
-                quiet = loop.time() + idle if idle and waiting else None
-                if not limit.expired():
-                    limit.reschedule(min((t for t in (end, quiet) if t is not None), default=None))
-
-            child.agent.on_progress = progress
+        async with limit:
+            child.clock.start(limit)
+            child.agent.on_progress = child.clock.progress
             return await work(child, order)
     except TimeoutError:
-        hit = total if end is not None and loop.time() >= end else idle
-        reason = f"Subagent task timed out after {round((hit or 0) * 1000)}ms"
-        return child.end("error", salvage(child.agent.transcript), "TIMEOUT", reason)
+        if not limit.expired():
+            raise
+        return child.end("error", child.salvage(), "TIMEOUT", child.clock.message)
 
 
 async def work(child: Child, order: Json) -> ChildEnd:
@@ -130,20 +193,35 @@ async def work(child: Child, order: Json) -> ChildEnd:
         summary = await agent.run(Prompt(order["summary_prompt"], source="system"), tools=False)
         outcome = replace(outcome, text=summary.text or outcome.text)
     if schema is not None and outcome.reason in ("completed", "max_turns"):
-        structured, last = await typed(agent, outcome, schema)
+        try:
+            structured, last = await typed(agent, outcome, schema)
+        except SchemaFailed as failure:
+            return _untyped(child, failure, outcome, turns)
         outcome = replace(outcome, text=last.text)
     return _end_of(child, outcome, turns, structured)
 
 
+def _untyped(child: Child, failure: SchemaFailed, answer: Outcome, turns: int) -> ChildEnd:
+    """A result that is not what the schema asks for; or the repair could not be asked for at all."""
+    if failure.outcome.reason not in ("completed", "max_turns"):
+        return _end_of(child, replace(failure.outcome, text=answer.text), turns, None)
+    return child.end("error", failure.outcome.text, "EXECUTION_ERROR", failure.message, turns=turns)
+
+
 def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> ChildEnd:
     text, message = outcome.text.strip(), outcome.error.get("message", "")
-    kept = text or salvage(child.agent.transcript)
+    kept = text or child.salvage()
     match outcome.reason:
+        case "completed" if outcome.early:
+            reason = "It was asked to finish early."
+            return child.end("incomplete", kept, reason=reason, turns=turns, structured=structured)
         case "completed":
             return child.end("completed", text, turns=turns, structured=structured)
         case "max_turns":
             reason = f"It reached its limit of {child.agent.max_turns} turns."
-            return child.end("incomplete", kept, reason=reason, turns=turns, structured=structured)
+            return child.end(
+                "incomplete", kept, reason=reason, turns=turns, max_turns_reached=True, structured=structured
+            )
         case "budget":
             return child.end("incomplete", kept, "QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", turns=turns)
         case _ if outcome.error.get("code") == "empty":
@@ -152,21 +230,13 @@ def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> Chil
             return child.end("error", kept, "INTERNAL_ERROR", f"Subagent execution failed: {message}", turns=turns)
 
 
-def salvage(transcript: Transcript) -> str:
-    """What can be told of a child that never reported: its last words, else its last result."""
-    if text := transcript.last_text():
-        return text
-    results = [result for message in transcript.messages() for result in message.results]
-    if not results:
-        return ""
-    last = results[-1].content
-    shown = last if isinstance(last, str) else "".join(getattr(block, "text", "") for block in last)
-    return f"It made {len(results)} tool calls and gave no report. The last result was:\n{shown[:2000]}"
-
-
 def brief(name: str, args: Mapping[str, Any]) -> str:
     """A call in a few words: `Read cowork/app.py`, `Bash pytest -q`."""
     for key in ("command", "file_path", "pattern", "path", "description", "label"):
         if value := args.get(key):
             return f"{name} {' '.join(str(value).split())[:120]}"
     return name
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +21,9 @@ from cowork.core.events import (
 )
 from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec
 from cowork.core.transcript import Transcript
-from cowork.engine.budget import BudgetExceeded, Ledger
+from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
 from cowork.engine.runner import Runner
+from cowork.engine.weight import most_tokens
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
 
@@ -43,6 +45,7 @@ class Outcome:
     error: Json = field(default_factory=dict)
     denied_last: bool = False  # the final answer came straight after a denied call
     reported: bool = False  # the turn limit was reached and a last tool-less turn was given
+    early: bool = False  # somebody asked it to finish, so it reported before it was done
 
 
 @dataclass(slots=True)
@@ -96,6 +99,7 @@ class Agent:
         self.more: Callable[[], Awaitable[bool]] | None = None  # waits for what is still to come; False: nothing
         self._compact = compact
         self.on_progress: Callable[[bool], None] = lambda waiting: None  # True while the model should speak
+        self.since = 0  # event id of the prompt it answers
         self._inbox: list[Prompt] = []
         self._finishing = False
 
@@ -118,13 +122,14 @@ class Agent:
         before = (self.ledger.usage, self.ledger.cost_usd)
         self._finishing = False
         reason, error, text = "interrupted", {}, ""
-        reported = denied = False
+        stop, denied = "", False
         self.emit(prompt.event())
+        self.since = max((p.id for p in self.transcript.prompts()), default=0)
         try:
-            text, reported, denied = await self._answer(turns_before, tools)
-            reason = "max_turns" if reported else "completed"
-        except _Stopped as stop:
-            reason, error, denied = stop.reason, stop.error, stop.denied
+            text, stop, denied = await self._answer(turns_before, tools)
+            reason = "max_turns" if stop == "limit" else "completed"
+        except _Stopped as stopped:
+            reason, error, denied = stopped.reason, stopped.error, stopped.denied
         except BudgetExceeded as limit:
             reason, error = "budget", {"code": "budget", "message": limit.message}
         except ProviderError as failure:
@@ -137,20 +142,21 @@ class Agent:
             cost = _cost_since(self.ledger.cost_usd, before[1])
             outcome = Outcome(
                 reason=reason,
-                text=text or (self.transcript.last_text() if reason != "completed" else ""),
+                text=text or (self.transcript.last_text(self.since) if reason != "completed" else ""),
                 turns=self.turns - turns_before,
                 usage=usage,
                 cost_usd=cost,
                 error=error,
                 denied_last=denied,
-                reported=reported,
+                reported=stop == "limit",
+                early=stop == "early",
             )
             seconds = time.monotonic() - started
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, round(seconds * 1000), error))
         return outcome
 
-    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, bool, bool]:
-        """(final text, turn limit reached and reported, straight after a denial)."""
+    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str, bool]:
+        """(final text, `limit` or `early` when it had to report, straight after a denial)."""
         nudged, pauses, denied = False, 0, False
         while True:
             self._drain()
@@ -167,7 +173,8 @@ class Agent:
                 pauses += 1
                 continue
             if last:
-                return reply.text or self.transcript.last_text(), limited, denied
+                stop = "limit" if limited else "early" if self._finishing else ""
+                return reply.text or self.transcript.last_text(self.since), stop, denied
             if reply.calls:
                 denials = len(self.runner.denials)
                 await self.runner.run(reply.calls)
@@ -180,7 +187,7 @@ class Agent:
             if reply.stop_reason == "max_tokens":
                 self.emit(Notice("The answer was cut off at the output limit.", "warning", "max_tokens"))
             if reply.text.strip():
-                return reply.text, False, denied
+                return reply.text, "", denied
             if nudged:
                 raise _Stopped("api_error", {"code": "empty", "message": "The model gave no answer, twice."})
             nudged = True
@@ -211,9 +218,8 @@ class Agent:
             "none" if tool_choice == "none" else "auto",
             session_id=self.session_id,
         )
-        expected = self.context_tokens + 2_000
-        room = Usage(expected, self.provider.max_output_tokens)
-        reservation = await self.ledger.reserve(room.total, self.provider.price(room))
+        _stop_if_told()
+        reservation = await self._reserved(request)
         spent = _Spent(self.provider)
         try:
             started = time.monotonic()
@@ -237,6 +243,14 @@ class Agent:
             self.spend(spent.usage, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd)
             self.on_progress(False)
+
+    async def _reserved(self, request: Request) -> Reservation:
+        """Room for what the request may use at most; without a limit nobody needs to know."""
+        if not self.ledger.limited:
+            return await self.ledger.reserve(0, None)
+        size, output = max(most_tokens(request), self.context_tokens), self.provider.max_output_tokens
+        prices = (self.provider.price(Usage(size, output)), self.provider.price(Usage(0, output, 0, size)))
+        return await self.ledger.reserve(size + output, max((p for p in prices if p is not None), default=None))
 
     async def _stream(self, request: Request, spent: _Spent) -> Reply:
         reply: Reply | None = None
@@ -312,6 +326,13 @@ class _Stopped(Exception):
         self.reason = reason
         self.error = error
         self.denied = denied
+
+
+def _stop_if_told() -> None:
+    """No request after a stop: a wait that ended in the moment it was cancelled may have swallowed it."""
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _reason_of(failure: ProviderError) -> str:

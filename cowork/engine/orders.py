@@ -15,6 +15,7 @@ from cowork.engine.loop import Agent
 from cowork.engine.runner import ALIASES
 from cowork.tools.base import Tool
 from cowork.tools.registry import DELEGATES, READ_ONLY, TOOLS
+from cowork.tools.schema import schema_problems
 
 
 class Settings(Protocol):
@@ -60,6 +61,7 @@ class Parent:
     ledger: Ledger
     depth: int = 0
     chain: tuple[tuple[str, str], ...] = ()  # (key, name) of every agent above
+    modes: tuple[str, ...] = ()  # permission modes of every agent from the top down to this one
     agent: Agent | None = None
     placed: bool = False  # holds a place in the line
     waits: int = 0  # for how many children of its own
@@ -76,6 +78,12 @@ def select(agents: Agents, order: Json, *, similar: bool) -> tuple[AgentDef, str
     if near:
         return near, wanted
     raise refusal("INVALID_PARAM", f"Subagent '{wanted}' not found. Available: {', '.join(sorted(agents))}", order)
+
+
+def refuse_schema(order: Json) -> None:
+    """Raise when the result could never be held against what the order gives as its schema."""
+    if wrong := schema_problems(order.get("output_schema", {})):
+        raise refusal("INVALID_PARAM", f"output_schema is not a JSON Schema: {'; '.join(wrong[:3])}", order)
 
 
 def refuse_circles(parent: Parent, definition: AgentDef, order: Json) -> None:

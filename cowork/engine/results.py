@@ -41,11 +41,13 @@ class ChildEnd:
     duration_ms: int = 0
     code: ToolErrorCode | None = None
     reason: str = ""  # the exact message when something stopped it
-    matched_from: str = ""
     structured: Any = None
+    still_running: Sequence[str] = ()  # background commands it left
 
 
-def record_of(end: ChildEnd, *, keep_in: Path, max_bytes: int | None, alias: bool = False) -> tuple[ToolRecord, Json]:
+def record_of(
+    end: ChildEnd, *, keep_in: Path, max_bytes: int | None = None, alias: bool = False
+) -> tuple[ToolRecord, Json]:
     """The parent's record, and what was cut from the result (empty when nothing was)."""
     result, truncation = shorten(
         end.result, keep_in=keep_in, max_bytes=ALIAS_BYTES if alias and not max_bytes else max_bytes
@@ -78,8 +80,6 @@ def record_of(end: ChildEnd, *, keep_in: Path, max_bytes: int | None, alias: boo
             "tokens_consumed": str(end.usage.total),
         },
     }
-    if end.matched_from:
-        data["matched_from"] = end.matched_from
     if end.structured is not None:
         data["structured_output"] = end.structured
     record = ToolRecord(
@@ -128,6 +128,8 @@ def receipts(end: ChildEnd) -> str:
     if changed:
         more = f" and {len(changed) - 8} more" if len(changed) > 8 else ""
         parts.append("files changed: " + ", ".join(changed[:8]) + more)
+    if end.still_running:
+        parts.append("still running: " + ", ".join(end.still_running))
     parts.append(f"subagent_id {end.subagent_id}")
     return " · ".join(parts)
 

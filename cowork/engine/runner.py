@@ -37,6 +37,14 @@ class Denial:
         return {"tool": self.tool, "input": self.input, "reason": self.reason}
 
 
+class Interrupted(asyncio.CancelledError):
+    """A call that was cancelled and still has something to show."""
+
+    def __init__(self, record: ToolRecord) -> None:
+        super().__init__()
+        self.record = record
+
+
 class Runner:
     """Runs the calls of one agent with exactly the tools it was given."""
 
@@ -107,11 +115,14 @@ class Runner:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
         self._emit(ToolStarted(call.id, call.name, call.input))
-        self._on_action(call.name, call.input)
         self.counts[call.name] = self.counts.get(call.name, 0) + 1
+        self._on_action(call.name, call.input)
         record = failed("ABORTED", "Interrupted by the user before it finished. Its effects may be partly done.")
         try:
             record = await self._guarded(call)
+        except Interrupted as stop:
+            record = stop.record
+            raise
         finally:
             record = self._finish(call, record, time.monotonic() - started)
             self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
@@ -194,8 +205,11 @@ class Runner:
         )
         question_id = uuid4().hex[:12]
         self._emit(QuestionAsked(question_id, _question_dict(question)))
-        answer = await self._ask(question)
-        self._emit(QuestionAnswered(question_id, answer.choice, decision.rule, answer.note))
+        answer = Answer("no", "withdrawn: the call was stopped")
+        try:
+            answer = await self._ask(question)
+        finally:
+            self._emit(QuestionAnswered(question_id, answer.choice, decision.rule, answer.note))
         if answer.choice in ("session", "always"):
             rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
             self._permit.grant(self.agent, rule, forever=answer.choice == "always")

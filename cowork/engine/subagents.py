@@ -11,23 +11,33 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from cowork.agents import Agents
-from cowork.core.blocks import Json, Usage, add_cost
-from cowork.core.errors import CoworkError, ToolError
+from cowork.core.blocks import Json, Usage
+from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded, AgentStarted
 from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolRecord, ToolSpec, ok
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
+from cowork.engine.accounts import Accounts
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
-from cowork.engine.child import Child, bounded, brief, salvage
+from cowork.engine.child import Child, Clock, bounded, brief
 from cowork.engine.clip import file_name
 from cowork.engine.emitter import Emitter
 from cowork.engine.line import Line
 from cowork.engine.loop import Agent, Compact, Prompt
-from cowork.engine.orders import Parent, Settings, chain_key, refusal, refuse_circles, refuse_depth, select, tools_for
-from cowork.engine.results import ChildEnd, record_of, view_002
-from cowork.engine.runner import Denial, Runner
+from cowork.engine.orders import (
+    Parent,
+    Settings,
+    chain_key,
+    refusal,
+    refuse_circles,
+    refuse_depth,
+    refuse_schema,
+    select,
+    tools_for,
+)
+from cowork.engine.results import ChildEnd, record_of
+from cowork.engine.runner import Denial, Interrupted, Runner
 from cowork.engine.telemetry import Telemetry
-from cowork.engine.typed import SchemaFailed
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.registry import TOOLS
 
@@ -44,7 +54,7 @@ class World:
     ask: Ask
     workspace: Workspace
     tree: TreeState
-    permit_for: Callable[[AgentDef], Permit]
+    permit_for: Callable[[tuple[str, ...]], Permit]  # permission modes from the top down; each can only tighten
     model: Callable[[str], tuple[Provider, str]]  # main | light | ID -> provider and the tier really used
     specs: Callable[[Mapping[str, Tool]], tuple[ToolSpec, ...]]
     system: Callable[[AgentDef, str], str]
@@ -60,13 +70,11 @@ class Subagents:
         self.agents = agents
         self.settings = settings
         self.running: dict[str, Child] = {}
-        self._tasks: list[Json] = []  # in the order they were sent out; empty while they run
-        self.denials: list[Denial] = []
+        self.accounts = Accounts()
         self.line = Line(settings.max_concurrent)
-        self._by_type: dict[str, Json] = {}
         self._number = first_number
         self._telemetry = Telemetry(settings.telemetry_enabled)
-        self._finished: OrderedDict[str, tuple[str, Transcript]] = OrderedDict()  # id -> (agent name, conversation)
+        self._finished: OrderedDict[str, Transcript] = OrderedDict()  # path -> conversation
         self._background: dict[asyncio.Task[None], str] = {}  # task -> path of the parent
         self._ledger = Ledger(
             Limits(
@@ -88,17 +96,18 @@ class Subagents:
         tools = tools_for(parent, definition, order, self.settings)
         try:
             self._ledger.check()
+            child = self._make(parent, ctx, definition, tools, order, past)
             self._ledger.start_execution()
         except BudgetExceeded as limit:
             self._telemetry.quota_exceeded(order["description"], limit.message)
             raise refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit.message}", order) from limit
-        try:
-            child = self._make(parent, definition, tools, order, past)
         except (CoworkError, OSError, ValueError) as error:
             self._telemetry.error(order["description"], parent.depth + 1, str(error))
             raise refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}", order) from error
         self._announce(parent, ctx, child, order)
         child.task = asyncio.create_task(self._live(child, order), name=child.path)
+        if child.stop:  # by whoever heard of it first
+            child.task.cancel()
         if order.get("run_in_background"):
             return self._leave_running(parent, child, order, matched_from)
         # A parent that waits for its child needs no place of its own, so nesting cannot block the line.
@@ -113,19 +122,24 @@ class Subagents:
         return child is not None
 
     def finish(self, subagent_id: str) -> bool:
-        """Ask a running child to report now."""
+        """Ask a running child to report now; one still in line has nothing to report."""
         child = self.running.get(subagent_id)
-        if child:
-            child.agent.finish()
-        return child is not None
+        if child is None:
+            return False
+        if child.status == "waiting":
+            return self.kill(subagent_id, "it was asked to finish before it began")
+        child.agent.finish()
+        return True
 
     def kill(self, subagent_id: str, why: str = "stopped by the user") -> bool:
         """End a running child at once; it makes no request after this."""
         child = self.running.get(subagent_id)
-        if child and child.task:
-            child.stop = child.stop or why
+        if child is None:
+            return False
+        child.stop = child.stop or why
+        if child.task:
             child.task.cancel()
-        return child is not None
+        return True
 
     async def wait_background(self, path: str) -> bool:
         """Wait for one background child of an agent; False when it has none."""
@@ -141,18 +155,22 @@ class Subagents:
         if self._background:
             await asyncio.wait(list(self._background))
 
+    @property
+    def denials(self) -> list[Denial]:
+        return self.accounts.denials
+
     def tasks(self) -> list[Json]:
-        """The four-field view of every Task that ended, with its type and id, in the order they were sent out."""
-        return [view for view in self._tasks if view]
+        """The four-field view of every Task that ended."""
+        return self.accounts.tasks()
 
     def cost_by_type(self) -> Json:
-        """`{type: {tasks, usage, total_cost_usd, duration_ms}}`"""
-        return {name: sums | {"usage": sums["usage"].to_dict()} for name, sums in self._by_type.items()}
+        return self.accounts.cost_by_type()
 
     # ------------------------------------------------------------ before it runs
 
     def _check(self, parent: Parent, order: Json) -> tuple[AgentDef, str, Transcript | None]:
         """(agent, what it was matched from, the conversation to go on with)."""
+        refuse_schema(order)
         if subagent_id := order.get("resume"):
             definition, past = self._resumed(parent, subagent_id, order)
             return definition, "", past
@@ -168,17 +186,21 @@ class Subagents:
     def _resumed(self, parent: Parent, subagent_id: str, order: Json) -> tuple[AgentDef, Transcript]:
         if subagent_id in self.running:
             raise refusal("CONFLICT", f"Subagent '{subagent_id}' is still running", order)
-        name, past = self._finished.get(subagent_id) or (
-            subagent_id.rpartition("-")[0],
-            self.world.recall(f"{parent.path}/{subagent_id}"),
-        )
-        definition = self.agents.find(name)
+        path = f"{parent.path}/{subagent_id}"  # an agent takes up children of its own only
+        past = self._finished.get(path) or self.world.recall(path)
+        definition = self.agents.find(subagent_id.rpartition("-")[0])
         if past is None or definition is None or not past.history():
             raise refusal("NOT_FOUND", f"There is no subagent '{subagent_id}' to resume. Start a new one.", order)
         return definition, past
 
     def _make(
-        self, parent: Parent, definition: AgentDef, tools: dict[str, Tool], order: Json, past: Transcript | None
+        self,
+        parent: Parent,
+        ctx: ToolContext,
+        definition: AgentDef,
+        tools: dict[str, Tool],
+        order: Json,
+        past: Transcript | None,
     ) -> Child:
         """The child, ready to run but not running."""
         world = self.world
@@ -187,17 +209,21 @@ class Subagents:
         wanted = order.get("model") or (definition.model if definition.model != "inherit" else parent.tier)
         provider, tier = world.model(wanted)
         ledger = Ledger(parent=parent.ledger if parent.depth else self._ledger)
+        if ledger.cost_limited and provider.price(Usage(1, 1)) is None:
+            raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
         chain = (*parent.chain, (chain_key(definition, order), definition.name))
-        as_parent = Parent(path, tools, tier, ledger, parent.depth + 1, chain)
+        modes = (*parent.modes, definition.permission_mode)
+        as_parent = Parent(path, tools, tier, ledger, parent.depth + 1, chain, modes)
+        clock = Clock(definition.timeout or self.settings.timeout, self.settings.idle_timeout)
         emit = world.emitter.bind(path)
         runner = Runner(
             agent=path,
             tools=tools,
             emit=emit,
-            ask=world.ask,
-            permit=world.permit_for(definition),
+            ask=lambda question: clock.stopped_for(world.ask(question)),
+            permit=world.permit_for(modes),
             workspace=world.workspace,
-            state=AgentState(cwd=world.workspace.root),
+            state=AgentState(cwd=ctx.state.cwd),
             tree=world.tree,
             spawn=self.spawner(as_parent),
             known_tools=tuple(TOOLS),
@@ -217,18 +243,18 @@ class Subagents:
             compact=world.compact,
             session_id=f"{world.emitter.session_id}/{subagent_id}",
         )
-        agent.more = lambda: self.wait_background(path)
+        agent.more = lambda: self._more(as_parent)
         as_parent.agent = agent
-        child = Child(subagent_id, definition, order["description"], wanted, agent, runner, as_parent)
-        if not order.get("resume"):
-            self._number += 1
-        return child
+        child = Child(subagent_id, definition, order["description"], wanted, agent, runner, as_parent, clock)
+        return child  # the runner's on_action speaks of it
 
     def _announce(self, parent: Parent, ctx: ToolContext, child: Child, order: Json) -> None:
         child.as_parent.placed = self.line.take()
         child.status = "active" if child.as_parent.placed else "waiting"
         self.running[child.id] = child
-        self._tasks.append(child.view)
+        self.accounts.enter(child)
+        if not order.get("resume"):
+            self._number += 1
         event = AgentStarted(
             subagent_id=child.id,
             parent=parent.path,
@@ -258,13 +284,20 @@ class Subagents:
             f"Subagent ({child.definition.name}, {child.as_parent.tier}) started in the background as {child.id}. "
             "Its result will come by itself; go on with other work."
         )
-        return ok(text, status="active", subagent_id=child.id, subagent_type=child.definition.name)
+        return ok(
+            text,
+            status="active",
+            result="",
+            short_result=f"Task started in the background as {child.id}",
+            subagent_id=child.id,
+            subagent_type=child.definition.name,
+            metadata={"subagent_label": child.label, "recursion_depth": str(child.depth)},
+        )
 
     async def _deliver(self, parent: Parent, child: Child, order: Json, matched_from: str) -> None:
         record = await self._result(child, order, matched_from)
         if parent.agent:
-            label = f"{child.id} ended: {record.data['status']}"
-            parent.agent.tell(Prompt(f"Background subagent {child.id}:\n{record.text}", source="agent", label=label))
+            parent.agent.tell(delivered(child.id, record))
 
     async def _result(self, child: Child, order: Json, matched_from: str) -> ToolRecord:
         """Wait for the child and book what it came to. A cancelled parent takes its child along."""
@@ -282,11 +315,17 @@ class Subagents:
         end = self._aborted(child) if task.cancelled() else task.result()
         record = self._book(child, end, order, matched_from)
         if cancelled:
-            raise cancelled
+            raise Interrupted(record) from cancelled
         return record
 
     async def _live(self, child: Child, order: Json) -> ChildEnd:
-        """Wait in line, run, and turn whatever happens into an end."""
+        """Wait in line, run, and turn whatever happens into an end; one that was stopped leaves no process."""
+        end = await self._lived(child, order)
+        if end.status in ("error", "aborted") and (jobs := child.jobs()):
+            await asyncio.wait([asyncio.ensure_future(job.kill()) for job in jobs])
+        return end
+
+    async def _lived(self, child: Child, order: Json) -> ChildEnd:
         transcript = child.agent.transcript
         self.world.emitter.add(transcript.apply)
         try:
@@ -294,22 +333,28 @@ class Subagents:
                 await self.line.enter()
                 child.as_parent.placed = True
             child.status, child.started = "active", time.monotonic()
+            child.since = self.world.emitter.next_id
+            child.stop_clock = self._ledger.start_clock()
             self.world.emitter.publish(child.update(), child.path)
-            total = child.definition.timeout or self.settings.timeout
-            return await bounded(child, order, total=total, idle=self.settings.idle_timeout)
+            return await bounded(child, order)
         except asyncio.CancelledError:
             return self._aborted(child)
-        except SchemaFailed as failure:
-            return child.end("error", failure.outcome.text, "EXECUTION_ERROR", failure.message)
         except Exception as error:
             log.exception("subagent %s failed", child.path)
             reason = f"Subagent execution failed: {type(error).__name__}: {error}"
-            return child.end("error", salvage(transcript), "INTERNAL_ERROR", reason)
+            return child.end("error", child.salvage(), "INTERNAL_ERROR", reason)
         finally:
             for other in list(self.running.values()):
                 if other.path.startswith(child.path + "/"):
                     self.kill(other.id, "its parent ended")
             self.world.emitter.remove(transcript.apply)
+
+    async def _more(self, parent: Parent) -> bool:
+        """Wait for a background child of a child."""
+        if parent.path not in self._background.values():
+            return False
+        async with self._lent(parent):
+            return await self.wait_background(parent.path)
 
     @asynccontextmanager
     async def _lent(self, parent: Parent) -> AsyncIterator[None]:
@@ -322,12 +367,14 @@ class Subagents:
             yield
         finally:
             parent.waits -= 1
-            if parent.depth and not parent.waits:
-                await self.line.enter()
-                parent.placed = True
+        # Not when it was stopped: who is to end need not stand in line for it.
+        if parent.depth and not parent.waits:
+            await self.line.enter()
+            parent.placed = True
 
     def _aborted(self, child: Child) -> ChildEnd:
-        return child.end("aborted", salvage(child.agent.transcript), "ABORTED", f"Subagent was aborted: {child.stop}")
+        why = child.stop or "it was cancelled"
+        return child.end("aborted", child.salvage(), "ABORTED", f"Subagent was aborted: {why}")
 
     def _acted(self, child: Child, name: str, args: Json) -> None:
         child.action = brief(name, args)
@@ -338,11 +385,11 @@ class Subagents:
     def _book(self, child: Child, end: ChildEnd, order: Json, matched_from: str) -> ToolRecord:
         """Count it, tell everybody, give the parent's record."""
         self.running.pop(child.id, None)
-        self._finished[child.id] = (child.definition.name, child.agent.transcript)
+        child.stop_clock()
+        self._finished[child.path] = child.agent.transcript
+        self._finished.move_to_end(child.path)
         while len(self._finished) > KEPT_TRANSCRIPTS:
             self._finished.popitem(last=False)
-        self._ledger.spend_time(end.duration_ms / 1000)
-        self.denials += child.runner.denials
         record, truncation = record_of(
             end,
             keep_in=self.world.tree.scratch / file_name(f"result-{child.id}"),
@@ -351,8 +398,8 @@ class Subagents:
         )
         if matched_from:
             record.data["matched_from"] = matched_from
-        self._report(child, end, truncation)
-        self._count(child, end, record)
+        self._telemetry.ended(end, child.agent.max_turns, truncation)
+        self.accounts.close(child, end, record)
         child.status = "completed" if end.status == "incomplete" else end.status
         self.world.emitter.publish(child.update(), child.path)
         self.world.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
@@ -361,26 +408,8 @@ class Subagents:
             self.line.leave()
         return record
 
-    def _report(self, child: Child, end: ChildEnd, truncation: Json) -> None:
-        if end.max_turns_reached:
-            self._telemetry.max_turns_exceeded(child.label, child.depth, child.agent.max_turns)
-        if truncation:
-            self._telemetry.truncation(child.label, truncation["original_size"], truncation["truncated_size"])
-        if end.code == "QUOTA_EXCEEDED":
-            self._telemetry.quota_exceeded(child.label, end.reason)
-        elif end.code is not None:
-            self._telemetry.error(child.label, child.depth, end.reason)
-        else:
-            status = "complete" if end.status == "completed" else "incomplete"
-            self._telemetry.complete(child.label, child.depth, end.turns, end.usage.total, status)
 
-    def _count(self, child: Child, end: ChildEnd, record: ToolRecord) -> None:
-        names = {"subagent_type": end.subagent_type, "subagent_id": end.subagent_id, "status": end.status}
-        child.view.update(names | view_002(record.to_dict()))
-        empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
-        sums = self._by_type.setdefault(end.subagent_type, empty)
-        # A child's own spending: what its own children spent is counted under their types.
-        sums["tasks"] += 1
-        sums["usage"] = sums["usage"] + child.agent.usage
-        sums["total_cost_usd"] = add_cost(sums["total_cost_usd"], child.agent.cost_usd)
-        sums["duration_ms"] += end.duration_ms
+def delivered(subagent_id: str, record: ToolRecord) -> Prompt:
+    """The result of a background child, as its parent is told it."""
+    label = f"{subagent_id} ended: {record.data['status']}"
+    return Prompt(f"Background subagent {subagent_id}:\n{record.text}", source="agent", label=label)

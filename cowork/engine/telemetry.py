@@ -7,6 +7,9 @@ import logging
 import re
 from collections.abc import Sequence
 
+from cowork.core.blocks import Json
+from cowork.engine.results import ChildEnd
+
 log = logging.getLogger("cowork.subagents")
 
 Value = str | int | Sequence[str]
@@ -60,6 +63,20 @@ class Telemetry:
 
     def quota_exceeded(self, label: str, reason: str) -> None:
         self._say("quota_exceeded", "Subagent quota exceeded", label=label, reason=reason)
+
+    def ended(self, end: ChildEnd, max_turns: int, truncation: Json) -> None:
+        """The lines of a child's end, whatever it was."""
+        if end.max_turns_reached:
+            self.max_turns_exceeded(end.label, end.depth, max_turns)
+        if truncation:
+            self.truncation(end.label, truncation["original_size"], truncation["truncated_size"])
+        if end.code == "QUOTA_EXCEEDED":
+            self.quota_exceeded(end.label, end.reason)
+        elif end.code is not None:
+            self.error(end.label, end.depth, end.reason)
+        else:
+            status = "complete" if end.status == "completed" else "incomplete"
+            self.complete(end.label, end.depth, end.turns, end.usage.total, status)
 
     def _say(self, event: str, message: str, **fields: Value) -> None:
         if not self._enabled or not log.isEnabledFor(logging.INFO):

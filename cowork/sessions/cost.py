@@ -109,22 +109,27 @@ def charges(events: Iterable[Event]) -> list[Charge]:
     """Every request in order; a child whose conversation was not kept counts by what its end says."""
     out: list[Charge] = []
     kinds: dict[str, AgentStarted] = {}
-    charged: set[str] = set()
+    kept: set[str] = set()  # agents whose requests are in the log
+    below: dict[str, Spent] = {}  # what was charged to descendants
     for event in events:
         match event:
             case AgentStarted():
                 kinds[event.agent] = event
+                kept.discard(event.agent)  # a child that was taken up again tells of each stretch by itself
+                below.pop(event.agent, None)
             case ReplyAdded() | RetryScheduled() | ContextCompacted():
                 if isinstance(event, ContextCompacted) and not event.usage.total and not event.cost_usd:
                     continue  # clearing old results asks no model
                 spent = Spent(1, event.usage, event.cost_usd, event.cost_usd or 0.0)
                 out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), event.model, spent))
-                charged.update(_lineage(event.agent))
-            case AgentEnded() if event.agent not in charged and (reported := _reported(event)):
+                kept.add(event.agent)
+                _charge_above(below, event.agent, spent)
+            case AgentEnded() if event.agent not in kept and (reported := _reported(event)):
                 started = kinds.get(event.agent)
                 model = str(_data(event).get("model_id") or (started.model_id if started else ""))
-                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), model, reported))
-                charged.update(_lineage(event.agent))
+                own = _less(reported, below.get(event.agent, Spent()))
+                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), model, own))
+                _charge_above(below, event.agent, own)
     return out
 
 
@@ -165,6 +170,19 @@ def _sum(parts: Iterable[Spent]) -> Spent:
     for part in parts:
         total += part
     return total
+
+
+def _charge_above(below: dict[str, Spent], path: str, spent: Spent) -> None:
+    for above in _lineage(path)[:-1]:
+        _add(below, above, spent)
+
+
+def _less(whole: Spent, part: Spent) -> Spent:
+    """What is left of a sum; its requests are its own already."""
+    prompt = max(0, whole.usage.prompt_tokens - part.usage.prompt_tokens)  # reports do not tell cached ones apart
+    usage = Usage(prompt, max(0, whole.usage.output_tokens - part.usage.output_tokens))
+    cost = None if whole.cost_usd is None else max(0.0, round(whole.cost_usd - part.known_usd, 9))
+    return Spent(whole.requests, usage, cost, max(0.0, round(whole.known_usd - part.known_usd, 9)))
 
 
 def _lineage(path: str) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -46,11 +46,12 @@ class Child:
     doing: str = ""  # the tool that ran when it stopped
     files_changed: tuple[str, ...] = ()
     spent: Spent = field(default_factory=Spent)
+    counts: Mapping[str, int] = field(default_factory=dict)  # tool -> calls
 
     @property
     def line(self) -> str:
         """In a line, for people and for the model."""
-        changed = f", changed {', '.join(self.files_changed)}" if self.files_changed else ", changed no files"
+        changed = f", changed {', '.join(self.files_changed)}" if self.files_changed else ""
         said = f"; last words: {' '.join(self.text.split())[:200]}" if self.text else ""
         return (
             f"{self.subagent_type} ({self.description}) was interrupted after {self.turns} turns and "
@@ -163,7 +164,8 @@ def rewind_points(events: Iterable[Event]) -> tuple[PromptAdded, ...]:
 
 def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
     path = started.agent
-    text, turns, calls = "", 0, 0
+    text, turns = "", 0
+    counts: dict[str, int] = {}
     running: dict[str, str] = {}
     changed: dict[str, None] = {}
     for event in events:
@@ -179,7 +181,7 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
                 turns += 1
                 text = "".join(b.text for b in event.content if isinstance(b, Text)).strip() or text
             case ToolStarted():
-                calls += 1
+                counts[event.name] = counts.get(event.name, 0) + 1
                 running[event.tool_use_id] = event.name
             case ToolEnded():
                 running.pop(event.tool_use_id, None)
@@ -194,11 +196,12 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
         started.description,
         started.model_id or started.model,
         turns,
-        calls,
+        sum(counts.values()),
         text,
         ", ".join(running.values()),
         tuple(changed),
         spent,
+        counts,
     )
 
 

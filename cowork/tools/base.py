@@ -51,6 +51,7 @@ class TreeState:
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, Job] = field(default_factory=dict)
+    job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     nursery: Any = None  # the process that runs commands, started by the first one

@@ -129,6 +129,8 @@ class Stage:
         self.init_error: Exception | None = None
         self.max_turns = 0
         self.compaction: Compaction | None = None
+        self.recall: Callable[[str], Transcript | None] = lambda path: None
+        self.modes_asked: list[tuple[str, ...]] = []
         self.started = False
 
     def set_up(self, provider: Provider) -> None:
@@ -139,11 +141,12 @@ class Stage:
             ask=self._ask,
             workspace=self.workspace,
             tree=self.tree,
-            permit_for=lambda definition: self.policy,
+            permit_for=self._permit,
             model=self._model,
             specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, self.agents),
             system=prompts.child_prompt,
             compact=self.compaction,
+            recall=lambda path: self.recall(path),
         )
         self.subagents = Subagents(self.world, self.agents, self.settings, self.ledger)
         parent = Parent("main", self.tools, "main", self.ledger)
@@ -208,6 +211,10 @@ class Stage:
     async def _ask(self, question: Question) -> Answer:
         self.questions.append(question)
         return self.answer if isinstance(self.answer, Answer) else self.answer(question)
+
+    def _permit(self, modes: tuple[str, ...]) -> Policy:
+        self.modes_asked.append(modes)
+        return self.policy
 
     def _model(self, name: str) -> tuple[Provider, str]:
         if self.init_error:

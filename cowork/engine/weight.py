@@ -1,0 +1,41 @@
+"""How large a request can be at most, for reserving room before it is sent."""
+
+from __future__ import annotations
+
+import json
+
+from cowork.core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse
+from cowork.core.ports import Request
+
+BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
+IMAGE_TOKENS = 2_000
+
+
+def most_tokens(request: Request) -> int:
+    """More tokens than any model will count for it."""
+    tools = sum(_size(t.description) + _size(json.dumps(t.schema)) for t in request.tools)
+    blocks = [block for message in request.messages for block in message.content]
+    images = sum(_images(block) for block in blocks)
+    return (_size(request.system) + tools + sum(map(_bytes, blocks))) // BYTES_A_TOKEN + images * IMAGE_TOKENS
+
+
+def _bytes(block: Block) -> int:
+    match block:
+        case Text(text) | Thinking(text):
+            return _size(text)
+        case ToolUse(name=name, input=given):
+            return _size(name) + _size(json.dumps(given, ensure_ascii=False))
+        case ToolResult(content=content):
+            return _size(content) if isinstance(content, str) else sum(map(_bytes, content))
+        case Image():
+            return 0
+
+
+def _images(block: Block) -> int:
+    if isinstance(block, ToolResult) and not isinstance(block.content, str):
+        return sum(map(_images, block.content))
+    return isinstance(block, Image)
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "replace"))

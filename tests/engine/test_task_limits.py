@@ -1,0 +1,141 @@
+"""What bounds children: tokens, cost, time, turns and sizes. A limit that is hit is a result."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from cowork.core.blocks import Usage
+from cowork.core.events import ToolEnded
+from cowork.engine.budget import BudgetExceeded, Ledger, Limits
+from cowork.engine.loop import Prompt
+from cowork.providers.scripted import Scripted
+from tests.fakes.stage import Stage, call, say, turn
+
+PRICE = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
+
+
+def task(kind: str = "explore", prompt: str = "find it", **rest: Any) -> dict[str, Any]:
+    return call("Task", description="find the thing", prompt=prompt, subagent_type=kind, **rest)
+
+
+def records(stage: Stage) -> list[dict[str, Any]]:
+    return [e.record for e in stage.events if isinstance(e, ToolEnded) and e.name == "Task" and e.agent == "main"]
+
+
+def codes(stage: Stage) -> list[str]:
+    return [r.get("error", {}).get("code", "") for r in records(stage)]
+
+
+async def test_large_first_requests_of_parallel_children_overshoot_by_one_at_most(stage: Stage) -> None:
+    stage.settings.max_total_tokens = 60_000
+    orders = [task(prompt=f"{n} " + "words " * 25_000) for n in range(5)]
+    done = {**say("read it"), "usage": {"input_tokens": 50_000, "output_tokens": 10}, "delay_ms": 5}
+    await stage.play("go", [turn(*orders), say("ok")], {"explore": [done]})
+    assert stage.ledger.usage.total - stage.agent.usage.total <= 60_000 + 50_010
+    assert sorted(codes(stage)) == [""] * 2 + ["QUOTA_EXCEEDED"] * 3
+
+
+async def test_children_that_were_done_keep_their_results_when_a_quota_is_hit(stage: Stage) -> None:
+    stage.settings.max_total_tokens = 1_000
+    quick = {**say("quick result"), "usage": {"input_tokens": 600}}
+    slow = [{**turn(call("LS", path="."), say="half"), "usage": {"input_tokens": 500}, "delay_ms": 5}, say("never")]
+    await stage.play(
+        "go", [turn(task("plan", "one"), task("explore", "two")), say("ok")], {"plan": [quick], "explore": slow}
+    )
+    by_type = {r["data"]["subagent_type"]: r for r in records(stage)}
+    assert by_type["plan"]["data"]["result"] == "quick result"
+    assert by_type["explore"]["error"]["code"] == "QUOTA_EXCEEDED"
+    assert by_type["explore"]["data"]["result"] == "half"
+    assert "subagent_id explore-2" in by_type["explore"]["text"]
+
+
+async def test_the_time_of_children_still_at_work_counts(stage: Stage) -> None:
+    stage.settings.max_total_time = 0.05
+    look = {**turn(call("LS", path="."), say="looking"), "delay_ms": 15}
+    await stage.play("go", [turn(task()), say("ok")], {"explore": [look] * 9})
+    assert codes(stage) == ["QUOTA_EXCEEDED"]
+    assert records(stage)[0]["error"]["message"].startswith("Resource quota exceeded: Time limit reached: ")
+
+
+async def test_a_cost_limit_without_known_prices_is_refused_and_not_ignored(stage: Stage) -> None:
+    stage.settings.max_total_cost_usd = 1.0
+    story = await stage.play("go", [turn(task()), say("ok")], {"explore": [say("never")]})
+    (record,) = records(stage)
+    assert record["error"]["message"] == (
+        "Failed to initialize subagent: a cost limit is set and no prices are known for scripted"
+    )
+    assert len(story.requests) == 2
+
+
+async def test_a_cost_limit_counts_what_writing_the_cache_costs(stage: Stage) -> None:
+    stage.settings.max_total_cost_usd = 0.02
+    used = {"cache_write_tokens": 4_000, "output_tokens": 10}
+    orders = [task(prompt=f"{n} " + "words " * 2_000) for n in range(5)]
+    children = {"explore": [{**say("ok"), "usage": used, "delay_ms": 5}]}
+    stage.set_up(Scripted([turn(*orders), say("ok")], children, price=PRICE, max_output_tokens=100))
+    await stage.agent.run(Prompt("go"))
+    spent = sum(r["data"]["total_cost_usd"] for r in records(stage))
+    assert spent <= 0.02 + 0.0152
+
+
+async def test_a_child_that_never_began_is_no_execution(stage: Stage) -> None:
+    stage.settings.max_executions = 1
+    stage.set_up(Scripted([turn(task()), turn(task(prompt="again")), say("ok")], {"explore": [say("found")]}))
+    stage.init_error = ValueError("no such model")
+
+    def mend(event: Any) -> None:
+        if isinstance(event, ToolEnded):
+            stage.init_error = None
+
+    stage.emitter.add(mend)
+    await stage.agent.run(Prompt("go"))
+    assert codes(stage) == ["INTERNAL_ERROR", ""]
+    assert records(stage)[1]["data"]["subagent_id"] == "explore-1"
+
+
+async def test_a_quota_hit_while_a_typed_result_is_repaired_is_told_as_such(stage: Stage) -> None:
+    stage.settings.max_total_tokens = 100
+    schema = {"type": "object", "required": ["n"]}
+    wrong = {**say("three"), "usage": {"input_tokens": 200}}
+    await stage.play("go", [turn(task(output_schema=schema)), say("ok")], {"explore": [wrong]})
+    assert codes(stage) == ["QUOTA_EXCEEDED"]
+    assert records(stage)[0]["data"]["result"] == "three"
+
+
+async def test_a_waiting_request_that_is_cancelled_holds_nothing() -> None:
+    ledger = Ledger(Limits(tokens=100))
+    first = await ledger.reserve(90, None)
+    waiting = asyncio.create_task(ledger.reserve(90, None))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    later = asyncio.create_task(ledger.reserve(20, None))
+    await asyncio.sleep(0)
+    assert not later.done()
+    first.settle(Usage(50), 0.0)
+    (await later).settle(Usage(60), 0.0)
+    assert ledger.usage.total == 110
+    with pytest.raises(BudgetExceeded, match="Token limit reached: 110/100"):
+        await ledger.reserve(1, None)
+
+
+async def test_all_who_wait_near_a_limit_go_on_or_are_told() -> None:
+    top = Ledger(Limits(tokens=1_000))
+    children = [Ledger(parent=Ledger(parent=top)) for _ in range(20)]
+
+    async def spend(ledger: Ledger) -> str:
+        try:
+            reservation = await ledger.reserve(300, None)
+        except BudgetExceeded:
+            return "refused"
+        await asyncio.sleep(0.001)
+        reservation.settle(Usage(200), 0.0)
+        return "spent"
+
+    results = await asyncio.wait_for(asyncio.gather(*(spend(ledger) for ledger in children)), 5)
+    assert results.count("spent") == top.usage.total // 200
+    assert 1_000 <= top.usage.total <= 1_200
