@@ -10,7 +10,7 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
-from cowork.core.events import AgentUpdated, ToolEnded
+from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import AgentDef, Answer
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.orders import Parent
@@ -101,6 +101,25 @@ class Child:
     @property
     def elapsed_ms(self) -> int:
         return round((time.monotonic() - self.started) * 1000) if self.started else 0
+
+    def sent_out(self, parent: str, tool_use_id: str, order: Json) -> AgentStarted:
+        """Who it is and what it is to do, for those who watch."""
+        return AgentStarted(
+            subagent_id=self.id,
+            parent=parent,
+            tool_use_id=tool_use_id,
+            description=self.label,
+            prompt=order["prompt"],
+            subagent_type=self.definition.name,
+            model=self.as_parent.tier,
+            model_id=self.agent.provider.model,
+            tools=tuple(self.runner.tools),
+            max_turns=self.agent.max_turns,
+            depth=self.depth,
+            color=self.definition.color,
+            background=bool(order.get("run_in_background")),
+            status=self.status,
+        )
 
     def update(self) -> AgentUpdated:
         """Where it stands, for those who watch."""

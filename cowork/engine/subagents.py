@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from cowork.agents import Agents
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import CoworkError, ToolError, UserError
-from cowork.core.events import AgentEnded, AgentStarted
+from cowork.core.events import AgentEnded
 from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolRecord, ToolSpec, ok
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
@@ -255,23 +255,7 @@ class Subagents:
         self.accounts.enter(child)
         if not order.get("resume"):
             self._number += 1
-        event = AgentStarted(
-            subagent_id=child.id,
-            parent=parent.path,
-            tool_use_id=ctx.tool_use_id,
-            description=child.label,
-            prompt=order["prompt"],
-            subagent_type=child.definition.name,
-            model=child.as_parent.tier,
-            model_id=child.agent.provider.model,
-            tools=tuple(child.runner.tools),
-            max_turns=child.agent.max_turns,
-            depth=child.depth,
-            color=child.definition.color,
-            background=bool(order.get("run_in_background")),
-            status=child.status,
-        )
-        self.world.emitter.publish(event, child.path)
+        self.world.emitter.publish(child.sent_out(parent.path, ctx.tool_use_id, order), child.path)
         self._telemetry.spawn(child.label, child.depth, child.agent.max_turns, tuple(child.runner.tools))
 
     # ------------------------------------------------------------ while it runs
