@@ -320,7 +320,7 @@ def test_a_message_can_have_several_lines_and_a_large_paste_is_sent_whole(chat: 
 
 def test_a_shell_line_and_a_note(chat: Terminal) -> None:
     chat.type("!ls -l", "<Enter>")
-    finish(chat, "● Bash $ ls -l · 1 lines")
+    finish(chat, "● Bash $ ls -l · 1 line")
     chat.type("# tests live in tests/", "<Enter>")
     finish(chat, "added to AGENTS.md: tests live in tests/")
 

@@ -160,6 +160,11 @@ async def test_fifty_thousand_files_leave_room_for_keys() -> None:
     assert len(await index.search("pkg7mod9")) > 0
 
 
+def test_a_file_name_cannot_steer_the_terminal() -> None:
+    lines = Menu([Item("@evil\x1b[2J\u202e.py")]).lines(60)
+    assert [plain(line) for line in lines] == ["❯ @evil\\x1b[2J\\u202e.py"]
+
+
 def test_a_menu_scrolls_with_its_choice_and_stays_in_the_width() -> None:
     menu = Menu([Item(f"@{'deep/' * 30}file{n}.py", "help " * 30) for n in range(30)])
     menu.move(-1)

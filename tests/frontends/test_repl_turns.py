@@ -95,6 +95,15 @@ async def test_a_command_that_may_runs_beside_a_turn_and_others_wait() -> None:
     assert any("compacted the tests" in row for row in stage.printed())
 
 
+async def test_a_turn_that_breaks_is_told_calmly_and_the_queue_goes_on() -> None:
+    stage = Stage()
+    stage.turns.send("boom")
+    stage.turns.send("next")
+    await stage.turns.idle()
+    assert "✗ That did not work: RuntimeError: boom" in stage.printed()
+    assert stage.host.said == ["boom", "next"]
+
+
 async def test_leaving_stops_the_turn() -> None:
     stage = Stage()
     stage.turns.send("wait")

@@ -39,7 +39,7 @@ def own_commands(repl: Repl) -> Sequence[Command]:
 
     async def help_text(_: str) -> CommandResult:
         rows = [
-            f"| `/{c.name}{' ' + c.arguments if c.arguments else ''}` | {c.help} |"
+            f"| `{_cell(f'/{c.name} {c.arguments}'.strip())}` | {_cell(c.help)} |"
             for c in sorted(repl.turns.commands().values(), key=lambda c: c.name)
         ]
         return "\n".join(["| command | does |", "|---|---|", *rows]) + "\n" + _KEYS
@@ -73,6 +73,11 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         Command("exit", "leave", _plain(leave), busy=True),
         Command("quit", "leave", _plain(leave), busy=True),
     )
+
+
+def _cell(text: str) -> str:
+    """Text that may stand in a table."""
+    return text.replace("|", "\\|")
 
 
 def _plain(work: Callable[[str], None]) -> Callable[[str], Awaitable[CommandResult]]:

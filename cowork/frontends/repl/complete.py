@@ -50,11 +50,12 @@ class Menu:
         rows = min(rows, ROWS)
         start = max(0, min(self.index - rows // 2, len(self.items) - rows))
         shown = self.items[start : start + rows]
-        room = min(max((width(i.text) for i in shown), default=0), max(8, columns * 3 // 5))
+        texts = [one_line(item.text) for item in shown]
+        room = min(max(map(width, texts), default=0), max(8, columns * 3 // 5))
         out: list[Line] = []
-        for place, item in enumerate(shown, start):
+        for place, (item, text) in enumerate(zip(shown, texts, strict=True), start):
             chosen = place == self.index
-            text = clip_start(item.text, room) if item.kind == "file" else clip(item.text, room)
+            text = clip_start(text, room) if item.kind == "file" else clip(text, room)
             line: Line = [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", pad(text, room))]
             if item.help and columns > room + 12:
                 line.append(("dim", f"  {clip(one_line(item.help), columns - room - 6)}"))

@@ -203,6 +203,11 @@ def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
         case "command":
             parts = question.display.get("parts")
             out.extend(command_lines(parts if isinstance(parts, list) else [], columns))
+        case "path":
+            where = one_line(str(question.display.get("path", "")))
+            out.extend(
+                [("dim", "  → " if not n else "    "), ("", row)] for n, row in enumerate(wrap(where, columns - 5))
+            )
         case "text" | "terminal":
             text = str(question.display.get("text") or question.display.get("output") or "")
             out.extend([("", f"  {row}")] for row in wrap(visible(text), columns - 3))

@@ -64,7 +64,7 @@ class Options:
     history: Path | None = None  # None: nothing is remembered
     keys: Literal["emacs", "vi"] = "emacs"
     theme: Literal["auto", "dark", "light"] = "auto"
-    notify: Literal["auto", "bell", "off"] = "auto"  # auto: bell and OSC 9
+    notify: Literal["auto", "bell", "off"] = "auto"  # auto: OSC 9; bell: that and the bell
     notify_after_s: float = 15.0  # a turn shorter than this ends silently
     title: bool = True  # set the terminal's title
 

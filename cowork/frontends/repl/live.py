@@ -58,6 +58,8 @@ def _tail(scene: Scene, columns: int, rows: int, theme: Theme) -> list[Line]:
 
 def _tool_lines(scene: Scene, columns: int, now: float, spin: int, *, expanded: bool) -> list[Line]:
     out: list[Line] = []
+    if scene.working_since is None:  # left open by a session that ended badly
+        return []
     running = [t for t in scene.tools.values() if t.name not in ("Task", "Agent", "subagent", "TodoWrite")]
     for tool in running[:_TOOLS_SHOWN]:
         arg = argument(tool.name, tool.input, scene.cwd)

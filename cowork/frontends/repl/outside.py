@@ -54,7 +54,6 @@ class Outside:
         self.write(f"\x1b]52;c;{base64.b64encode(text.encode('utf-8', 'replace')).decode()}\x07")
 
     def _call(self, text: str) -> None:
-        if self.options.notify == "auto":  # OSC 9, and the bell for terminals that do not know it
-            self.write(f"\x1b]9;cowork: {one_line(text).replace(';', ',')}\x07\x07")
-        elif self.options.notify == "bell":
-            self.write("\x07")
+        if self.options.notify != "off":
+            bell = "\x07" if self.options.notify == "bell" else ""
+            self.write(f"\x1b]9;cowork: {one_line(text).replace(';', ',')}\x07{bell}")

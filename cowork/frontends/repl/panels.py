@@ -12,6 +12,7 @@ from cowork.core.events import (
     AgentStarted,
     AgentUpdated,
     Event,
+    RetryScheduled,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
@@ -75,7 +76,8 @@ class Panel:
                 self.status = event.status
                 self.turns, self.tool_calls = event.turns, event.tool_calls
                 self.usage, self.cost_usd = event.usage, event.cost_usd
-                self.doing = one_line(event.action)
+                if not self.actions:  # afterwards the calls themselves tell what it does
+                    self.doing = one_line(event.action)
             case ToolStarted():
                 text = f"{one_line(event.name)} {argument(event.name, event.input, cwd)}".rstrip()
                 if event.name == "Bash":
@@ -89,6 +91,9 @@ class Panel:
                 self.doing = "thinking"
             case TextDelta():
                 self.doing = "writing"
+            case RetryScheduled():
+                what = one_line(event.kind).replace("_", " ")
+                self.doing = f"{what}, trying again ({event.attempt} of {event.max_attempts})"
 
     def _note(self, key: str, text: str) -> None:
         for action in self.actions:
@@ -100,6 +105,7 @@ class Panel:
             if action.key == event.tool_use_id:
                 action.status = str(event.record.get("status") or "success")
                 action.result = summary(event.name, event.record, event.display)
+        self.doing = "thinking"
 
 
 def new_panel(event: AgentStarted, now: float) -> Panel:

@@ -16,7 +16,7 @@ from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import Output, create_output
 
-from cowork.core.events import Event, PromptAdded
+from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl import numbers
 from cowork.frontends.repl import status as bar
@@ -37,6 +37,7 @@ from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.stream import warm_up
 from cowork.frontends.repl.terminal_input import watch_background
 from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
+from cowork.frontends.repl.tools_view import one_line
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.viewing import Viewing
 
@@ -68,13 +69,13 @@ class Repl:
         self.environ = os.environ if environ is None else environ
         kind: Kind = guess_kind(self.environ) if self.options.theme == "auto" else self.options.theme
         self.theme = Theme(kind, color_depth(self.environ))
-        self.scene = Scene(cwd=host.status().cwd)
+        self.scene = Scene(cwd=os.path.expanduser(host.status().cwd))
         self._folder = os.path.basename(self.scene.cwd)
         self.composer = Composer(History(self.options.history))
         self.completing = Completing(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.dialogs = Dialogs(self._dialogs_changed)
         self.turns = Turns(
-            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._conversation_changed
+            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self.scene.reset
         )
         self.outside = Outside(self.options, self.write_raw, self.scene.clock)
         self.viewing = Viewing(host, self.scene, self.outside)
@@ -83,7 +84,7 @@ class Repl:
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self._cancelled_at = -10.0
         self._cancelling = False
-        self._warm = False
+        self.used = False  # something was sent
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
         self._columns = 0  # of the terminal at the last frame
@@ -100,6 +101,8 @@ class Repl:
         self.turns.on_event(event)
         if isinstance(event, PromptAdded) and event.agent == "main":
             self.outside.title(self._folder, event.label or event.text)
+        elif isinstance(event, Notice) and event.code == "mode.changed" and self._app is not None:
+            self.show_hint(one_line(event.text))
         self.redraw()
 
     def show_history(self, events: Sequence[Event], prompts: int = 3) -> None:
@@ -197,8 +200,8 @@ class Repl:
             return
         self.turns.send(text, images)
         self.redraw()
-        if not self._warm:
-            self._warm = True
+        if not self.used:
+            self.used = True
             asyncio.get_running_loop().call_later(2 * FRAME_S, warm_up)
 
     def steer(self) -> None:
@@ -375,9 +378,6 @@ class Repl:
     def _give_back(self, text: str) -> None:
         kept = self.composer.text
         self.composer.set(f"{text}\n{kept}" if kept else text)
-
-    def _conversation_changed(self) -> None:
-        self.scene.reset()
 
     def _dialogs_changed(self) -> None:
         dialog = self.dialogs.current

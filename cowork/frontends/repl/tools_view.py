@@ -8,6 +8,7 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible
+from cowork.frontends.repl import numbers
 from cowork.frontends.repl.diffs import diff_lines
 from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, width, wrap
 
@@ -57,11 +58,11 @@ def summary(name: str, record: Mapping[str, Any], display: Mapping[str, Any]) ->
             return f"+{display.get('added', 0)} −{display.get('removed', 0)}"
         case "terminal":
             code = display.get("exit_code")
-            return f"exit {code}" if code else f"{display.get('lines', 0)} lines"
+            return f"exit {code}" if code else numbers.count(int(display.get("lines") or 0), "line")
         case "files":
-            return f"{display.get('total', 0)} files"
+            return numbers.count(int(display.get("total") or 0), "file")
         case "matches":
-            return f"{display.get('total', 0)} in {display.get('files', 0)} files"
+            return f"{display.get('total', 0)} in {numbers.count(int(display.get('files') or 0), 'file')}"
     return ""
 
 
@@ -94,7 +95,7 @@ def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> l
     shown = rows[-limit:]
     out: list[Line] = []
     if note and len(rows) > len(shown):
-        out.append([("faint", "  │ "), ("dim", f"… {len(rows) - len(shown):,} lines before")])
+        out.append([("faint", "  │ "), ("dim", f"… {numbers.count(len(rows) - len(shown), 'line')} before")])
     out.extend([("faint", "  │ "), ("dim", clip(row.expandtabs(4), columns - 5))] for row in shown)
     return out
 
@@ -122,7 +123,9 @@ def _body(record: Mapping[str, Any], display: Json, columns: int) -> list[Line]:
             lines = output_lines(str(display.get("output", "")), columns, _OUTPUT_LINES, note=False)
             hidden = int(display.get("lines") or 0) - len(lines)
             if hidden > 0:
-                lines.insert(0, [("faint", "  │ "), ("dim", clip(f"… {hidden:,} lines before", columns - 5))])
+                lines.insert(
+                    0, [("faint", "  │ "), ("dim", clip(f"… {numbers.count(hidden, 'line')} before", columns - 5))]
+                )
             return lines
     return []
 
@@ -133,7 +136,7 @@ def _error_lines(record: Mapping[str, Any], columns: int) -> list[Line]:
     rows = wrap(text, columns - 5)
     out: list[Line] = [[("faint", "  │ "), ("", row)] for row in rows[:_ERROR_LINES]]
     if len(rows) > _ERROR_LINES:
-        out.append([("faint", "  │ "), ("dim", f"… {len(rows) - _ERROR_LINES} more lines")])
+        out.append([("faint", "  │ "), ("dim", f"… {numbers.count(len(rows) - _ERROR_LINES, 'more line')}")])
     return out
 
 

@@ -111,23 +111,24 @@ class Turns:
         started = self.scene.clock()
         self.scene.begin()
         try:
-            await self._do(sent)
+            await self._guard(self._do(sent))
         finally:
             self.scene.finish()
             self._task = None
             self.ended(self.scene.clock() - started)
             self._next()
 
-    async def _do(self, sent: Sent) -> None:
+    async def _do(self, sent: Sent) -> CommandResult:
         text = sent.text
         if text.startswith("/"):
             await self._command(text)
         elif text.startswith("!") and text[1:].strip():
             await self.host.run_shell(text[1:].strip())
         elif text.startswith("#") and text[1:].strip():
-            await self._guard(self._note(text[1:].strip()))
+            await self._note(text[1:].strip())
         else:
             await self.host.submit(text, sent.images, label=sent.label)
+        return None
 
     def _next(self) -> None:
         """What could not be said before the end goes first; after an interruption all goes back to the person."""
@@ -148,18 +149,19 @@ class Turns:
         if command is None:
             self._trouble(f"There is no command /{name}.", "/help lists them all.")
             return
+        before, todos = self._session(), self.scene.todos
         result = await self._guard(command.run(rest))
-        if command.resets:
+        if command.resets and self._session() != before:
+            fresh = self.scene.todos if self.scene.todos is not todos else ()  # the other conversation's, if it has any
             self.reset()
+            self.scene.todos = fresh
         if isinstance(result, Prompt):
             await self.host.submit(result.text, (), label=result.label or text)
         elif result:
             self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
 
-    async def _note(self, text: str) -> CommandResult:
-        said = await self.host.add_note(text)
-        self.scene.apply(Notice(said))
-        return None
+    async def _note(self, text: str) -> None:
+        self.scene.apply(Notice(await self.host.add_note(text)))
 
     async def _guard(self, work: Any) -> CommandResult:
         """A refusal is shown calmly; a bug in a command must not end the chat."""
@@ -177,6 +179,11 @@ class Turns:
         self.scene.apply(Notice(message, "error"))
         if hint:
             self.scene.apply(Notice(hint))
+
+    def _session(self) -> str:
+        """Which conversation the host is in."""
+        events = self.host.history()
+        return events[0].session_id if events else ""
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -1,0 +1,138 @@
+"""The installed command in a pty, over a scripted model: the chat a person gets, with real tools and children."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import Terminal
+
+READY = "/help"
+
+SCRIPT = """
+model: tour-1
+price: {input: 3, output: 15}
+main:
+  - say: |
+      I'll look at two places at once.
+    calls:
+      - Task: {description: find auth, prompt: "Where is auth done?", subagent_type: explore}
+      - Task: {description: find storage, prompt: "Where is storage done?", subagent_type: explore}
+  - say: "Auth is in `auth.py`, storage in `store.py`."
+  - call: {Read: {file_path: auth.py}}
+  - call: {Edit: {file_path: auth.py, old_string: "return False", new_string: "return True"}}
+  - say: The edit is through.
+  - call: {Bash: {command: "echo one && touch made.txt"}}
+  - say: The command was answered.
+  - call: {Bash: {command: "touch again.txt"}}
+  - say: "The second command was answered."
+  - delay_ms: 400
+    say: "slow words that come one after the other for a long time and never seem to come to any end at all"
+  - say: "After the interrupt."
+agents:
+  explore:
+    - match: auth
+      turns:
+        - call: {Grep: {pattern: "def login"}}
+        - call: {Read: {file_path: auth.py}}
+        - {delay_ms: 700, say: "auth.py has it"}
+    - match: storage
+      turns:
+        - call: {Grep: {pattern: "class Store"}}
+        - {delay_ms: 900, say: "store.py has it"}
+"""
+
+
+@contextmanager
+def chat(folder: Path, *arguments: str, **options: int) -> Iterator[Terminal]:
+    repo = folder / "shop"
+    if not repo.exists():
+        repo.mkdir()
+        (repo / "auth.py").write_text("def login():\n    return False\n")
+        (repo / "store.py").write_text("class Store:\n    pass\n")
+        (folder / "script.yaml").write_text(SCRIPT)
+    command = str(Path(sys.executable).with_name("cowork"))
+    env = {"COWORK_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    with Terminal([command, *arguments], cwd=repo, env=env, rows=40, **options) as terminal:  # type: ignore[arg-type]
+        terminal.wait_for(READY, 30)
+        yield terminal
+
+
+def finish(terminal: Terminal, text: str) -> None:
+    terminal.wait_for(text, 20)
+    terminal.wait_for(READY)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> tuple[str, str]:
+    return "--script", str(tmp_path / "script.yaml")
+
+
+def test_a_chat_with_children_approvals_an_interrupt_and_a_resume(tmp_path: Path, script: tuple[str, str]) -> None:
+    repo = tmp_path / "shop"
+    with chat(tmp_path, *script) as terminal:
+        terminal.type("where is what?", "<Enter>")
+        terminal.wait_for("╭ explore · find auth")
+        terminal.wait_for("╭ explore · find storage")
+        terminal.wait_for('✓ Grep "class Store"')
+        finish(terminal, "Auth is in auth.py, storage in store.py.")
+        rows = terminal.scrollback()
+        assert sum(bool(re.match(r"✓ explore  find (auth|storage) .*turns · .* tok · \$0\.\d+", r)) for r in rows) == 2
+        assert not [row for row in rows if row.startswith("╭")]
+
+        terminal.type("fix the login", "<Enter>")
+        terminal.wait_for("Allow Edit?")
+        terminal.wait_for_pattern(r"2 │-\s+return False")
+        terminal.wait_for_pattern(r"2 │\+\s+return True")
+        terminal.wait_for("↑↓ Enter")
+        terminal.type("y")
+        finish(terminal, "The edit is through.")
+        assert (repo / "auth.py").read_text() == "def login():\n    return True\n"
+
+        terminal.type("run it", "<Enter>")
+        terminal.wait_for("Allow Bash?")
+        terminal.wait_for("↑↓ Enter")
+        terminal.type("n")
+        finish(terminal, "The command was answered.")
+        assert not (repo / "made.txt").exists()
+
+        terminal.type("again", "<Enter>")
+        terminal.wait_for("Always: adds rule Bash(")
+        terminal.wait_for("↑↓ Enter")
+        terminal.type("1")
+        finish(terminal, "The second command was answered.")
+        assert (repo / "again.txt").exists()
+
+        terminal.type("talk", "<Enter>")
+        terminal.wait_for("slow words")
+        terminal.type("<Esc>")
+        terminal.wait_for("interrupted", 3)
+        terminal.type("<Ctrl+D>")
+        assert terminal.wait_exit() == 0
+    with chat(tmp_path, "--continue") as terminal:
+        terminal.wait_for("❯ talk")
+        assert "The second command was answered." in "\n".join(terminal.scrollback())
+        terminal.type("<Ctrl+O>")
+        terminal.wait_until(lambda: terminal.screen_.alternate, what="the viewer")
+        terminal.type("/", "store.py has it", "<Enter>")
+        terminal.wait_for_pattern(r"❯ .*store\.py has it")
+
+
+def test_without_a_key_the_offline_model_answers(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        terminal.type("where is login defined?", "<Enter>")
+        finish(terminal, "auth.py:1")
+        terminal.type("!echo from the shell", "<Enter>")
+        terminal.wait_for("● Bash $ echo from the shell")
+        terminal.wait_for("│ from the shell")
+        terminal.type("/cos")
+        terminal.wait_for("❯ /cost")
+        terminal.type("<Enter>")
+        terminal.wait_for("from cache")
+        terminal.type("/exit", "<Enter>")
+        assert terminal.wait_exit() == 0
