@@ -16,7 +16,7 @@ NEEDS_MODEL = (
 )
 _FENCE = {
     "python": "python",
-    "script": "ts",
+    "script": "js",
     "go": "go",
     "rust": "rust",
     "c": "c",

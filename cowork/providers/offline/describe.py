@@ -12,7 +12,15 @@ from cowork.providers.offline import found, rank, source, words
 from cowork.providers.offline.answer import NEEDS_MODEL, code, shortened
 from cowork.providers.offline.found import Line
 from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.languages import OUTLINE_PATTERN, Definition, definition, family_of
+from cowork.providers.offline.languages import (
+    CALLED_GLOB,
+    OUTLINE_PATTERN,
+    Definition,
+    definition,
+    family_of,
+    outline_pattern,
+    wordless_pattern,
+)
 from cowork.providers.offline.plan import Call, Plan, Result, Steps, glob, grep
 
 _MOST_KEYWORDS = 6
@@ -60,12 +68,14 @@ def _places(intent: Intent, keys: Sequence[str], aside: str) -> Steps[list[Place
         grep(rf"{OUTLINE_PATTERN}\s*\*?\s*[\w$]*(?:{any_})", ignore_case=True, glob=aside, path=path, head_limit=400),
         grep(rf"{_COMMENT}(?:{any_})", ignore_case=True, glob=aside, path=path, head_limit=400),
         _named_files(keys, path),
+        grep(wordless_pattern(any_), ignore_case=True, glob="" if path else CALLED_GLOB, path=path, head_limit=300),
     ]
     if pairs:
         calls.append(grep("|".join(pairs), ignore_case=True, glob=aside, path=path, head_limit=250))
-    named, said, files, *near = yield calls
+    named, said, files, wordless, *near = yield calls
     hits = _Hits(keys, intent.text)
     hits.definitions(found.lines(named))
+    hits.definitions(line for line in found.lines(wordless) if not aside or rank.is_source(line.path))
     hits.comments(found.lines(said))
     hits.files(p for p in found.paths(files) if not aside or rank.is_source(p))
     for result in near:
@@ -84,8 +94,9 @@ def _named_files(keys: Sequence[str], path: str) -> Call:
 
 
 def _closer(path: str, any_: str) -> tuple[Call, Call]:
+    python = family_of(path) == "python"  # what a definition is for stands below it there, elsewhere above
     return (
-        grep(OUTLINE_PATTERN, path=path, after=3, head_limit=2000),
+        grep(outline_pattern(path), path=path, after=3 if python else 0, before=0 if python else 6, head_limit=2000),
         grep(any_, ignore_case=True, path=path, head_limit=400),
     )
 
@@ -188,13 +199,16 @@ def _place(
     in_name = _held(hits.keys, words.parts(item.name))
     in_doc = _held(hits.keys, words.words(doc))
     in_body = _held(hits.keys, (w for line in inner for w in words.words(line.text)))
-    whole = bool(in_name) and len(in_name) == len(hits.keys)
+    chain = source.enclosing(items, item.line).split(".")[:-1]
+    around_it = _held(hits.keys, (part for name in chain for part in words.parts(name))) - in_name if in_name else set()
+    whole = bool(in_name) and len(in_name | around_it) == len(hits.keys)
     exact = sum(key in words.parts(item.name) for key in hits.keys)
     points = 4 * hits.sum(in_name) + 2.5 * hits.sum(in_doc) + 0.8 * hits.sum(in_body) + (2.5 if whole else 0)
+    points += 2.2 * hits.sum(around_it)
     points += 0.08 * min(len(inner), 10) + 0.3 * exact + (0.25 if item.indent == 0 else 0)
     points += (0.4 if item.kind in ("class", "type") else 0) - (0.3 if item.name.startswith("_") else 0)
     points -= 0.15 * max(0, len(words.parts(item.name)) - len(in_name))
-    strong = in_name | in_doc | _held(hits.keys, words.words(item.path))
+    strong = in_name | around_it | in_doc | _held(hits.keys, words.words(item.path))
     return Place(item, doc, (base + points) * hits.covered(strong, in_body))
 
 

@@ -8,7 +8,7 @@ from cowork.providers.offline import found, source, words
 from cowork.providers.offline.answer import NEEDS_MODEL, code, fence, plural, shortened
 from cowork.providers.offline.describe import describe
 from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.languages import OUTLINE_PATTERN, Definition, definition
+from cowork.providers.offline.languages import Definition, definition, outline_pattern
 from cowork.providers.offline.plan import Call, Plan, Steps, glob, grep, read
 from cowork.providers.offline.project import outline
 from cowork.providers.offline.rank import place_weight
@@ -80,7 +80,7 @@ def explain(intent: Intent) -> Plan:
     lines, total = found.numbered(page), found.total_lines(page)
     items = _definitions(path, lines)
     if total > len(lines):
-        (more,) = yield [grep(OUTLINE_PATTERN, path=path, head_limit=2000)]
+        (more,) = yield [grep(outline_pattern(path), path=path, head_limit=2000)]
         items = [d for d in outline_of(more) if d.indent <= 4]
     parts = [f"`{path}` has {plural(total, 'line')}." + (f" {told}" if (told := source.module_words(lines)) else "")]
     rows = [_outline_row(item, lines) for item in items[:60]]
@@ -226,7 +226,7 @@ def _targets() -> Plan:
 
 def _defined_in(intent: Intent, what: str) -> Plan:
     path = (yield from resolve(intent.path)) if intent.path else ""
-    (result,) = yield [grep(OUTLINE_PATTERN, path=path, head_limit=2000)]
+    (result,) = yield [grep(outline_pattern(path), path=path, head_limit=2000)]
     if result.failed:
         return f"I could not look at {code(path)}: {result.text}"
     items = [d for d in outline_of(result) if _is(d, what)]

@@ -121,11 +121,8 @@ def about(rest: str, kind: Kind = "where") -> Intent:
         return Intent(kind, found[0], place, hint)
     if not content and place:
         return Intent("explain" if kind == "where" else kind, place, place)
-    said_defined = re.search(r"\b(?:defined?|declared?|definition|signature|declaration)\b", rest, re.IGNORECASE)
     alone = len(content) == 1
-    if alone and (said_defined or hint in words.STRONG_KINDS or not content[0][0].islower()):
-        return Intent(kind, content[0], place, hint)
-    if alone and kind != "where":
+    if alone:
         return Intent(kind, content[0], place, hint)
     return Intent("describe" if kind == "where" else kind, _phrase(rest), place, hint)
 
@@ -236,6 +233,11 @@ def _explain(text: str, hit: re.Match[str]) -> Intent | None:
     return intent if one else None
 
 
+_LISTED = frozenset(
+    ["public", "top", "level", "python", "make", "makefile", "names", "name", "available", "unit", "test", "tests"]
+)
+
+
 def _list(text: str, hit: re.Match[str]) -> Intent | None:
     rest = hit["x"].lower()
     known = re.search(
@@ -246,6 +248,10 @@ def _list(text: str, hit: re.Match[str]) -> Intent | None:
     )
     if not known or (known["what"].startswith("command") and "make" not in rest):
         return None
+    place = _place(hit["x"])
+    left = [w for w in words.keywords(hit["x"].replace(place, "")) if w not in _LISTED and w != known["what"]]
+    if left and not known["what"].startswith(("file", "module")):
+        return Intent("describe", hit["x"], place)
     return Intent("list", hit["x"], _place(hit["x"]), known["what"])
 
 

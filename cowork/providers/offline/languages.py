@@ -31,6 +31,7 @@ SOURCE = frozenset({"python", "script", "go", "rust", "c", "classes", "ruby", "s
 
 _OPEN = r"(?P<indent>\s*)"
 _RUST_WORDS = r"(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+(?:\"[^\"]*\"\s+)?)*"
+_LAMBDA = r"(?:async\s*)?(?:function\b|\([^)]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)"
 _VISIBLE = r"(?:pub(?:\([^)]*\))?\s+)?"
 _MODIFIERS = (
     r"(?:(?:public|private|protected|internal|static|final|abstract|override|synchronized|async|virtual|sealed"
@@ -48,6 +49,8 @@ _PATTERNS: dict[str, tuple[tuple[str, str], ...]] = {
         ("field", r"(?P<indent>\s+)(?P<name>NAME)\s*:\s*[A-Za-z\"'][^=()]*$"),
     ),
     "script": (
+        ("function", _OPEN + r"(?:[\w$]+\.)+(?P<name>NAME)\s*=\s*" + _LAMBDA),
+        ("function", _OPEN + r"(?:export\s+)?(?:const|let|var)\s+(?P<name>NAME)\s*(?::[^=]+)?=\s*" + _LAMBDA),
         (
             "function",
             _OPEN + r"(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:async\s+)?function\s*\*?\s*(?P<name>NAME)\b",
@@ -251,6 +254,28 @@ OUTLINE_PATTERN = (
     r"(?:def|class|function|func|fn|fun|struct|enum|trait|interface|type|impl|module|mod|namespace|record|object"
     r"|protocol|macro_rules!|message|service|defmodule|defp?|sub)\b"
 )
+
+
+_WORDLESS = {  # how definitions begin in languages that have no word for them
+    "script": r"^\s*(?:export\s+)?(?:(?:const|let"
+    r"|var)\s+)?(?:[\w$]+\.)*[\w$]+\s*[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)"
+    r"|^\s+(?:(?:static|async|get|set|public|private|protected|override)\s+)*[*#]?[\w$]+\s*\([^;]*\)[^;=]*\{\s*$",
+    "c": r"^[A-Za-z_][\w\s*&:<>,~]*\([^;]*$|^\s*#\s*define\s+\w+",
+    "classes": r"^\s+(?:(?:public|private|protected|internal|static|final|override|async"
+    r"|virtual)\s+)+[\w<>\[\],.? ]+\s+\w+\s*\(",
+}
+
+
+def outline_pattern(path: str) -> str:
+    """For Grep: the lines of one file that begin definitions."""
+    more = _WORDLESS.get(family_of(path))
+    return f"{OUTLINE_PATTERN}|{more}" if more else OUTLINE_PATTERN
+
+
+def wordless_pattern(stems: str) -> str:
+    """For Grep: lines that may define a name with one of these stems, in languages without a word for it."""
+    name = rf"[\w$]*(?:{stems})[\w$]*"
+    return rf"^[\w\s*&.:$#<>,~]*\b{name}\s*(?:[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)|\([^;]*$)"
 
 
 def options_pattern(flag: str) -> str:

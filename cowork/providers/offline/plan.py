@@ -100,12 +100,13 @@ def side_by_side(plans: Sequence[Plan], memory: Memory) -> list[Call] | list[str
 
 
 def grep(pattern: str, **options: Any) -> Call:
-    """A search for lines; `ignore_case`, `context_after` and the tool's own options."""
+    """A search for lines; `ignore_case`, `after`, `before` and the tool's own options."""
     given: Json = {"pattern": pattern, "output_mode": "content"}
     if options.pop("ignore_case", False):
         given["-i"] = True
-    if after := options.pop("after", 0):
-        given["-A"] = after
+    for name, flag in (("after", "-A"), ("before", "-B")):
+        if count := options.pop(name, 0):
+            given[flag] = count
     return Call("Grep", given | {name: value for name, value in options.items() if value})
 
 

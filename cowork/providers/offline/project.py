@@ -144,9 +144,7 @@ def howto(intent: Intent) -> Plan:
     said = intent.subject.lower()
     verb = next((v for v, pattern in _VERBS.items() if re.search(pattern, said)), "run")
     rows = run_commands(files, (verb,) if verb != "run" else ("run", "install"), "")
-    (docs,) = yield [
-        grep(_DOC_COMMANDS[verb], glob="*.md,*.rst,*.txt,*.toml,*.yml,*.yaml", head_limit=80, ignore_case=True)
-    ]
+    (docs,) = yield [grep(_DOC_COMMANDS[verb], glob="*.md,*.rst,*.txt,*.toml,*.yml,*.yaml", head_limit=80)]
     hits = sorted(found.lines(docs), key=lambda h: (h.path != files.readme, h.path.count("/"), h.path, h.number))
     known = "\n".join(rows)
     extra = [h for h in hits if not re.search(r"CHANGE|HISTORY|NEWS|\.lock$", h.path, re.IGNORECASE)]
@@ -184,7 +182,7 @@ _DOC_COMMANDS = {
 
 
 def _runnable(text: str) -> bool:
-    return len(text.strip()) < 140 and not text.strip().startswith("#")
+    return len(text.strip()) < 140 and not text.strip().startswith("#") and "==" not in text
 
 
 def run_commands(files: Files, verbs: Sequence[str], base: str) -> list[str]:

@@ -30,8 +30,11 @@ def first_words(lines: Mapping[int, str], at: int, path: str) -> str:
         hit = _COMMENT.match(text)
         if not text or not hit:
             break
-        if hit[1].strip(" */"):
-            rows.insert(0, hit[1].strip())
+        said = hit[1].strip(" */")
+        if said.startswith("@"):
+            rows.clear()  # tags come after the words
+        elif said:
+            rows.insert(0, said)
     return _sentence(" ".join(rows))
 
 

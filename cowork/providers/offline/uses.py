@@ -10,7 +10,7 @@ from cowork.providers.offline.answer import code, plural, shortened
 from cowork.providers.offline.describe import describe
 from cowork.providers.offline.found import Line
 from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.languages import OUTLINE_PATTERN, definition, family_of
+from cowork.providers.offline.languages import definition, family_of, outline_pattern
 from cowork.providers.offline.plan import Plan, grep
 from cowork.providers.offline.rank import is_test, place_weight
 from cowork.providers.offline.where import outline_of, split_name
@@ -42,7 +42,7 @@ def uses(intent: Intent) -> Plan:
         kinds[_kind(hit, name)].append(hit)
     shown = _pick(kinds, wanted)
     files = list(dict.fromkeys(h.path for h in shown))[:_MOST_FILES]
-    looks = yield [grep(OUTLINE_PATTERN, path=path, head_limit=2000) for path in files]
+    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
     outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
     rows = [_row(hit, source.enclosing(outlines.get(hit.path, []), hit.number)) for hit in shown]
     return _told(name, kinds, rows, shown)
@@ -106,10 +106,11 @@ def _told(name: str, kinds: dict[str, list[Line]], rows: list[str], shown: list[
         "base": "subclass",
         "import": "import",
         "mention": "other use",
-        "text": "mention in text",
+        "text": "textual mention",
     }
     parts = [plural(len(kinds[k]), word) for k, word in counted.items() if kinds.get(k)]
-    where_ = f"; defined at `{kinds['definition'][0].at}`" if kinds.get("definition") else ""
+    made = min(kinds.get("definition", ()), key=lambda h: (-place_weight(h.path), h.path, h.number), default=None)
+    where_ = f"; defined at `{made.at}`" if made else ""
     if not rows:
         return f"{code(name)} is defined but I found no use of it{where_}."
     rest = _elsewhere([line for kind in counted for line in kinds.get(kind, ())], {line.path for line in shown})

@@ -19,6 +19,7 @@ from cowork.providers.offline.languages import (
     definition,
     leading_pattern,
     options_pattern,
+    outline_pattern,
 )
 from cowork.providers.offline.plan import Call, Plan, Result, Steps, glob, grep, read
 from cowork.providers.offline.rank import ordered, place_weight
@@ -87,12 +88,16 @@ def _search(name: str, path: str, *, ignore_case: bool) -> Steps[list[Definition
 def _inside(hits: list[Definition], container: str) -> Steps[list[Definition]]:
     """Those that belong to a class or module first, by the outlines of the files they are in."""
     files = list(dict.fromkeys(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower())))
-    looks = yield [grep(OUTLINE_PATTERN, path=path, head_limit=2000) for path in files[:_MOST_OUTLINED]]
+    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files[:_MOST_OUTLINED]]
     outlines = dict(zip(files, (outline_of(result) for result in looks), strict=False))
 
     def far(item: Definition) -> int:
         chain = source.enclosing(outlines.get(item.path, []), item.line).split(".")
-        if container in chain[:-1] or re.search(rf"^func \([^)]*\b{re.escape(container)}\b", item.text):
+        if (
+            container in chain[:-1]
+            or f"{container}.{item.name}" in item.text
+            or re.search(rf"^func \([^)]*\b{re.escape(container)}\b", item.text)
+        ):
             return 0
         if container.lower() in (_stem(item.path), *item.path.lower().split("/")):
             return 1
