@@ -52,6 +52,14 @@ _CODE_NAME = re.compile(
     r"|TREE_SITTER_.*|_RLD_.*|FZF_DEFAULT_COMMAND|FD_.*OPTIONS)$"
 )
 
+# git reads without running what a repository's configuration names, without writing its index and without a prompt.
+_GIT_READS = {
+    "core.fsmonitor": "false",
+    "safe.bareRepository": "explicit",
+    "log.showSignature": "false",
+    "diff.autoRefreshIndex": "false",
+}
+
 
 def visible(text: str) -> str:
     r"""The text with everything that could steer a terminal or hide itself shown as `\x1b`, `\u202e` …"""
@@ -93,9 +101,9 @@ def redact(text: str, secrets: Iterable[str]) -> str:
 
 
 def clean_environ(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
-    """What child processes may see: no keys by name or by value, and nothing that runs code in every child."""
+    """What child processes may see: no keys by name or value, nothing that runs code in every child, a tame git."""
     spellings = _spellings(secrets)
-    return {
+    kept = {
         name: value
         for name, value in environ.items()
         if not _SECRET_NAME.search(name)
@@ -103,6 +111,9 @@ def clean_environ(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> di
         and not value.startswith("() {")
         and not any(spelling in value for spelling in spellings)
     }
+    for number, (key, value) in enumerate(_GIT_READS.items()):
+        kept |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return kept | {"GIT_CONFIG_COUNT": str(len(_GIT_READS)), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
 
 
 def _escaped(match: re.Match[str]) -> str:

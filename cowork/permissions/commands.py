@@ -138,7 +138,7 @@ _COMMANDS: dict[str, Spec] = {
     "nproc": spec("--all", operands="none", most=0),
     "uptime": spec("-p -s", operands="none", most=0),
     "free": spec("-b -k -m -g -h -t -w", operands="none", most=0),
-    "hostname": spec("-s -f -i -I", operands="none", most=0),
+    "hostname": spec("-s", operands="none", most=0),
     "tty": spec(operands="none", most=0),
     "logname": spec(operands="none", most=0),
     "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "-d --date", "text", check=checks.date),
@@ -172,9 +172,10 @@ _COMMANDS: dict[str, Spec] = {
     "lscpu": spec(operands="none", most=0),
 }  # fmt: skip
 
-# Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what the folder names.)
+# Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what it names;
+# pip and npm open sockets.)
 _VERSIONED = names(
-    "python python3 pip pip3 node npm ruby perl php java javac gcc g++ cc clang make cmake docker uv ruff rg bash"
+    "python python3 node ruby perl php java javac gcc g++ cc clang make cmake docker uv ruff rg bash"
     " sqlite3 psql"
     " curl wget jq tar awk sed grep find gh ssh openssl"
 )

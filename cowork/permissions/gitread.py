@@ -60,7 +60,7 @@ _GIT: dict[str, Spec] = {
                       " --exclude-standard --full-name --error-unmatch --eol --directory", "-x --exclude"),
     "ls-tree": spec("-r -t -d -l -z --name-only --name-status --long --full-name --full-tree"),
     "cat-file": spec("-t -s -p -e", least=1),
-    "describe": spec("--tags --all --always --long --dirty --exact-match --contains",
+    "describe": spec("--tags --all --always --long --exact-match --contains",
                      "--match --exclude --abbrev:number"),
     "merge-base": spec("-a --all --is-ancestor --fork-point --octopus --independent"),
     "name-rev": spec("--tags --name-only --always"),

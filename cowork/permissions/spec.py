@@ -89,8 +89,6 @@ def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
         if why:
             return f"{name} {text}: {why}"
         seen |= flag
-    if rules.check and (why := rules.check(seen, [word.text for word in operands])):
-        return why
     return _operands(rules, name, operands, seen, look)
 
 
@@ -145,6 +143,8 @@ def _operands(rules: Spec, name: str, operands: list[Argument], seen: set[str], 
         )
     if len(operands) < rules.least:
         return f"{name} without operands is not only reading"
+    if rules.check and (why := rules.check(seen, [word.text for word in operands])):
+        return why
     if rules.operands == "text":
         return "its text is a pattern the shell expands" if any(word.glob for word in operands) else ""
     paths = operands

@@ -159,12 +159,12 @@ STAY += " XDG_CONFIG_HOME KEYBOARD MONKEY TOKENIZERS_PARALLELISM LD_LIBRARY_PATH
 
 def test_a_child_sees_no_keys_and_nothing_that_runs_code() -> None:
     environ = dict.fromkeys([*DROPPED.split(), *STAY.split()], "x")
-    assert sorted(clean_environ(environ)) == sorted(STAY.split())
+    assert sorted(n for n in clean_environ(environ) if not n.startswith("GIT_")) == sorted(STAY.split())
 
 
 def test_a_secret_is_found_by_its_value_too() -> None:
     environ = {"HARMLESS": f"https://u:{SECRET}@h", "PATH": "/bin", "F": "() { :; }; evil"}
-    assert clean_environ(environ, [SECRET]) == {"PATH": "/bin"}
+    assert {n: v for n, v in clean_environ(environ, [SECRET]).items() if not n.startswith("GIT_")} == {"PATH": "/bin"}
 
 
 def test_the_real_environment_keeps_its_path() -> None:
