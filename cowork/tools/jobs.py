@@ -24,7 +24,7 @@ from cowork.tools.base import Job, TreeState
 from cowork.tools.capture import Capture
 
 _READ, _PIPE = 1 << 16, 1 << 18
-_PATIENCE = 6.0  # seconds a keeper may take to end a command before it is ended itself
+_PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
 _MARK = "COWORK_SHELL"
 _DROPPED = ("BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "OLDPWD")
 _QUIET = {
@@ -135,10 +135,13 @@ class Command:
     mark: str
     _control: socket.socket
     _output: int
-    _report: bytearray = field(default_factory=bytearray)
+    _unread: bytes = b""
+    _keeper: int = 0
+    _report: dict[str, Any] | None = None
     _started: asyncio.Event = field(default_factory=asyncio.Event)
     _reported: asyncio.Event = field(default_factory=asyncio.Event)
     _drained: asyncio.Event = field(default_factory=asyncio.Event)
+    _sweeping: asyncio.Task[None] | None = None
     ended: Ended | None = None
     started: float = field(default_factory=time.monotonic)
     stopped: float = 0.0
@@ -153,8 +156,8 @@ class Command:
 
     async def settle(self, seconds: float) -> None:
         """Wait until it runs, and then a moment for it to fail."""
-        await self._started.wait()
         with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._started.wait(), _PATIENCE)
             await asyncio.wait_for(self._reported.wait(), seconds)
 
     async def wait(self) -> Ended:
@@ -169,9 +172,14 @@ class Command:
         """TERM and then KILL everything; `now` skips the TERM."""
         with contextlib.suppress(OSError):
             self._control.send(b"K" if now else b"T")
+            if self._keeper and not self.reported:
+                os.kill(self._keeper, signal.SIGCONT)  # the command may have stopped it
         try:
             await asyncio.wait_for(self._reported.wait(), _PATIENCE)
         except TimeoutError:
+            if self._keeper:  # deaf; the nursery ends what it leaves
+                with contextlib.suppress(OSError):
+                    os.kill(self._keeper, signal.SIGKILL)
             await self._sweep()
             self._reported.set()
         return await self.wait()
@@ -200,16 +208,26 @@ class Command:
             return
         except OSError:
             data = b""
-        self._report += data
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            told: dict[str, Any] = json.loads(line)
+            self._keeper = told.get("keeper", self._keeper)
+            self._report = None if "keeper" in told else told
+        if lines:
+            self._started.set()
+        if self._report is not None:
+            asyncio.get_running_loop().remove_reader(self._control)
+            self._reported.set()
+        elif not data:
+            self._lose_keeper()
+
+    def _lose_keeper(self) -> None:
+        """It was killed: the nursery ends what it leaves, and what the nursery cannot see is looked for."""
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._control)
         self._started.set()
-        if not data or b"\n" in data:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._control)
-            if data:
-                self._reported.set()
-            else:  # the keeper itself was killed
-                sweep = loop.create_task(self._sweep())
-                sweep.add_done_callback(lambda _: self._reported.set())
+        self._sweeping = loop.create_task(self._sweep())
+        self._sweeping.add_done_callback(lambda _: self._reported.set())
 
     def _finish(self) -> Ended:
         if self.ended is None:
@@ -220,7 +238,7 @@ class Command:
             os.close(self._output)
             self.stopped = time.monotonic()
             self.on_text(self.capture.finish())
-            self.ended = _ended(bytes(self._report).removeprefix(script.STARTED))
+            self.ended = _ended(self._report)
         return self.ended
 
     async def _sweep(self) -> None:
@@ -306,10 +324,9 @@ def _shell(environ: Mapping[str, str]) -> list[str]:
     return ["/bin/sh", "-c", _SH, "sh"]
 
 
-def _ended(report: bytes) -> Ended:
-    if not report.endswith(b"\n"):
+def _ended(raw: dict[str, Any] | None) -> Ended:
+    if raw is None:
         return Ended(signal="SIGKILL")
-    raw: dict[str, Any] = json.loads(report)
     if "error" in raw:
         return Ended(error=str(raw["error"]))
     status = raw["status"]

@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import Any
 
 CWD_FD, SCRIPT_FD = 3, 4
-STARTED = b"S"  # told once the shell runs; the report follows as one line of JSON
 TERM_GRACE = 1.5  # seconds between TERM and KILL
 GONE_GRACE = 1.0  # the same, when cowork is gone
 EXIT_GRACE = 0.1  # what a shell left behind may end by itself
@@ -53,6 +52,8 @@ def main(fd: int) -> None:
             data, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
             if not data:
                 deadline = time.monotonic() + 10
+                for keeper in keepers:
+                    _signal(keeper, signal.SIGCONT)  # one that was stopped must see the end too
             elif len(descriptors) == 2:
                 keepers |= _fork_keeper(requests, alarm, *descriptors)
             for descriptor in descriptors:
@@ -72,6 +73,7 @@ def keep(control: socket.socket, output: int) -> None:
     request = _receive(control)
     if request is None:
         return
+    _send(control, {"keeper": os.getpid()})
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
@@ -81,7 +83,6 @@ def keep(control: socket.socket, output: int) -> None:
         return
     os.close(output)
     os.close(cwd_in)
-    control.sendall(STARTED)
     status: int | None = None
     order = b""
     while status is None and not order:

@@ -110,6 +110,7 @@ ARTISTS: dict[str, str] = {
     "a tree that grows for a while": "f() { (($1 > 0)) && { f $(($1-1)) & f $(($1-1)) & }; sleep 600; }; f 4",
     "a chain of handovers": "f() { sleep 0.05; (($1 > 0)) && { (f $(($1-1))) & } ; }; f 200; sleep 600",
     "a killed keeper": "setsid sleep 600 & kill -9 $PPID; sleep 600",
+    "a stopped keeper": 'env -i setsid bash -c "sleep 600 # $MARK" & kill -STOP $PPID; sleep 600',
     "a polite word to the keeper": "kill $PPID; kill -INT $PPID; kill -HUP $PPID; sleep 600",
     "a signal to its group": "sleep 600 & kill 0; sleep 600",
 }

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import textwrap
 import time
 from pathlib import Path
@@ -111,16 +112,15 @@ async def test_kill_9_of_cowork_leaves_nobody(user: str, tmp_path: Path, monkeyp
     if user == "nobody":
         if os.geteuid() != 0:
             pytest.skip("only root can become somebody else")
-        for folder in (tmp_path, *tmp_path.parents):
-            if folder.owner() == "root" and str(folder).count("/") > 1:
-                folder.chmod(folder.stat().st_mode | 0o755)
-        os.chown(tmp_path, 65534, 65534)
         python = shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin")
         if not python or not shutil.which("setpriv"):
             pytest.skip("no interpreter that everybody may run")
         paths = [str(Path(__file__).parents[3]), sysconfig.get_path("purelib")]
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
-        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, *command[1:]]
+        command = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", python, *command[1:-1]]
+        folder = tempfile.mkdtemp(prefix="cowork-test-")  # the folders of pytest are closed to others
+        os.chown(folder, 65534, 65534)
+        command.append(folder)
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3])
     assert process.stdout is not None
     told = json.loads(await process.stdout.readline())
@@ -129,6 +129,7 @@ async def test_kill_9_of_cowork_leaves_nobody(user: str, tmp_path: Path, monkeyp
     await process.wait()
     assert await soon(lambda: not survivors(told["mark"])), survivors(told["mark"])
     assert await soon(lambda: not _alive(told["nursery"])), "the nursery is still there"
+    shutil.rmtree(command[-1])
 
 
 def _alive(pid: int) -> bool:
