@@ -12,7 +12,7 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.events import Event, from_dict
 
-_parse = json.JSONDecoder().decode  # `json.loads` guesses the encoding of every line first
+_parse = json.JSONDecoder().raw_decode  # `json.loads` guesses encodings and looks for white space on every line
 _TRAILER = len(b',"_crc":"01234567"}')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
 _TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
@@ -54,10 +54,11 @@ def decode(line: bytes) -> Json | None:
     if line[-_TRAILER:] != b',"_crc":"%08x"}' % zlib.crc32(body):
         return None
     try:
-        raw = _parse(line.decode())
+        text = line.decode()
+        raw, end = _parse(text)
     except (ValueError, RecursionError):
         return None
-    return raw if isinstance(raw, dict) else None
+    return raw if isinstance(raw, dict) and end == len(text) else None
 
 
 class _Reader:
@@ -65,17 +66,16 @@ class _Reader:
         self.loaded = Loaded()
         self._seen: dict[int, bytes] = {}  # event id -> checksum of its line
         self._bad = 0  # damaged places since the last whole record
+        self._last_id = 0
         self._sorted = True
 
     def take(self, number: int, line: bytes) -> None:
         self.loaded.torn = not line.endswith(b"\n")
         line = line.rstrip(b"\n")
-        if not line:
-            return
         if raw := decode(line):
             self._keep(number, line, raw)
-            return
-        self._salvage(number, line)
+        elif line:
+            self._salvage(number, line)
 
     def finish(self) -> Loaded:
         if not self._sorted:
@@ -126,8 +126,9 @@ class _Reader:
             kind = str(raw.get("type"))[:40]
             self.loaded.damage.append(f"Line {number} is of a newer version ({kind!r}) and was skipped.")
             return
-        if self.loaded.events and event_id < self.loaded.events[-1].id:
+        if event_id < self._last_id:
             self._sorted = False
+        self._last_id = event_id
         self.loaded.events.append(event)
 
     def _count_missing(self, number: int, place: int) -> None:
