@@ -416,7 +416,7 @@ def test_vi_keys_edit_and_escape_still_interrupts() -> None:
         chat.wait_for(READY, 20)
         chat.type("hello wrld")
         chat.type("<Esc>")
-        chat.settle(0.2)
+        chat.wait_for("❮ hello wrld")
         chat.type("hhio")
         chat.wait_for("hello worl")
         chat.type("<Enter>")
@@ -425,3 +425,15 @@ def test_vi_keys_edit_and_escape_still_interrupts() -> None:
         chat.wait_for("thinking")
         chat.type("<Esc>")
         chat.wait_for("interrupted")
+
+
+def test_a_message_can_be_written_in_the_editor(tmp_path: Path) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\nprintf "%s and more" "$(cat "$1")" > "$1"\n')
+    editor.chmod(0o755)
+    with demo(env={"EDITOR": str(editor), "VISUAL": ""}) as chat:
+        chat.wait_for(READY, 20)
+        chat.type("some text", "<Ctrl+G>")
+        chat.wait_for("❯ some text and more")
+        chat.type("<Enter>")
+        finish(chat, "You said: some text and more")

@@ -69,7 +69,9 @@ def _prompt(repl: Repl) -> str:
     if repl.completing.searching:
         return "history ❯ "
     panel = repl.choosing.listener
-    return f"to {panel.kind} ❯ " if panel is not None else "❯ "
+    if panel is not None:
+        return f"to {panel.kind} ❯ "
+    return "❮ " if repl.navigating else "❯ "
 
 
 def _placeholder(repl: Repl) -> str:

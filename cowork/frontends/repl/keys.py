@@ -8,6 +8,7 @@ from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
 if TYPE_CHECKING:
@@ -78,8 +79,7 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("escape", filter=writing & vi_insert_mode, eager=True)
     def _(event: KeyPressEvent) -> None:
         if repl.composer.text:
-            event.app.vi_state.reset()  # to navigation mode
-            event.app.vi_state.input_mode = event.app.vi_state.input_mode.NAVIGATION
+            event.app.vi_state.input_mode = InputMode.NAVIGATION
         else:
             repl.escape()
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO
 
 from cowork.core.ports import Answer, Question
-from cowork.frontends.repl import status as bar
 from cowork.frontends.repl.dialogs import choices_of, what_lines
 from cowork.frontends.repl.lines import plain
 
@@ -34,8 +33,6 @@ class PlainChat:
 
     async def run(self) -> int:
         """Until the input ends or the person leaves."""
-        repl = self._repl
-        repl.scene.say("banner", lambda columns, theme: bar.banner_lines(repl.host.status(), columns))
         self.flush()
         threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
         with _on_interrupt(self._interrupt):

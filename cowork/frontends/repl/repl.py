@@ -8,18 +8,14 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from prompt_toolkit.application import Application
-from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input, create_input
-from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import HSplit, Layout, Window
-from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 from prompt_toolkit.output import Output, create_output
 
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl import numbers
 from cowork.frontends.repl import status as bar
+from cowork.frontends.repl.application import ChatApplication
 from cowork.frontends.repl.choosing import Choosing
 from cowork.frontends.repl.commands import own_commands
 from cowork.frontends.repl.completing import Completing
@@ -45,19 +41,6 @@ Mode = Literal["write", "panel", "dialog", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after a change of width, before the live part is drawn whole again
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
-
-
-class _ChatApplication(Application[int]):
-    """An application that waits long for the second key of Ctrl+X …, but hardly for what may follow an Escape."""
-
-    @property
-    def timeoutlen(self) -> float:
-        waiting = self.key_processor.key_buffer
-        return 0.03 if waiting and waiting[0].key == Keys.Escape else 0.6
-
-    @timeoutlen.setter
-    def timeoutlen(self, value: float | None) -> None:
-        """Fixed above."""
 
 
 class Repl:
@@ -89,14 +72,18 @@ class Repl:
         self._drawn_at = -10.0
         self._columns = 0  # of the terminal at the last frame
         self._resized_at = -10.0
-        self._app: Application[int] | None = None
+        self._app: ChatApplication | None = None
         self._output: Output | None = None
         self._plain: PlainChat | None = None
+        self._early: list[Event] | None = []
 
     # ---------------------------------------------------------------- the two ports
 
     def on_event(self, event: Event) -> None:
-        """Take note of an event; drawing follows within a frame."""
+        """Take note of an event; drawing follows within a frame. What comes before `run` is an earlier conversation."""
+        if self._early is not None:
+            self._early.append(event)
+            return
         self.scene.apply(event)
         self.turns.on_event(event)
         if isinstance(event, PromptAdded) and event.agent == "main":
@@ -131,6 +118,9 @@ class Repl:
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
         loop.set_exception_handler(self._unexpected)
+        self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
+        early, self._early = self._early or [], None
+        self.show_history(early)
         try:
             if input is None and output is None and not self._is_capable():
                 self._plain = PlainChat(self)
@@ -145,7 +135,6 @@ class Repl:
         source = input or create_input()
         if self.options.theme == "auto" and self.theme.depth is not None and watch_background(source, self._set_kind):
             self._output.write_raw(OSC11_QUERY)
-        self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
         self.outside.start()
         self._app = self._application(source, self._output)
         ticker = asyncio.ensure_future(self._tick())
@@ -183,6 +172,10 @@ class Repl:
         if self.dialogs.armed:
             return "dialog"
         return "panel" if self.choosing.panel is not None else "write"
+
+    @property
+    def navigating(self) -> bool:
+        return self._app is not None and self._app.navigating
 
     def enter(self) -> None:
         """Send what is written, or accept what the menu offers."""
@@ -315,22 +308,11 @@ class Repl:
             self.environ.get("TERM", "") not in ("", "dumb", "unknown") and sys.stdin.isatty() and sys.stdout.isatty()
         )
 
-    def _application(self, source: Input, output: Output) -> Application[int]:
-        typing = Window(BufferControl(self.composer.buffer))
-        self._still = Window(FormattedTextControl("", focusable=True))
-        self._typing = typing
-        app = _ChatApplication(
-            layout=Layout(HSplit([typing, self._still])),
-            key_bindings=bindings(self),
-            editing_mode=EditingMode.VI if self.options.keys == "vi" else EditingMode.EMACS,
-            input=source,
-            output=output,
-            max_render_postpone_time=0,
-        )
-        app.ttimeoutlen = 0.05  # an Escape by itself is known this soon
-        app.renderer = Painter(
+    def _application(self, source: Input, output: Output) -> ChatApplication:
+        painter = Painter(
             output, self.compose, self._finished, lambda: self.theme, reflows=terminal_reflows(self.environ)
         )
+        app = ChatApplication(self.composer.buffer, bindings(self), source, painter, vi=self.options.keys == "vi")
         app.key_processor.before_key_press += self._before_key
         app.key_processor.after_key_press += self._after_key
         return app
@@ -338,9 +320,8 @@ class Repl:
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""
         self.outside.last_key = self.scene.clock()
-        mode = self.mode
         if self._app is not None:
-            self._app.layout.focus(self._typing if mode == "write" else self._still)
+            self._app.focus_input(self.mode == "write")
 
     def _after_key(self, sender: object) -> None:
         if not self._cancelling:  # any other key between two Ctrl-C, and the second does not leave
