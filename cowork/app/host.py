@@ -88,7 +88,7 @@ class ChatHost:
             branch=run.branch,
             trusted=run.trusted or not self._steering,
             model=run.agent.provider.model,
-            light_model=config.models.light.model if config.has_light else "",
+            light_model=config.models.light.model if config.has_light and run.light_is_another() else "",
             mode=run.permissions.mode,
             context_percent=100 * run.agent.context_tokens / window if window else None,
             cost_usd=run.ledger.cost_usd,

@@ -11,7 +11,7 @@ from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
-from cowork.core.ports import Provider
+from cowork.core.ports import ModelSpec, Provider
 from cowork.providers.retry import with_retry
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class Models:
         self._facts = {"cwd": str(root), "home": str(paths.home(environ))}
         self._replay: Replay | None = None
         self._open: dict[str, Provider] = {}
+        self._specs: list[tuple[ModelSpec, Provider]] = []
         self._closers: list[Callable[[], None]] = []
         self._wrap: Callable[[Provider, str], Provider] | None = None
         self._on_request: Callable[[bytes], None] | None = None
@@ -39,7 +40,7 @@ class Models:
         return self._open[tier], tier
 
     async def close(self) -> None:
-        for provider in self._open.values():
+        for provider in {id(p): p for p in self._open.values()}.values():
             await provider.aclose()
         for close in self._closers:
             close()

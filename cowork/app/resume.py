@@ -9,9 +9,9 @@ from pathlib import Path
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, ToolEnded
+from cowork.engine.child import delivered
 from cowork.engine.clip import file_name
 from cowork.engine.results import ChildEnd, record_of
-from cowork.engine.subagents import delivered
 from cowork.sessions.restore import Child, restore
 
 

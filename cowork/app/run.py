@@ -72,6 +72,10 @@ class Run:
     def emit(self) -> Emit:
         return self.emitter.bind("main")
 
+    def light_is_another(self) -> bool:
+        """Whether light work goes to a model of its own."""
+        return self.config.models.light.provider not in ("offline", "scripted")
+
     def begin(self, *, resumed: bool = False) -> None:
         """Say who and where we are."""
         self.emit(

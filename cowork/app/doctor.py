@@ -1,0 +1,266 @@
+"""`cowork doctor`: what is there, what is missing and how to mend it, a line each. It changes and sends nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import locale
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import urlsplit
+
+from cowork import __version__
+from cowork.app.trust import is_trusted, steering
+from cowork.config import paths
+from cowork.config.load import Config, load
+from cowork.config.options import RunOptions
+from cowork.core.blocks import Json
+from cowork.core.errors import UserError
+from cowork.core.workspace import Workspace
+from cowork.permissions.sandbox import Sandbox
+from cowork.sessions import index
+from cowork.sessions.doctor import diagnose
+from cowork.sessions.reading import read
+from cowork.tools import rg
+
+State = Literal["ok", "note", "bad"]
+MARKS: dict[State, str] = {"ok": "✓", "note": "!", "bad": "✗"}
+CONNECT_SECONDS = 4.0
+_LEAST_FREE = 200 << 20
+_HOSTS = {
+    "anthropic": "https://api.anthropic.com",
+    "openai": "https://api.openai.com",
+    "openai-chat": "https://api.openai.com",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line: how it stands, and the fix where there is something to mend."""
+
+    name: str
+    state: State
+    text: str
+    fix: str = ""
+
+    def to_dict(self) -> Json:
+        return {"name": self.name, "state": self.state, "text": self.text, "fix": self.fix}
+
+
+async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | None = None) -> list[Check]:
+    """Every check, in the order a person would ask."""
+    found = [_python(), _package()]
+    config, checks = _config(environ, root, options or RunOptions())
+    found += checks
+    if config is not None:
+        found += await _models(config)
+    found += [_rg(), await asyncio.to_thread(_git, environ), _trust(environ, root)]
+    mode, network = (config.sandbox.mode, config.sandbox.network) if config else ("auto", False)
+    box = Sandbox(workspace=Workspace(root), mode=mode, network=network, environ=environ)
+    found.append(await asyncio.to_thread(_sandbox, box))
+    return [*found, _terminal(environ), await asyncio.to_thread(_sessions, environ)]
+
+
+async def report(environ: Mapping[str, str], root: Path) -> str:
+    """The checks as Markdown, for the chat."""
+    return "\n".join(f"- {MARKS[c.state]} **{c.name}** {_line(c)}" for c in await examine(environ, root))
+
+
+def plain(checks: list[Check]) -> str:
+    """The checks as aligned lines, for a terminal or a pipe."""
+    width = max(len(check.name) for check in checks)
+    return "\n".join(f"{MARKS[c.state]} {c.name:<{width}}  {_line(c)}" for c in checks)
+
+
+def session(environ: Mapping[str, str], session_id: str) -> list[Check]:
+    """What is wrong with one stored session; nothing here stops it from being resumed."""
+    sessions = paths.sessions_dir(environ)
+    entry = index.find(sessions, session_id)
+    path = sessions / entry.id / index.LOG
+    loaded = read(path)
+    where = Check("log", "ok", f"{paths.short(path, environ)}: {len(loaded.events):,} events")
+    found = [Check("story", "note", text) for text in diagnose(loaded)]
+    return [where, *(found or [Check("story", "ok", "nothing is missing")])]
+
+
+def _line(check: Check) -> str:
+    return f"{check.text}. {check.fix}" if check.fix else check.text
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    text = f"{version} at {sys.executable}"
+    if sys.version_info < (3, 11):
+        return Check("python", "bad", text, "Install Python 3.11 or newer.")
+    return Check("python", "ok", text)
+
+
+def _package() -> Check:
+    return Check("cowork", "ok", f"{__version__} in {Path(__file__).parents[1]}")
+
+
+def _config(environ: Mapping[str, str], root: Path, options: RunOptions) -> tuple[Config | None, list[Check]]:
+    file = options.config_file or paths.config_file(environ)
+    trusted = is_trusted(root, environ)
+    here = [f for f in (file, *paths.project_files(root)) if f.exists()]
+    names = ", ".join(paths.short(f, environ) for f in here)
+    try:
+        config = load(
+            cwd=root,
+            environ=environ,
+            flags=options.flags(),
+            config_file=options.config_file,
+            trusted=trusted,
+            bare=options.bare,
+        )
+    except UserError as error:
+        return None, [Check("config", "bad", error.message, error.hint or "`cowork config check` says more.")]
+    text = names or f"defaults; {paths.short(file, environ)} is not there"
+    checks = [Check("config", "ok", text, "" if names else "`cowork config init` writes it.")]
+    return config, checks + [Check("config", "note", note) for note in config.notes]
+
+
+async def _models(config: Config) -> list[Check]:
+    found: list[Check] = []
+    places: dict[str, None] = {}
+    for role in ("main", "light") if config.has_light else ("main",):
+        values = config.models.main if role == "main" else config.models.light
+        why = config.origin(f"models.{role}.provider")
+        said = f"{values.provider} {values.model} ({why})"
+        if values.provider == "offline":
+            fix = "`cowork config init` finds keys and local servers." if role == "main" else ""
+            found.append(Check(f"model {role}", "note" if role == "main" else "ok", said, fix))
+            continue
+        try:
+            spec = config.model(role)
+        except UserError as error:
+            found.append(Check(f"model {role}", "bad", error.message, error.hint))
+            continue
+        key = f"{values.api_key_env} is set" if spec.api_key else "no key, none asked for"
+        found.append(Check(f"model {role}", "ok", f"{said}; {key}"))
+        if spec.provider != "scripted":
+            places[spec.base_url or _HOSTS.get(spec.provider, "")] = None
+    return [*found, *await asyncio.gather(*(_reachable(url) for url in places if url))]
+
+
+async def _reachable(url: str) -> Check:
+    """Connect, with TLS where the address says so, and hang up: no request is made."""
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    host, port = parts.hostname or "", parts.port or (443 if tls else 80)
+    if proxy := _proxy(url):
+        via = urlsplit(proxy)
+        tls, host, port = via.scheme == "https", via.hostname or "", via.port or 80
+    where = f"{parts.netloc.rpartition('@')[2]}" + (f" through the proxy {host}:{port}" if proxy else "")
+    started = time.monotonic()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, writer = await asyncio.open_connection(host, port, ssl=tls or None)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    except TimeoutError:
+        return Check("endpoint", "bad", f"{where} does not answer", "Check the network, a proxy (HTTPS_PROXY) or base_url.")
+    except OSError as error:
+        fix = "Start the server, or change base_url." if host in ("localhost", "127.0.0.1") else "Check the network and base_url."
+        return Check("endpoint", "bad", f"{where}: {error.strerror or error}", fix)
+    return Check("endpoint", "ok", f"{where} answers ({(time.monotonic() - started) * 1000:.0f} ms)")
+
+
+def _proxy(url: str) -> str:
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
+        return ""
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all") or ""
+
+
+def _rg() -> Check:
+    program = rg.program()
+    if program == rg.stand_in():
+        return Check("ripgrep", "note", "not found: searches are slow", "Install ripgrep (rg).")
+    return Check("ripgrep", "ok", f"{_version([program[0], '--version'])} at {program[0]}")
+
+
+def _git(environ: Mapping[str, str]) -> Check:
+    path = shutil.which("git", path=environ.get("PATH"))
+    if not path:
+        return Check("git", "note", "not found: no branch, no diffs", "Install git.")
+    return Check("git", "ok", f"{_version([path, '--version'])} at {path}")
+
+
+def _version(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return "does not start"
+    return done.stdout.split("\n")[0].strip() or "does not say its version"
+
+
+def _trust(environ: Mapping[str, str], root: Path) -> Check:
+    here = steering(root)
+    if not here:
+        return Check("trust", "ok", "nothing in this folder would steer a run")
+    names = ", ".join(path.name for path in here[:4])
+    if is_trusted(root, environ):
+        return Check("trust", "ok", f"this folder is trusted: {names}")
+    return Check("trust", "note", f"this folder is not trusted, so {names} is not used", "`cowork trust` changes that.")
+
+
+def _sandbox(box: Sandbox) -> Check:
+    if box.refusal:
+        return Check("sandbox", "bad", box.status(), 'Install bubblewrap, or set sandbox.mode = "auto".')
+    if box.mode != "off" and not box.active:
+        return Check("sandbox", "note", box.status(), "Install bubblewrap (bwrap) to box commands in.")
+    return Check("sandbox", "ok", box.status())
+
+
+def _terminal(environ: Mapping[str, str]) -> Check:
+    encoding = (sys.stdout.encoding or locale.getpreferredencoding(False)).lower()
+    size = shutil.get_terminal_size()
+    term = environ.get("TERM", "")
+    if not sys.stdout.isatty():
+        return Check("terminal", "ok", f"none: output goes to a pipe or file ({encoding})")
+    colour = "no colour" if environ.get("NO_COLOR") or term == "dumb" else environ.get("COLORTERM") or "colour"
+    text = f"{term or 'no TERM'}, {size.columns}×{size.lines}, {colour}, {encoding}"
+    if "utf" not in encoding:
+        return Check("terminal", "note", text, "Set a UTF-8 locale (LANG=C.UTF-8) to see every sign.")
+    if term in ("", "dumb"):
+        return Check("terminal", "note", text, "The chat works line by line here.")
+    if size.columns < 60:
+        return Check("terminal", "note", text, "Panels need about 60 columns.")
+    return Check("terminal", "ok", text)
+
+
+def _sessions(environ: Mapping[str, str]) -> Check:
+    folder = paths.sessions_dir(environ)
+    shown = paths.short(folder, environ)
+    if not folder.exists():
+        above = next((p for p in folder.parents if p.exists()), Path("/"))
+        if not os.access(above, os.W_OK):
+            return Check("sessions", "bad", f"{shown} cannot be made", f"Make {above} writable, or set COWORK_HOME.")
+        return Check("sessions", "ok", f"none yet; they will be in {shown}")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return Check("sessions", "bad", f"{shown} cannot be written", "Give it back to your user, or set COWORK_HOME.")
+    entries = index.list_sessions(folder, empty=True)
+    damaged = [e.id for e in entries[:50] if read(folder / e.id / index.LOG).damage]
+    free = shutil.disk_usage(folder).free
+    text = f"{len(entries):,} in {shown}"
+    if folder.stat().st_mode & 0o077:
+        return Check("sessions", "note", f"{text}, readable by others", f"chmod 700 {folder}")
+    if damaged:
+        return Check("sessions", "note", f"{text}; damaged: {', '.join(damaged[:3])}", "`cowork doctor --session ID`.")
+    if free < _LEAST_FREE:
+        return Check("sessions", "note", f"{text}; only {free >> 20} MB free", "Make room on that disk.")
+    return Check("sessions", "ok", text)

@@ -1,0 +1,173 @@
+"""Finding a model to run on: keys in the environment, servers on this machine; a trial; the settings for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from cowork.config.load import Config
+from cowork.config.models import DEFAULT_MODELS
+from cowork.core.blocks import Message, Text
+from cowork.core.errors import ProviderError, UserError
+from cowork.core.ports import ModelSpec, Reply, Request
+from cowork.providers.http1 import HttpError, body_of, encode_head, parse_head
+
+SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
+KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
+NO_KEY = "no key was found"  # how the configuration explains that it chose the offline model
+LOOK_SECONDS = 1.5
+TRIAL_SECONDS = 60.0
+_MOST_BYTES = 1 << 20
+_NOT_FOR_CHAT = ("embed", "rerank", "whisper", "tts", "clip")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A service that could be used: a vendor whose key is set, or a server that answered."""
+
+    name: str
+    provider: str
+    models: tuple[str, ...]
+    base_url: str = ""
+    key_env: str = ""
+
+    @property
+    def line(self) -> str:
+        """What it is and how it was found."""
+        where = f"{self.key_env} is set" if self.key_env else f"answers at {self.base_url}"
+        return f"{self.name} ({where}): {', '.join(self.models[:6]) or 'no models'}"
+
+    def settings(self, model: str = "") -> dict[str, str]:
+        """What goes into the settings file; the name of the key's variable, never the key."""
+        main = model or (self.models[0] if self.models else "")
+        given = {"models.main.provider": self.provider, "models.main.model": main}
+        if self.base_url:
+            return given | {"models.main.base_url": self.base_url}
+        given["models.main.api_key_env"] = self.key_env
+        light = self.models[1] if len(self.models) > 1 and not model else ""
+        if light:
+            given |= {
+                "models.light.provider": self.provider,
+                "models.light.model": light,
+                "models.light.api_key_env": self.key_env,
+            }
+        return given
+
+    def variables(self, model: str = "") -> dict[str, str]:
+        """The environment that stands for this choice, for a run that stores nothing."""
+        given = {"LLM_PROVIDER": self.provider, "LLM_MODEL_ID": model or self.models[0]}
+        return given | ({"LLM_BASE_URL": self.base_url} if self.base_url else {})
+
+    def spec(self, environ: Mapping[str, str], model: str = "") -> ModelSpec:
+        return ModelSpec(
+            self.provider,
+            model or (self.models[0] if self.models else ""),
+            base_url=self.base_url,
+            api_key=environ.get(self.key_env, "").strip() if self.key_env else "",
+        )
+
+
+def keys(environ: Mapping[str, str]) -> list[Found]:
+    """Vendors whose key is in the environment."""
+    names = {"anthropic": "Anthropic", "openai": "OpenAI"}
+    return [
+        Found(names[provider], provider, DEFAULT_MODELS[provider], key_env=variable)
+        for provider, variable in KEYS
+        if environ.get(variable, "").strip()
+    ]
+
+
+async def servers(places: Sequence[tuple[str, int]] = SERVERS, host: str = "127.0.0.1") -> list[Found]:
+    """Servers on this machine that list models, asked all at once."""
+    looks = (server(f"http://{host}:{port}", name) for name, port in places)
+    return [found for found in await asyncio.gather(*looks) if found]
+
+
+async def server(url: str, name: str = "") -> Found | None:
+    """The server at a URL, if it lists models as OpenAI-compatible ones do."""
+    base = url.rstrip("/")
+    base = base if base.endswith("/v1") else f"{base}/v1"
+    try:
+        raw = await asyncio.wait_for(_get(f"{base}/models"), LOOK_SECONDS)
+        listed = json.loads(raw)
+    except (OSError, TimeoutError, ValueError, HttpError):
+        return None
+    models = _models(listed)
+    if models is None:
+        return None
+    return Found(name or urlsplit(base).netloc, "openai-chat", tuple(models), base_url=base)
+
+
+async def find(environ: Mapping[str, str]) -> list[Found]:
+    """Everything there is to choose from, keys first."""
+    return [*keys(environ), *await servers()]
+
+
+async def trial(spec: ModelSpec) -> str:
+    """One small request; empty when the model answered, else what went wrong."""
+    from cowork.providers.open import open_provider
+
+    provider = open_provider(spec)
+    ask = Request("Answer with one word.", (Message("user", (Text("Say ok."),)),), max_output_tokens=16)
+    try:
+        async with asyncio.timeout(TRIAL_SECONDS):
+            async for item in provider.stream(ask):
+                if isinstance(item, Reply):
+                    return ""
+    except ProviderError as error:
+        return error.message
+    except TimeoutError:
+        return f"no answer within {TRIAL_SECONDS:.0f} s"
+    except UserError as error:
+        return error.message
+    finally:
+        await provider.aclose()
+    return "the answer ended early"
+
+
+def notes(config: Config) -> tuple[str, ...]:
+    """What a person should know about the model at the start: that there is none, and what to do."""
+    if config.models.main.provider != "offline" or config.origin("models.main.provider") != NO_KEY:
+        return ()
+    return (
+        "no model key found: running on the built-in offline model (search only). "
+        "/model or `cowork config init` sets one up",
+    )
+
+
+def _models(listed: object) -> list[str] | None:
+    """The ids of a list of models; None when it is not one."""
+    rows = listed.get("data") if isinstance(listed, dict) else None
+    if not isinstance(rows, list):
+        return None
+    ids = [str(row["id"]) for row in rows if isinstance(row, dict) and row.get("id")]
+    return [id for id in ids if not any(word in id.lower() for word in _NOT_FOR_CHAT)]
+
+
+async def _get(url: str) -> bytes:
+    """The body of a plain GET on this machine or a host the user named; bounded."""
+    parts = urlsplit(url)
+    tls = parts.scheme == "https"
+    port = parts.port or (443 if tls else 80)
+    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls or None)
+    try:
+        headers = {"host": parts.netloc, "accept": "application/json", "connection": "close"}
+        writer.write(encode_head("GET", parts.path, headers))
+        head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        if head.status != 200:
+            raise ValueError(f"status {head.status}")
+        body, out = body_of(head), b""
+        while not body.done and len(out) < _MOST_BYTES and (chunk := await reader.read(1 << 16)):
+            out += body.feed(chunk)
+        return out
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+        raise ValueError("no HTTP") from error
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError, asyncio.CancelledError):
+            await writer.wait_closed()
+
