@@ -11,7 +11,7 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
-from cowork.core.ports import AgentDef, Answer
+from cowork.core.ports import AgentDef, Answer, ToolRecord
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.orders import Parent
 from cowork.engine.results import ChildEnd, ChildStatus
@@ -247,6 +247,12 @@ def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> Chil
             return child.end("incomplete", kept, reason="It ended without a report.", turns=turns)
         case _:
             return child.end("error", kept, "INTERNAL_ERROR", f"Subagent execution failed: {message}", turns=turns)
+
+
+def delivered(subagent_id: str, record: ToolRecord) -> Prompt:
+    """The result of a background child, as its parent is told it."""
+    label = f"{subagent_id} ended: {record.data['status']}"
+    return Prompt(f"Background subagent {subagent_id}:\n{record.text}", source="agent", label=label)
 
 
 def brief(name: str, args: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 from uuid import uuid4
 
 from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost
@@ -100,6 +101,8 @@ class Agent:
         self._compact = compact
         self.on_progress: Callable[[bool], None] = lambda waiting: None  # True while the model should speak
         self.since = 0  # event id of the prompt it answers
+        self.above: Agent | None = None  # who sent it out
+        self.task: asyncio.Task[Any] | None = None  # in which it answers
         self._inbox: list[Prompt] = []
         self._finishing = False
 
@@ -119,6 +122,7 @@ class Agent:
     async def run(self, prompt: Prompt, *, tools: bool = True) -> Outcome:
         """Answer one prompt. Limits and failures of the service are outcomes; only cancelling raises."""
         started, turns_before = time.monotonic(), self.turns
+        self.task = asyncio.current_task()
         before = (self.ledger.usage, self.ledger.cost_usd)
         self._finishing = False
         reason, error, text = "interrupted", {}, ""
@@ -218,7 +222,7 @@ class Agent:
             "none" if tool_choice == "none" else "auto",
             session_id=self.session_id,
         )
-        _stop_if_told()
+        self._stop_if_told()
         reservation = await self._reserved(request)
         spent = _Spent(self.provider)
         try:
@@ -243,6 +247,17 @@ class Agent:
             self.spend(spent.usage, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd)
             self.on_progress(False)
+
+    def _stop_if_told(self) -> None:
+        """No request after a stop of it or of anyone above it.
+
+        A wait that ended in the moment it was cancelled may have swallowed that, and a stop takes a while to come down.
+        """
+        agent: Agent | None = self
+        while agent:
+            if agent.task and agent.task.cancelling():
+                raise asyncio.CancelledError
+            agent = agent.above
 
     async def _reserved(self, request: Request) -> Reservation:
         """Room for what the request may use at most; without a limit nobody needs to know."""
@@ -326,13 +341,6 @@ class _Stopped(Exception):
         self.reason = reason
         self.error = error
         self.denied = denied
-
-
-def _stop_if_told() -> None:
-    """No request after a stop: a wait that ended in the moment it was cancelled may have swallowed it."""
-    task = asyncio.current_task()
-    if task and task.cancelling():
-        raise asyncio.CancelledError
 
 
 def _reason_of(failure: ProviderError) -> str:

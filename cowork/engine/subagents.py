@@ -19,7 +19,7 @@ from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.accounts import Accounts
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
-from cowork.engine.child import Child, Clock, bounded, brief
+from cowork.engine.child import Child, Clock, bounded, brief, delivered
 from cowork.engine.clip import file_name
 from cowork.engine.emitter import Emitter
 from cowork.engine.line import Line
@@ -132,14 +132,21 @@ class Subagents:
         return True
 
     def kill(self, subagent_id: str, why: str = "stopped by the user") -> bool:
-        """End a running child at once; it makes no request after this."""
+        """End a running child and all below it at once; none of them makes a request after this."""
         child = self.running.get(subagent_id)
         if child is None:
             return False
-        child.stop = child.stop or why
-        if child.task:
-            child.task.cancel()
+        for other in list(self.running.values()):
+            if f"{other.path}/".startswith(f"{child.path}/"):
+                other.stop = other.stop or why
+                if other.task:
+                    other.task.cancel()
         return True
+
+    def kill_all(self, why: str = "stopped by the user") -> None:
+        """End every child at once."""
+        for subagent_id in list(self.running):
+            self.kill(subagent_id, why)
 
     async def wait_background(self, path: str) -> bool:
         """Wait for one background child of an agent; False when it has none."""
@@ -149,9 +156,8 @@ class Subagents:
         return bool(mine)
 
     async def stop_all(self) -> None:
-        """End every child, background ones too."""
-        for subagent_id in list(self.running):
-            self.kill(subagent_id)
+        """End every child, background ones too, and wait until they have."""
+        self.kill_all()
         if self._background:
             await asyncio.wait(list(self._background))
 
@@ -244,7 +250,7 @@ class Subagents:
             session_id=f"{world.emitter.session_id}/{subagent_id}",
         )
         agent.more = lambda: self._more(as_parent)
-        as_parent.agent = agent
+        agent.above, as_parent.agent = parent.agent, agent
         child = Child(subagent_id, definition, order["description"], wanted, agent, runner, as_parent, clock)
         return child  # the runner's on_action speaks of it
 
@@ -328,9 +334,8 @@ class Subagents:
             reason = f"Subagent execution failed: {type(error).__name__}: {error}"
             return child.end("error", child.salvage(), "INTERNAL_ERROR", reason)
         finally:
-            for other in list(self.running.values()):
-                if other.path.startswith(child.path + "/"):
-                    self.kill(other.id, "its parent ended")
+            for other in [o for o in self.running.values() if o.path.startswith(f"{child.path}/")]:
+                self.kill(other.id, "its parent ended")
             self.world.emitter.remove(transcript.apply)
 
     async def _more(self, parent: Parent) -> bool:
@@ -391,9 +396,3 @@ class Subagents:
             child.as_parent.placed = False
             self.line.leave()
         return record
-
-
-def delivered(subagent_id: str, record: ToolRecord) -> Prompt:
-    """The result of a background child, as its parent is told it."""
-    label = f"{subagent_id} ended: {record.data['status']}"
-    return Prompt(f"Background subagent {subagent_id}:\n{record.text}", source="agent", label=label)
