@@ -20,7 +20,7 @@ from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
 from cowork.frontends.repl.host import Command, Status
-from cowork.tools import rg
+from cowork.tools import jobs, rg
 
 MODES = ("ask", "accept-edits", "plan", "bypass")
 Open = Callable[[RunOptions, Mapping[str, str], "ChatHost"], Run]
@@ -50,6 +50,7 @@ class ChatHost:
         self._sink, self._ask = sink, ask
         self._commands = commands(self)
         self.begin()
+        jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
 
     def begin(self) -> None:
         """Start (or take up) the conversation of the current run."""
