@@ -10,8 +10,8 @@ from cowork.permissions import checks
 from cowork.permissions.findread import find_read_only
 from cowork.permissions.gitread import git_read_only
 from cowork.permissions.literal import Simple
-from cowork.permissions.scan import names
 from cowork.permissions.spec import Look, Spec, every, fits, spec
+from cowork.permissions.words import names
 
 
 def read_only(command: Simple, look: Look) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cowork.permissions.literal import Simple
-from cowork.permissions.scan import names
 from cowork.permissions.spec import Look
+from cowork.permissions.words import names
 
 _FIND_TESTS = names(
     "-name -iname -path -ipath -wholename -type -size -mtime -mmin -atime -amin -ctime -cmin -maxdepth -mindepth -perm"

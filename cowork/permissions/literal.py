@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cowork.core.hygiene import visible
-from cowork.permissions.scan import names
+from cowork.permissions.words import names
 
 MAX_CHARS = 2_000
 

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from cowork.core.errors import UserError
-from cowork.permissions.scan import Word
+from cowork.permissions.words import Word
 from cowork.permissions.wrappers import program
 
 READERS = ("Read", "Grep", "Glob", "LS")

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cowork.permissions.scan import Command, Word, names
+from cowork.permissions.words import Command, Word, names
 from cowork.permissions.wrappers import program
 
 _INJECTS = re.compile(

@@ -13,8 +13,8 @@ from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import protected
 from cowork.permissions.layers import PLAN, Rules, Scene
 from cowork.permissions.patterns import Rule, allows, denies, path_matches
-from cowork.permissions.scan import Command, names
 from cowork.permissions.shell import Judgement, Part, judge, words_of
+from cowork.permissions.words import names
 
 # Programs whose first words say what they do, so a prefix is a fair grant; of the others only the exact command is.
 _SUBCOMMANDS = dict.fromkeys(
@@ -59,6 +59,7 @@ _SUBCOMMANDS = dict.fromkeys(
 )
 _TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
+MAX_PATHS = 400
 _EDITS_FREELY = frozenset({"mkdir", "touch"})
 
 
@@ -119,15 +120,19 @@ def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, di
 
 def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
     found = _Findings(unclear=judgement.unclear)
-    root = scene.workspace.root
-    for command in judgement.commands:
-        found.denied = found.denied or _says(rules.deny, tool, command, judgement, root, "denies")
-        found.asked = found.asked or _says(rules.ask, tool, command, judgement, root, "asks about")
-        if not judgement.read_only and not found.asked:
-            found.asked = _touches_protected(command, judgement.cwd)
+    words = {word.text for command in judgement.commands for word in words_of(command) if word.text}
+    paths = {text: _places(text, judgement.cwd) for text in list(words)[:MAX_PATHS]}
+    found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
+    found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")
+    if not judgement.read_only:
+        found.asked = found.asked or _touches_protected(paths)
     for rule in rules.deny:
         if rule.tool == tool and not found.asked and any(denies(rule, c.words) is None for c in judgement.commands):
             found.asked = f"the rule {rule} may deny it; only run time would tell"
+    if len(words) > MAX_PATHS:
+        why = f"it names more than {MAX_PATHS} paths, too many to check"
+        found.asked = found.asked or why
+        found.denied = found.denied or (why if any(rule.pattern and rule.tool != tool for rule in rules.deny) else "")
     if (
         judgement.read_only
         and not found.asked
@@ -146,17 +151,19 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
     return found
 
 
-def _says(rules: tuple[Rule, ...], tool: str, command: Command, judgement: Judgement, root: Path, verb: str) -> str:
-    """What the first rule that covers a command says."""
+def _says(
+    rules: tuple[Rule, ...], tool: str, judgement: Judgement, paths: dict[str, set[Path]], scene: Scene, verb: str
+) -> str:
+    """What the first rule that covers a command, or a path it names, says."""
     for rule in rules:
-        if rule.tool == tool and denies(rule, command.words):
+        if rule.tool == tool and any(denies(rule, command.words) for command in judgement.commands):
             return f"the rule {rule} {verb} it"
         covers = rule.covers("Read") or (rule.covers("Edit") and not judgement.read_only)
         if not covers or not rule.pattern:
             continue
-        for word in words_of(command)[:500]:
-            if word.text and any(path_matches(rule, p, root, fold=True) for p in _places(word.text, judgement.cwd)):
-                return f"the rule {rule} {verb} {word.text}"
+        for text, places in paths.items():
+            if any(path_matches(rule, place, scene.workspace.root, fold=True) for place in places):
+                return f"the rule {rule} {verb} {text}"
     return ""
 
 
@@ -169,13 +176,13 @@ def _places(text: str, cwd: Path) -> set[Path]:
     return {plain, Path(os.path.realpath(plain))}
 
 
-def _touches_protected(command: Command, cwd: Path) -> str:
+def _touches_protected(paths: dict[str, set[Path]]) -> str:
     """A command that is not known to only read and names a protected path asks, whatever the rules allow."""
-    for word in words_of(command)[:500]:
-        if word.text and not word.text.startswith("-"):
-            for place in _places(word.text, cwd):
-                if place.is_relative_to("/dev") or not (why := protected(place)):
-                    continue
+    for text, places in paths.items():
+        if text.startswith("-"):
+            continue
+        for place in places:
+            if not place.is_relative_to("/dev") and (why := protected(place)):
                 return why
     return ""
 

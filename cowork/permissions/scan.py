@@ -7,11 +7,13 @@ it could not follow is named in `broken`. (A grammar-driven parser took seconds 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from cowork.permissions.words import Command, Scan, Word
 
 MAX_CHARS = 16_384
 MAX_DEPTH = 24
-MAX_COMMANDS = 4_000
+MAX_COMMANDS = 1_000
+MAX_QUOTED = 200  # backquotes and here-documents, each a text of its own
 MAX_HEREDOCS = 24
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^=-]+")
@@ -23,43 +25,6 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)")
 _OPENING = frozenset(("if", "then", "elif", "else", "do", "while", "until", "function", "!", "{", "}"))
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 _ANSI_CODE = re.compile(r"x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|[0-7]{1,3}")
-
-
-def names(text: str) -> frozenset[str]:
-    """A set of words, written as they would be read aloud."""
-    return frozenset(text.split())
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """`text` is the value when `literal`, else the value with what is only known at run time left as written."""
-
-    text: str
-    literal: bool = True
-    quoted: bool = False
-    assigns: str = ""  # the variable it would set if it stood before a command
-
-
-@dataclass(slots=True)
-class Command:
-    """One simple command: its words, the variables set before it, where it writes, what it is fed."""
-
-    words: list[Word] = field(default_factory=list)
-    assigned: list[str] = field(default_factory=list)
-    writes: list[Word] = field(default_factory=list)
-    reads: list[Word] = field(default_factory=list)
-    fed: list[str] = field(default_factory=list)  # bodies of heredocs and here-strings
-    text: str = ""
-    top: bool = False
-    background: bool = False
-    function: str = ""  # the function in whose body it stands
-
-
-@dataclass(slots=True)
-class Scan:
-    commands: list[Command]
-    broken: str = ""  # what could not be followed
-    limited: bool = False  # a limit was hit, so commands may be missing
 
 
 def scan(text: str) -> Scan:
@@ -89,6 +54,7 @@ class _Scanner:
         self.heredocs_seen = 0
         self.function = function
         self.arithmetic = 0
+        self.texts = [0]  # counted over all levels
 
     # ------------------------------------------------------------ lists of commands
 
@@ -404,7 +370,11 @@ class _Scanner:
         return False
 
     def _inner(self, text: str) -> _Scanner:
+        self.texts[0] += 1
+        if self.texts[0] > MAX_QUOTED:
+            raise _Limit(f"more than {MAX_QUOTED} texts inside the text")
         inner = _Scanner(text, self.depth + 1, self.found, self.function)
+        inner.texts = self.texts
         inner._broken = self._broken  # type: ignore[method-assign]
         return inner
 

@@ -17,11 +17,12 @@ from cowork.permissions.commands import read_only
 from cowork.permissions.literal import Argument, NotLiteral, Simple, literal
 from cowork.permissions.lookup import Lookup
 from cowork.permissions.refused import bomb, refused
-from cowork.permissions.scan import Command, Scan, Word, scan
+from cowork.permissions.scan import scan
+from cowork.permissions.words import Command, Scan, Word
 from cowork.permissions.wrappers import inside
 
 MAX_NESTING = 8
-MAX_FOUND = 2_000
+MAX_FOUND = 1_000
 
 Verdict = Literal["read-only", "ask", "refused"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cowork.permissions.scan import Word, names
+from cowork.permissions.words import Word, names
 
 SHELLS = names("sh bash dash ash zsh ksh mksh pdksh fish csh tcsh rbash busybox-sh yash posh pwsh")
 EVALUATES = frozenset({"eval", "source", ".", "trap"})

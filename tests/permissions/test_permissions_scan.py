@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cowork.core.workspace import Workspace
-from cowork.permissions.scan import MAX_CHARS, names, scan
+from cowork.permissions.scan import MAX_CHARS, scan
 from cowork.permissions.shell import judge
+from cowork.permissions.words import names
 from tests.permissions.test_permissions_shell_table import ROWS
 
 HIDING = [

@@ -1,0 +1,82 @@
+"""How long judging a command takes, the best of three tries: ordinary ones at p99, hostile ones at worst."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from cowork.core.ports import Effect
+from cowork.core.workspace import Workspace
+from cowork.permissions import Permissions
+from cowork.permissions.scan import MAX_CHARS
+
+TABLE = Path(__file__).parent.parent / "tests/permissions/commands.txt"
+HOSTILE = [
+    "a ",
+    "(",
+    "ls;",
+    "$(",
+    "'",
+    "x",
+    "a|",
+    "{",
+    "<<a ",
+    "[[",
+    "a&&",
+    '"$(',
+    "`",
+    "if ",
+    "a=(",
+    "$((",
+    "case x in a) ",
+]
+HOSTILE += [
+    "f(){ ",
+    "\\\n",
+    ">x ",
+    "${a:-",
+    "|",
+    "&",
+    ")",
+    "rm -rf a/",
+    "env ",
+    "docker ",
+    "xargs ",
+    "bash -c '",
+    "\x1b",
+    "é",
+]
+P99_MS, WORST_MS = 5.0, 100.0
+
+
+def main() -> int:
+    """Print the figures; 1 when one is over its promise."""
+    with tempfile.TemporaryDirectory() as folder:
+        workspace = Workspace(Path(folder))
+        permit = Permissions(
+            workspace=workspace, trusted=True, allow=["Bash(npm test:*)"], deny=["Bash(curl:*)", "Read(.env)"]
+        )
+        ordinary = sorted(min(_milliseconds(permit, command) for _ in range(3)) for command in _commands())
+        p99 = ordinary[int(len(ordinary) * 0.99)]
+        texts = [(piece * size)[:size] for piece in HOSTILE for size in (MAX_CHARS, 1_000_000)]
+        worst = max(min(_milliseconds(permit, text) for _ in range(3)) for text in texts)
+    median = ordinary[len(ordinary) // 2]
+    print(f"judge: {len(ordinary):,} commands, median {median:.2f} ms, p99 {p99:.2f} ms (< {P99_MS:g})")
+    print(f"judge: {len(texts)} hostile texts up to 1 MB, worst {worst:.1f} ms (< {WORST_MS:g})")
+    return int(p99 >= P99_MS or worst >= WORST_MS)
+
+
+def _commands() -> list[str]:
+    rows = (line.partition("\t")[2] for line in TABLE.read_text(encoding="utf-8").splitlines() if "\t" in line)
+    return [row.replace("\\n", "\n") for row in rows]
+
+
+def _milliseconds(permit: Permissions, command: str) -> float:
+    start = time.perf_counter()
+    permit.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+    return (time.perf_counter() - start) * 1000
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
