@@ -118,10 +118,10 @@ async def stream_cost(tokens: int) -> tuple[float, float]:
     gc.collect()
     started = time.process_time()
     for number, start in enumerate(range(0, len(text), 4)):
-        repl.on_event(TextDelta(text[start : start + 4]))
+        repl.scene.apply(TextDelta(text[start : start + 4]))
         if number % 5 == 0:
             painter.render(None, None)
-    repl.on_event(ReplyAdded((Text(text),), "end_turn"))
+    repl.scene.apply(ReplyAdded((Text(text),), "end_turn"))
     painter.render(None, None)
     return time.process_time() - started, painter.bytes_written / len(text)
 
@@ -132,13 +132,13 @@ async def memory() -> dict[str, float]:
     painter = Painter(Sink(), repl.compose, repl._finished, lambda: repl.theme)
 
     def turn(number: int) -> None:
-        repl.on_event(PromptAdded(f"question {number}"))
+        repl.scene.apply(PromptAdded(f"question {number}"))
         for call in range(5):
             given = {"file_path": f"shop/part{number}/{call}.py"}
-            repl.on_event(ToolStarted(f"{number}-{call}", "Read", given))
-            repl.on_event(ToolEnded(f"{number}-{call}", "Read", {"status": "success", "text": "x" * 5_000}, {}))
-        repl.on_event(ReplyAdded((Text(ANSWER + str(number)),), "end_turn", Usage(1, 1)))
-        repl.on_event(TurnEnded(num_turns=6))
+            repl.scene.apply(ToolStarted(f"{number}-{call}", "Read", given))
+            repl.scene.apply(ToolEnded(f"{number}-{call}", "Read", {"status": "success", "text": "x" * 5_000}, {}))
+        repl.scene.apply(ReplyAdded((Text(ANSWER + str(number)),), "end_turn", Usage(1, 1)))
+        repl.scene.apply(TurnEnded(num_turns=6))
         painter.render(None, None)
 
     for number in range(50):

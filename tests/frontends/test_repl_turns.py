@@ -25,7 +25,9 @@ class Stage:
         self.host = FakeHost({"wait": self._wait, "boom": self._boom})
         self.scene = Scene()
         self.given_back: list[str] = []
-        self.turns = Turns(self.host, self.scene, tuple, lambda seconds: None, self.given_back.append, self.scene.reset)
+        self.turns = Turns(
+            self.host, self.scene, tuple, lambda seconds: None, self.given_back.append, lambda: None, lambda fresh: None
+        )
         self.host.emit_to = self._take
 
     def _take(self, event: Event) -> None:
@@ -117,7 +119,9 @@ async def test_the_end_of_an_earlier_conversation_is_shown_and_the_rest_counted(
     for number in range(6):
         await host.submit(f"question {number}")
     repl = Repl(host, Options(), {"TERM": "xterm"})
-    repl.show_history(host.history())
+    for event in host.history():
+        repl.on_event(event)
+    repl._release(fresh=True)
     rows = [plain(line) for line in repl.scene.take(80, Theme())]
     assert rows[0] == "· 3 earlier prompts · Ctrl+O shows all"
     assert [row for row in rows if row.startswith("❯")] == ["❯ question 3", "❯ question 4", "❯ question 5"]

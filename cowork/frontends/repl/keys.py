@@ -19,6 +19,7 @@ def bindings(repl: Repl) -> KeyBindings:
     """All keys of the chat, over prompt_toolkit's editing keys."""
     keys = KeyBindings()
     _writing_keys(keys, repl)
+    _moving_keys(keys, repl)
     _panel_keys(keys, repl)
     _menu_keys(keys, repl)
     _dialog_keys(keys, repl)
@@ -43,16 +44,6 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("c-s", filter=writing)
     def _(event: KeyPressEvent) -> None:
         repl.steer()
-
-    @keys.add("up", filter=writing)
-    @keys.add("c-p", filter=writing & emacs)
-    def _(event: KeyPressEvent) -> None:
-        repl.up()
-
-    @keys.add("down", filter=writing)
-    @keys.add("c-n", filter=writing & emacs)
-    def _(event: KeyPressEvent) -> None:
-        repl.down()
 
     @keys.add("backspace", filter=writing & (emacs | vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
@@ -82,6 +73,21 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
             event.app.vi_state.input_mode = InputMode.NAVIGATION
         else:
             repl.escape()
+
+
+def _moving_keys(keys: KeyBindings, repl: Repl) -> None:
+    writing = Condition(lambda: repl.mode == "write")
+    emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
+
+    @keys.add("up", filter=writing)
+    @keys.add("c-p", filter=writing & emacs)
+    def _(event: KeyPressEvent) -> None:
+        repl.up()
+
+    @keys.add("down", filter=writing)
+    @keys.add("c-n", filter=writing & emacs)
+    def _(event: KeyPressEvent) -> None:
+        repl.down()
 
 
 def _panel_keys(keys: KeyBindings, repl: Repl) -> None:

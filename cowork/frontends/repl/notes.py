@@ -12,6 +12,7 @@ from cowork.frontends.repl.lines import Line, clip, clip_line, wrap
 from cowork.frontends.repl.tools_view import one_line
 
 _PROMPT_ROWS = 12
+_PROMPT_LINE = 4_000  # characters shown of one line
 _TODO_MARKS = {"completed": ("good", "✓", "dim"), "in_progress": ("accent", "▸", "bold"), "pending": ("dim", "○", "")}
 _LEVELS = {"info": ("dim", "·"), "warning": ("warn", "!"), "error": ("bad", "✗")}
 _KINDS = {
@@ -37,12 +38,14 @@ def prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
     """What the user said; a long text is folded."""
     if event.source not in ("user", "queue", "steer"):
         return [[("dim", f"· {clip(one_line(event.label or event.text), columns - 3)}")]] if event.label else []
-    rows = [row for line in visible(event.label or event.text).split("\n") for row in wrap(line, columns - 3)]
-    shown = rows if len(rows) <= _PROMPT_ROWS + 1 else rows[:_PROMPT_ROWS]
+    lines = (event.label or event.text).split("\n")
+    rows = [row for line in lines[: _PROMPT_ROWS + 2] for row in wrap(visible(line[:_PROMPT_LINE]), columns - 3)]
+    hidden = len(rows) + len(lines) - min(len(lines), _PROMPT_ROWS + 2) - _PROMPT_ROWS
+    shown = rows if hidden <= 1 else rows[:_PROMPT_ROWS]
     glyph = "↪ " if event.source == "steer" else "❯ "
     out: list[Line] = [[("user.bar", glyph if not i else "  "), ("user", row)] for i, row in enumerate(shown)]
     if len(shown) < len(rows):
-        out.append([("dim", f"  … {len(rows) - len(shown):,} more lines")])
+        out.append([("dim", f"  … {hidden:,} more lines")])
     if event.images:
         out.append([("dim", f"  {numbers.count(len(event.images), 'image')}")])
     return out

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 
-from cowork.core.events import Event, Notice, PromptAdded
+from cowork.core.events import Event, Notice, PromptAdded, TodoUpdated
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl import numbers
 from cowork.frontends.repl import status as bar
@@ -31,7 +31,7 @@ from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.plain import PlainChat
 from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.stream import warm_up
-from cowork.frontends.repl.terminal_input import watch_background
+from cowork.frontends.repl.terminal_input import watch
 from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
 from cowork.frontends.repl.tools_view import one_line
 from cowork.frontends.repl.turns import Turns
@@ -58,7 +58,7 @@ class Repl:
         self.completing = Completing(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.dialogs = Dialogs(self._dialogs_changed)
         self.turns = Turns(
-            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self.scene.reset
+            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release
         )
         self.outside = Outside(self.options, self.write_raw, self.scene.clock)
         self.viewing = Viewing(host, self.scene, self.outside)
@@ -75,14 +75,14 @@ class Repl:
         self._app: ChatApplication | None = None
         self._output: Output | None = None
         self._plain: PlainChat | None = None
-        self._early: list[Event] | None = []
+        self._held: list[Event] | None = []  # events that wait until it is known which conversation they belong to
 
     # ---------------------------------------------------------------- the two ports
 
     def on_event(self, event: Event) -> None:
         """Take note of an event; drawing follows within a frame. What comes before `run` is an earlier conversation."""
-        if self._early is not None:
-            self._early.append(event)
+        if self._held is not None:
+            self._held.append(event)
             return
         self.scene.apply(event)
         self.turns.on_event(event)
@@ -90,19 +90,6 @@ class Repl:
             self.outside.title(self._folder, event.label or event.text)
         elif isinstance(event, Notice) and event.code == "mode.changed" and self._app is not None:
             self.show_hint(one_line(event.text))
-        self.redraw()
-
-    def show_history(self, events: Sequence[Event], prompts: int = 3) -> None:
-        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
-        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
-        start = starts[-prompts] if len(starts) > prompts else 0
-        if start:
-            earlier = numbers.count(len(starts) - prompts, "earlier prompt")
-            self.scene.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
-        for event in events[start:]:
-            self.scene.apply(event)
-        self.scene.finish()
-        self.scene.panels.clear()
         self.redraw()
 
     async def ask(self, question: Question) -> Answer:
@@ -119,8 +106,7 @@ class Repl:
         before = loop.get_exception_handler()
         loop.set_exception_handler(self._unexpected)
         self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
-        early, self._early = self._early or [], None
-        self.show_history(early)
+        self._release(fresh=True)
         try:
             if input is None and output is None and not self._is_capable():
                 self._plain = PlainChat(self)
@@ -133,7 +119,7 @@ class Repl:
     async def _run_live(self, input: Input | None, output: Output | None) -> int:
         self._output = output or create_output(stdout=sys.stdout)
         source = input or create_input()
-        if self.options.theme == "auto" and self.theme.depth is not None and watch_background(source, self._set_kind):
+        if watch(source, self._set_kind) and self.options.theme == "auto" and self.theme.depth is not None:
             self._output.write_raw(OSC11_QUERY)
         self.outside.start()
         self._app = self._application(source, self._output)
@@ -301,6 +287,32 @@ class Repl:
         return self.scene.take(columns - 1, self.theme)
 
     # ---------------------------------------------------------------- inside
+
+    def _hold(self) -> None:
+        """Another conversation may follow: keep its events together."""
+        self._held = []
+
+    def _release(self, fresh: bool) -> None:
+        """Show what was held: the end of another conversation, or more of this one."""
+        events, self._held = self._held or [], None
+        if fresh:
+            self.scene.reset()
+            self._show_history(events)
+        else:
+            for event in events:
+                self.on_event(event)
+
+    def _show_history(self, events: Sequence[Event], prompts: int = 3) -> None:
+        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
+        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
+        start = starts[-prompts] if len(starts) > prompts else 0
+        if start:
+            earlier = numbers.count(len(starts) - prompts, "earlier prompt")
+            self.scene.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
+        for event in events[start:]:
+            self.scene.apply(event)
+        self.scene.settle(next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ()))
+        self.redraw()
 
     def _is_capable(self) -> bool:
         """A terminal on both sides that can move its cursor."""

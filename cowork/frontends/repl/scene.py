@@ -85,7 +85,12 @@ class Scene:
         self.panels.clear()
         self.todos = ()
         self.last_answer = ""
-        self._last_kind = ""
+
+    def settle(self, todos: tuple[Json, ...]) -> None:
+        """An earlier conversation was shown: nothing of it runs any more, but its todo list stands."""
+        self.finish()
+        self.panels.clear()
+        self.todos = todos
 
     def say(self, kind: str, draw: Draw) -> None:
         """Print something once, above the live region. Kinds are set apart by a blank line."""

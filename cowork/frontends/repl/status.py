@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from cowork.frontends.repl import numbers
 from cowork.frontends.repl.host import Status
-from cowork.frontends.repl.lines import Line, clip, clip_line, clip_start, line_width, width
+from cowork.frontends.repl.lines import Line, clip, clip_line, clip_start, line_width, width, wrap
 from cowork.frontends.repl.tools_view import one_line
 
 _MODES = {"ask": "dim", "accept-edits": "good", "plan": "code", "bypass": "bad"}
@@ -27,7 +27,9 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
     if status.agents:
         facts.append(numbers.count(status.agents, "agent"))
     out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
-    out.extend([("warn", " ! "), ("", clip(one_line(note), columns - 4))] for note in status.notes)
+    for note in status.notes:
+        rows = wrap(one_line(note), columns - 4)
+        out.extend([("warn", " ! " if not n else "   "), ("", row)] for n, row in enumerate(rows))
     return out
 
 

@@ -1,4 +1,4 @@
-"""Keeps the terminal's answer about its background colour out of the keys."""
+"""Reads from the terminal: in large pieces, and with its answer about its background colour kept out of the keys."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from cowork.frontends.repl.theme import Kind, kind_of_reply
 
 _START = "\x1b]11;"
+_PIECE = 65_536  # bytes at a time: in small ones a large paste takes seconds
 
 
-def watch_background(source: Input, tell: Callable[[Kind], None]) -> bool:
+def watch(source: Input, tell: Callable[[Kind], None]) -> bool:
     """Take the answer to OSC 11 out of what is read and tell its meaning; False where that is not possible."""
     if not isinstance(source, Vt100Input):
         return False
@@ -29,7 +30,7 @@ class _Reader(PosixStdinReader):
         self._tell = tell
         self._held = ""
 
-    def read(self, count: int = 1024) -> str:
+    def read(self, count: int = _PIECE) -> str:
         data = self._held + super().read(count)
         self._held = ""
         kind, data = kind_of_reply(data)

@@ -32,7 +32,8 @@ class Turns:
     own_commands: Callable[[], Sequence[Command]]
     ended: Callable[[float], None]  # a turn ended after so many seconds
     give_back: Callable[[str], None]  # put text back into the input
-    reset: Callable[[], None]
+    hold: Callable[[], None]  # keep events back: another conversation may follow
+    release: Callable[[bool], None]  # show them; True: it is another conversation
     queue: list[Sent] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
     _task: asyncio.Task[None] | None = None
@@ -149,12 +150,7 @@ class Turns:
         if command is None:
             self._trouble(f"There is no command /{name}.", "/help lists them all.")
             return
-        before, todos = self._session(), self.scene.todos
-        result = await self._guard(command.run(rest))
-        if command.resets and self._session() != before:
-            fresh = self.scene.todos if self.scene.todos is not todos else ()  # the other conversation's, if it has any
-            self.reset()
-            self.scene.todos = fresh
+        result = await self._guard(self._switching(command, rest) if command.resets else command.run(rest))
         if isinstance(result, Prompt):
             await self.host.submit(result.text, (), label=result.label or text)
         elif result:
@@ -179,6 +175,15 @@ class Turns:
         self.scene.apply(Notice(message, "error"))
         if hint:
             self.scene.apply(Notice(hint))
+
+    async def _switching(self, command: Command, rest: str) -> CommandResult:
+        """A command after which the conversation may be another one."""
+        before = self._session()
+        self.hold()
+        try:
+            return await command.run(rest)
+        finally:
+            self.release(self._session() != before)
 
     def _session(self) -> str:
         """Which conversation the host is in."""
