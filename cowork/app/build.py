@@ -12,6 +12,7 @@ from cowork import prompts
 from cowork.agents import Agents, load_agents
 from cowork.app import logs
 from cowork.app.models import Models
+from cowork.app.notes import notes
 from cowork.app.repo import branch_of, project_root
 from cowork.app.run import Run, folder_of
 from cowork.app.trust import is_trusted
@@ -20,7 +21,7 @@ from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
-from cowork.core.events import AgentEnded, AgentStarted, Event
+from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.hygiene import clean_environ
 from cowork.core.ports import AgentDef, AgentOrigin, Ask, Effect, Emit, Provider
 from cowork.core.transcript import Transcript, fold
@@ -73,6 +74,7 @@ def build(
     models = Models(place.config, options, place.root, environ)
     permissions, tree = _safety(place, workspace, scratch)
     checkpoints = _checkpoints(place, log, tree)
+    _report_troubles(emitter, log, checkpoints)
     limits = place.config.limits
     ledger = Ledger(Limits(limits.max_tokens or None, limits.max_cost_usd or None))
     compaction = _compaction(place.config, lambda: subagents.running)
@@ -90,6 +92,8 @@ def build(
     )
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
     subagents = Subagents(world, place.agents, place.config.agent.subagent, ledger, first_number=first)
+    if checkpoints:
+        emitter.add(checkpoints)
     transcript = fold(past)
     emitter.add(transcript.apply)
     for sink in sinks:
@@ -113,6 +117,7 @@ def build(
         scratch=scratch,
         compaction=compaction,
         checkpoints=checkpoints,
+        notes=notes(place.config),
         knowledge=_knowledge_files(place),
         output_schema=schema,
         greeted=bool(past),
@@ -242,6 +247,18 @@ def _checkpoints(place: Place, log: SessionLog | None, tree: TreeState) -> Check
     checkpoints = Checkpoints(log.folder / "checkpoints", place.root, extra)
     tree.before_change = checkpoints.before_change
     return checkpoints
+
+
+def _report_troubles(emitter: Emitter, log: SessionLog | None, checkpoints: Checkpoints | None) -> None:
+    """A full disk and the like are said, once, as notices."""
+
+    def say(text: str) -> None:
+        emitter.publish(Notice(text, "warning", "session.trouble"))
+
+    if log:
+        log.report = say
+    if checkpoints:
+        checkpoints.report = say
 
 
 def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> Compaction:

@@ -98,17 +98,7 @@ class Run:
             self.emit(Notice(note, "warning", "config.note"))
 
     async def ask(self, prompt: Prompt) -> Outcome:
-        """One prompt to the main agent; files are as they were before it until it is answered."""
-        if self.checkpoints is None:
-            return await self._asked(prompt)
-        self.checkpoints.begin(self.emitter.next_id)
-        try:
-            return await self._asked(prompt)
-        finally:
-            self.checkpoints.end()
-
-    async def _asked(self, prompt: Prompt) -> Outcome:
-        """The first prompt carries what the model should know from the start."""
+        """One prompt to the main agent; the first one carries what the model should know from the start."""
         if not self.greeted:
             self.greeted = True
             known = prompts.knowledge(self.knowledge, self.config.knowledge.max_bytes)

@@ -158,6 +158,9 @@ class Runner:
         effects = list(tool.effects(ctx, args))
         await self._permitted(call, tool, ctx, args, effects)
         record = await tool(ctx, args)
+        for effect in effects:  # what was seen of a file, so that a resumed session knows it too
+            if effect.target in self.state.seen:
+                record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
             changed = (self._workspace.show(Path(e.target)) for e in effects if e.kind == "write")
             self.files_changed.update(dict.fromkeys(changed))
