@@ -30,9 +30,7 @@ def clip(text: str, columns: int, *, end: str = "…") -> str:
     """The text in at most `columns`; where something is missing it ends in `…`."""
     if width(text) <= columns:
         return text
-    if columns <= 0:
-        return ""
-    return _head(text, columns - width(end)) + end if columns > width(end) else _head(text, columns)
+    return _head(text, columns - width(end)) + end if columns >= width(end) else ""
 
 
 def clip_start(text: str, columns: int) -> str:

@@ -87,7 +87,7 @@ class Repl:
         self.scene.apply(event)
         self.turns.on_event(event)
         if isinstance(event, PromptAdded) and event.agent == "main":
-            self.outside.title(self._folder, event.label or event.text)
+            self.outside.title(self._folder, (event.label or event.text)[:200])
         elif isinstance(event, Notice) and event.code == "mode.changed" and self._app is not None:
             self.show_hint(one_line(event.text))
         self.redraw()
