@@ -8,11 +8,12 @@ from pathlib import Path
 
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
-from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, ToolEnded
+from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, ToolEnded
 from cowork.engine.child import delivered
 from cowork.engine.clip import file_name
+from cowork.engine.loop import Prompt
 from cowork.engine.results import ChildEnd, record_of
-from cowork.sessions.restore import Child, restore
+from cowork.sessions.restore import Child, restore, surviving
 
 
 def begin(run: Run) -> None:
@@ -38,6 +39,8 @@ def _take_up(run: Run, past: Sequence[Event], damage: Sequence[str]) -> None:
         run.emit(Notice(f"This session ran on {found.model}; it goes on with {run.agent.provider.model}."))
     starts = {e.agent: e for e in past if isinstance(e, AgentStarted)}
     open_calls = {call.id: call for call in run.agent.transcript.open_calls()}
+    for prompt in _undelivered(surviving(past)):
+        run.agent.tell(prompt)
     for child in found.children:
         _end(run, child, starts[child.agent], open_calls)
 
@@ -50,7 +53,23 @@ def _end(run: Run, child: Child, start: AgentStarted, open_calls: dict[str, Tool
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
         run.emit(ToolEnded(call.id, call.name, replace(record, context=context).to_dict(), record.display))
     elif start.parent == "main":  # it ran in the background, so its call has a result already
-        run.agent.tell(delivered(child.subagent_id, record))
+        run.agent.tell(delivered(child.subagent_id, "aborted", record.text))
+
+
+def _undelivered(past: Sequence[Event]) -> list[Prompt]:
+    """Results of the main agent's background children that came after it had said its last."""
+    waiting: dict[str, Prompt | None] = {}
+    for event in past:
+        match event:
+            case AgentStarted(parent="main", background=True):
+                waiting[event.subagent_id] = None
+            case AgentEnded() if event.subagent_id in waiting:
+                text = str(event.record.get("text", ""))
+                waiting[event.subagent_id] = delivered(event.subagent_id, event.status, text)
+            case PromptAdded(source="agent", agent="main"):
+                told = event.label.partition(" ended: ")[0]
+                waiting.pop(told, None)
+    return [prompt for prompt in waiting.values() if prompt]
 
 
 def _child_end(child: Child, start: AgentStarted) -> ChildEnd:

@@ -11,7 +11,7 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
-from cowork.core.ports import AgentDef, Answer, ToolRecord
+from cowork.core.ports import AgentDef, Answer, ToolRecord, ok
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.orders import Parent
 from cowork.engine.results import ChildEnd, ChildStatus
@@ -54,6 +54,10 @@ class Clock:
             if not self._questions and self._end is not None:
                 self._end += _now() - self._asked_at
             self._set()
+
+    def stop(self) -> None:
+        """It is over; nothing moves the limits any more."""
+        self._limit = None
 
     @property
     def message(self) -> str:
@@ -119,6 +123,22 @@ class Child:
             color=self.definition.color,
             background=bool(order.get("run_in_background")),
             status=self.status,
+        )
+
+    def left_running(self) -> ToolRecord:
+        """What its parent is told at once when it need not wait."""
+        text = (
+            f"Subagent ({self.definition.name}, {self.as_parent.tier}) started in the background as {self.id}. "
+            "Its result will come by itself; go on with other work."
+        )
+        return ok(
+            text,
+            status="active",
+            result="",
+            short_result=f"Task started in the background as {self.id}",
+            subagent_id=self.id,
+            subagent_type=self.definition.name,
+            metadata={"subagent_label": self.label, "recursion_depth": str(self.depth)},
         )
 
     def update(self) -> AgentUpdated:
@@ -200,6 +220,8 @@ async def bounded(child: Child, order: Json) -> ChildEnd:
         if not limit.expired():
             raise
         return child.end("error", child.salvage(), "TIMEOUT", child.clock.message)
+    finally:
+        child.clock.stop()
 
 
 async def work(child: Child, order: Json) -> ChildEnd:
@@ -249,10 +271,10 @@ def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> Chil
             return child.end("error", kept, "INTERNAL_ERROR", f"Subagent execution failed: {message}", turns=turns)
 
 
-def delivered(subagent_id: str, record: ToolRecord) -> Prompt:
+def delivered(subagent_id: str, status: str, text: str) -> Prompt:
     """The result of a background child, as its parent is told it."""
-    label = f"{subagent_id} ended: {record.data['status']}"
-    return Prompt(f"Background subagent {subagent_id}:\n{record.text}", source="agent", label=label)
+    label = f"{subagent_id} ended: {status}"
+    return Prompt(f"Background subagent {subagent_id}:\n{text}", source="agent", label=label)
 
 
 def brief(name: str, args: Mapping[str, Any]) -> str:

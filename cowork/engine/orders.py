@@ -9,7 +9,7 @@ from typing import Protocol
 from cowork.agents import Agents
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError, ToolErrorCode
-from cowork.core.ports import AgentDef
+from cowork.core.ports import AgentDef, Ask, Effect, Permit
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent
 from cowork.engine.runner import ALIASES
@@ -62,6 +62,7 @@ class Parent:
     depth: int = 0
     chain: tuple[tuple[str, str], ...] = ()  # (key, name) of every agent above
     modes: tuple[str, ...] = ()  # permission modes of every agent from the top down to this one
+    ask: Ask | None = None  # as this agent asks; None: as everybody does
     agent: Agent | None = None
     placed: bool = False  # holds a place in the line
     waits: int = 0  # for how many children of its own
@@ -78,6 +79,15 @@ def select(agents: Agents, order: Json, *, similar: bool) -> tuple[AgentDef, str
     if near:
         return near, wanted
     raise refusal("INVALID_PARAM", f"Subagent '{wanted}' not found. Available: {', '.join(sorted(agents))}", order)
+
+
+def refuse_denied(parent: Parent, permit: Permit, definition: AgentDef, order: Json) -> None:
+    """Raise when a rule speaks of the agent that was found under another name than the one that was judged."""
+    name = definition.name
+    decision = permit.judge(parent.path, "Task", {"subagent_type": name}, [Effect("delegate", name)])
+    if decision.verdict != "allow":
+        why = f"Task was denied: {decision.reason}. It would be {name}; ask for it by that name."
+        raise refusal("PERMISSION_DENIED", why, order)
 
 
 def refuse_schema(order: Json) -> None:

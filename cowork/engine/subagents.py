@@ -14,7 +14,7 @@ from cowork.agents import Agents
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded
-from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolRecord, ToolSpec, ok
+from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.accounts import Accounts
@@ -30,6 +30,7 @@ from cowork.engine.orders import (
     chain_key,
     refusal,
     refuse_circles,
+    refuse_denied,
     refuse_depth,
     refuse_schema,
     select,
@@ -181,6 +182,8 @@ class Subagents:
             definition, past = self._resumed(parent, subagent_id, order)
             return definition, "", past
         definition, matched_from = select(self.agents, order, similar=self.settings.match == "similar")
+        if matched_from:
+            refuse_denied(parent, self.world.permit_for(parent.modes), definition, order)
         try:
             refuse_depth(parent, self.settings.max_depth, order)
         except ToolError:
@@ -197,6 +200,9 @@ class Subagents:
         definition = self.agents.find(subagent_id.rpartition("-")[0])
         if past is None or definition is None or not past.history():
             raise refusal("NOT_FOUND", f"There is no subagent '{subagent_id}' to resume. Start a new one.", order)
+        if self.agents.find(order["subagent_type"]) is not definition:  # rules were asked about that one
+            message = f"Subagent '{subagent_id}' is of type {definition.name}, not {order['subagent_type']}"
+            raise refusal("INVALID_PARAM", message, order)
         return definition, past
 
     def _make(
@@ -221,12 +227,14 @@ class Subagents:
         modes = (*parent.modes, definition.permission_mode)
         as_parent = Parent(path, tools, tier, ledger, parent.depth + 1, chain, modes)
         clock = Clock(definition.timeout or self.settings.timeout, self.settings.idle_timeout)
+        ask = parent.ask or world.ask
+        as_parent.ask = lambda question: clock.stopped_for(ask(question))
         emit = world.emitter.bind(path)
         runner = Runner(
             agent=path,
             tools=tools,
             emit=emit,
-            ask=lambda question: clock.stopped_for(world.ask(question)),
+            ask=as_parent.ask,
             permit=world.permit_for(modes),
             workspace=world.workspace,
             state=AgentState(cwd=ctx.state.cwd),
@@ -270,24 +278,12 @@ class Subagents:
         watcher = asyncio.create_task(self._deliver(parent, child, order, matched_from))
         self._background[watcher] = parent.path
         watcher.add_done_callback(lambda done: self._background.pop(done, None))
-        text = (
-            f"Subagent ({child.definition.name}, {child.as_parent.tier}) started in the background as {child.id}. "
-            "Its result will come by itself; go on with other work."
-        )
-        return ok(
-            text,
-            status="active",
-            result="",
-            short_result=f"Task started in the background as {child.id}",
-            subagent_id=child.id,
-            subagent_type=child.definition.name,
-            metadata={"subagent_label": child.label, "recursion_depth": str(child.depth)},
-        )
+        return child.left_running()
 
     async def _deliver(self, parent: Parent, child: Child, order: Json, matched_from: str) -> None:
         record = await self._result(child, order, matched_from)
         if parent.agent:
-            parent.agent.tell(delivered(child.id, record))
+            parent.agent.tell(delivered(child.id, record.data["status"], record.text))
 
     async def _result(self, child: Child, order: Json, matched_from: str) -> ToolRecord:
         """Wait for the child and book what it came to. A cancelled parent takes its child along."""

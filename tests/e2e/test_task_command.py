@@ -14,6 +14,7 @@ from cowork.engine.results import view_000, view_002, view_003
 from cowork.tools.record import problems
 from tests.fakes.command import COWORK, Command, Ended
 from tests.fakes.stage import call, say, turn
+from tests.wire import server as wire
 
 NEVER = {**say("never"), "delay_ms": 60_000}
 USAGE = {"input_tokens": 1_000, "output_tokens": 100}
@@ -174,3 +175,25 @@ def test_a_cost_limit_holds_for_children_without_prices_too(command: Command, tm
     command.configure("[agent.subagent]\nmax_total_cost_usd = 1.0\n")
     ended = command.play({"main": [turn(task()), say("ok")], "agents": {"explore": [say("never")]}})
     assert "no prices are known for" in ended.record()["error"]["message"]
+
+
+def test_a_background_child_that_ended_after_the_last_answer_is_told_of_when_the_session_goes_on(command: Command) -> None:
+    script = {"main": [turn(task(run_in_background=True))], "agents": {"explore": [NEVER]}}
+    assert command.play(script, "--max-turns", "1").code == 4
+    ended, bodies = asked(command, [say("ok")], "--continue")
+    shown = json.dumps(bodies[0])
+    assert shown.count("Background subagent explore-1:") == 1, ended.err
+    again, bodies = asked(command, [say("ok")], "--continue")
+    assert json.dumps(bodies[0]).count("Background subagent explore-1:") == 1, again.err
+
+
+def test_an_agent_file_may_name_a_model_by_its_id(command: Command) -> None:
+    command.agent("special", "---\nname: special\ndescription: d\nmodel: other-model-9\n---\nYou are special.")
+    routes = {"find the thing": [wire.say("done")]}
+    with wire.Server(
+        [wire.turn(wire.call("Task", **task("special")["input"])), wire.say("ok")], routes=routes
+    ) as server:
+        ended = command.stream("--trust", env=server.env("anthropic"))
+    assert [body["model"] for body in server.bodies] == ["test-model", "other-model-9", "test-model"]
+    data = ended.record()["data"]
+    assert (data["model_requested"], data["model_used"], data["model_id"]) == ("other-model-9",) * 3

@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from cowork.agents import Agents
 from cowork.core.blocks import Usage
 from cowork.core.events import ToolEnded
+from cowork.core.ports import Answer, Question
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.loop import Prompt
 from cowork.providers.scripted import Scripted
-from tests.fakes.stage import Stage, call, say, turn
+from tests.fakes.stage import Stage, agent_def, call, say, turn
 
 PRICE = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
 
@@ -139,3 +141,20 @@ async def test_all_who_wait_near_a_limit_go_on_or_are_told() -> None:
     results = await asyncio.wait_for(asyncio.gather(*(spend(ledger) for ledger in children)), 5)
     assert results.count("spent") == top.usage.total // 200
     assert 1_000 <= top.usage.total <= 1_200
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+async def test_the_time_a_person_takes_to_answer_is_not_the_childs(stage: Stage, depth: int) -> None:
+    stage.settings.timeout, stage.settings.idle_timeout, stage.settings.allow_nesting = 0.3, 0.3, True
+
+    async def slow(question: Question) -> Answer:
+        await asyncio.sleep(0.5)
+        return Answer("once")
+
+    stage._ask = slow  # type: ignore[method-assign]
+    stage.agents = Agents([agent_def("alpha"), agent_def("beta")])
+    write = [turn(call("Write", file_path="a", content="b")), say("written")]
+    children = {"beta": write, "alpha": [turn(task("beta", "deeper")), say("done")]}
+    await stage.play("go", [turn(task("alpha" if depth == 2 else "beta", "start")), say("ok")], children)
+    assert codes(stage) == [""]
+    assert (stage.workspace.root / "a").read_text() == "b"

@@ -185,3 +185,22 @@ async def test_a_model_named_by_its_id_is_used_as_named(stage: Stage) -> None:
     data = records(stage)[0]["data"]
     assert (data["model_requested"], data["model_used"]) == ("gpt-x", "gpt-x")
     assert "not configured" not in records(stage)[0]["text"]
+
+
+async def test_a_child_is_resumed_only_as_what_it_is(stage: Stage) -> None:
+    children = {"bash": [say("first")]}
+    script = [turn(task("bash")), turn(task("explore", "and then?", resume="bash-1")), say("ok")]
+    story = await stage.play("go", script, children)
+    assert records(stage)[1]["error"] == {
+        "code": "INVALID_PARAM",
+        "message": "Subagent 'bash-1' is of type bash, not explore",
+    }
+    assert len(story.asked(CHILD)) == 1
+
+
+async def test_a_rule_against_an_agent_holds_when_it_was_found_by_likeness(stage: Stage) -> None:
+    stage.settings.match = "similar"
+    stage.policy.deny_agents = frozenset({"bash"})
+    story = await stage.play("go", [turn(task("shell commands runner")), say("ok")], {"bash": [say("never")]})
+    assert records(stage)[0]["error"]["code"] == "PERMISSION_DENIED"
+    assert story.asked(CHILD) == []

@@ -68,11 +68,14 @@ class Policy:
 
     allow_all: bool = False
     deny: frozenset[str] = frozenset()
+    deny_agents: frozenset[str] = frozenset()
     granted: list[tuple[str, str, bool]] = field(default_factory=list)
 
     def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         if tool in self.deny:
             return Decision("deny", f"a rule denies {tool}")
+        if any(e.kind == "delegate" and e.target in self.deny_agents for e in effects):
+            return Decision("deny", "a rule denies that agent")
         harmless = all(e.kind in ("read", "delegate", "none") for e in effects)
         if self.allow_all or harmless or any(rule == tool for _, rule, _ in self.granted):
             read_only = str(args.get("command", "")).startswith(("sleep", "echo"))
