@@ -167,7 +167,7 @@ _COMMANDS: dict[str, Spec] = {
                 "--indent:number", "pattern", check=checks.jq),
     "sed": spec("-n -E -r --quiet --silent", operands="pattern", least=1, check=checks.sed),
     "awk": spec("", "-F", "pattern", least=1, check=checks.awk),
-    "locale": spec("-a -m", operands="none", most=0),
+    "locale": spec(operands="none", most=0),
     "getconf": spec("-a", operands="text", most=1),
     "lscpu": spec(operands="none", most=0),
 }  # fmt: skip

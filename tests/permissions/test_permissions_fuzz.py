@@ -22,7 +22,8 @@ from tests.permissions.conftest import make_shop
 
 NOBODY = 65534
 SOAK = bool(os.environ.get("COWORK_SOAK"))
-EXAMPLES = 24_000 if SOAK else 700
+SOAK_EXAMPLES = 24_000
+EXAMPLES = SOAK_EXAMPLES if SOAK else 700
 
 NAMES = [
     *commands._COMMANDS,

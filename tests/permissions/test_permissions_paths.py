@@ -348,8 +348,11 @@ def test_a_folder_that_can_only_be_entered_is_no_obstacle(tmp_path: Path) -> Non
         os.chmod(tmp_path / "dark", 0o755)
 
 
+SOAK_SWAPS = 100_000
+
+
 def swaps() -> int:
-    return 100_000 if os.environ.get("COWORK_SOAK") else 1_000
+    return SOAK_SWAPS if os.environ.get("COWORK_SOAK") else 1_000
 
 
 @pytest.mark.soak

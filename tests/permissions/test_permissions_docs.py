@@ -1,0 +1,58 @@
+"""The numbers docs/security.md gives are the numbers of cases there are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.permissions import (
+    test_permissions_deny,
+    test_permissions_fuzz,
+    test_permissions_hostile,
+    test_permissions_hygiene,
+    test_permissions_paths,
+    test_permissions_policy,
+    test_permissions_sandbox,
+    test_permissions_scan,
+    test_permissions_shell_table,
+    test_permissions_trust,
+)
+
+PAGE = Path(__file__).parents[2] / "docs/security.md"
+
+
+def counts() -> dict[str, int]:
+    rows = test_permissions_shell_table.ROWS
+    free = sum(verdict == "read" for verdict, _ in rows)
+    asked = sum(verdict == "read?" for verdict, _ in rows)
+    paths = test_permissions_paths
+    tools = len(paths.READING) + len(paths.WRITING)
+    return {
+        "shell commands judged": len(rows),
+        "ordinary reading commands": 100 * free // (free + asked),
+        "commands hidden": len(test_permissions_scan.HIDING),
+        "commands judged by a fuzz": test_permissions_fuzz.SOAK_EXAMPLES,
+        "deny rules": test_permissions_deny.MATRIX,
+        "the policy": len(test_permissions_policy.table()),
+        "paths ×": len(paths.CASES) * (tools + 1 + len(paths.WRITING)),
+        "swaps of a link": 2 * paths.SOAK_SWAPS,
+        "protected names": 3 * len(paths.PROTECTED.split()),
+        "escape payloads": len(set(test_permissions_hygiene.PAYLOADS)),
+        "changes that end trust": len(test_permissions_trust.CHANGES),
+        "ways to break out": len(test_permissions_sandbox.GUARDED) + len(test_permissions_sandbox.SECRETS),
+        "hostile repositories": len(test_permissions_hostile.REPOSITORIES),
+    }
+
+
+def test_the_numbers_in_the_security_page_are_true() -> None:
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| (\w+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    said = {promise: int(number.replace(",", "")) for promise, number, _ in rows}
+    wanted = counts()
+    assert len(said) == len(wanted)
+    for start, number in wanted.items():
+        assert [value for promise, value in said.items() if promise.startswith(start)] == [number], start
+
+
+def test_every_test_the_security_page_names_is_there() -> None:
+    for name in re.findall(r"\| (test_permissions_\w+) \|", PAGE.read_text(encoding="utf-8")):
+        assert Path(__file__).with_name(f"{name}.py").is_file()
