@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cowork.app import views
+from cowork.app import doctor, setup, views
 from cowork.app.host import MODES, ChatHost
 from cowork.config import paths, render
 from cowork.core.errors import UserError
@@ -30,7 +30,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("compact", "make room: summarise the conversation so far", on.compact, "[what to keep in mind]"),
         Command("cost", "what this session cost, by agent and model", on.cost, busy=True),
         Command("context", "what fills the model's window", on.context, busy=True),
-        Command("model", "show or change the model", on.model, "[main|light|ID]", lambda: ("main", "light")),
+        Command("model", "show, find or change the model", on.model, "[main|light|ID|N]", lambda: ("main", "light")),
         Command("mode", "show or change the permission mode", on.mode, "[mode]", lambda: MODES, busy=True),
         Command("agents", "the agents Task can send out", on.agents, busy=True),
         Command("tools", "the tools the model has", on.tools, busy=True),
@@ -40,6 +40,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
         Command("export", "write the conversation to a file", on.export, "[file.md|file.json]"),
         Command("init", "write AGENTS.md by exploring", on.init),
+        Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
     )
     return (*own, *_user_commands(host, {c.name for c in own}))
@@ -48,6 +49,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
 class _Commands:
     def __init__(self, host: ChatHost) -> None:
         self.host = host
+        self.offered: list[setup.Found] = []
 
     async def clear(self, rest: str) -> CommandResult:
         await self.host.reopen(replace(self.host.options, resume="", continue_=False))
@@ -69,11 +71,34 @@ class _Commands:
         run = self.host.run
         if not rest:
             light = run.config.models.light.model if run.config.has_light else "none, light work runs on main"
-            return f"Model: **{run.agent.provider.model}** ({run.agent.provider.name}) · light: {light}"
+            now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name}) · light: {light}"
+            self.offered = await setup.find(self.host.environ)
+            return f"{now}\n\n{setup.page(self.offered)}"
+        if rest.isdigit():
+            return await self._take_model(int(rest))
         run.agent.provider, _ = run.models(rest)
         text = f"Model: {run.agent.provider.model}"
         run.emit(Notice(text, code="model.changed", data={"model": run.agent.provider.model}))
         return None
+
+    async def _take_model(self, number: int) -> CommandResult:
+        """Go on with what `/model` found, in this chat alone; the conversation stays."""
+        offered = setup.choices(self.offered or await setup.find(self.host.environ))
+        if not 1 <= number <= len(offered):
+            raise UserError(f"There is no model {number} to choose.", "/model lists what was found.")
+        found, name = offered[number - 1]
+        if problem := await setup.trial(found.spec(self.host.environ, name)):
+            raise UserError(f"{name} does not answer: {problem}.", "Nothing was changed.")
+        self.host.environ = {**self.host.environ, **found.variables(name)}
+        options = replace(self.host.options, provider="", model="", script=None)
+        if self.host.run.log and self.host.run.agent.turns:
+            options = replace(options, resume=self.host.run.session_id, continue_=False)
+            self.host.run.log.close()  # it is taken up again at once
+        await self.host.reopen(options)
+        return f"This chat goes on with **{name}**. `cowork config init` makes it permanent."
+
+    async def doctor(self, rest: str) -> CommandResult:
+        return await doctor.report(self.host.environ, self.host.run.root)
 
     async def mode(self, rest: str) -> CommandResult:
         if not rest:

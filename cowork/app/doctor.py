@@ -28,6 +28,7 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox import Sandbox
 from cowork.sessions import index
 from cowork.sessions.doctor import diagnose
+from cowork.sessions.log import LOG
 from cowork.sessions.reading import read
 from cowork.tools import rg
 
@@ -84,7 +85,7 @@ def session(environ: Mapping[str, str], session_id: str) -> list[Check]:
     """What is wrong with one stored session; nothing here stops it from being resumed."""
     sessions = paths.sessions_dir(environ)
     entry = index.find(sessions, session_id)
-    path = sessions / entry.id / index.LOG
+    path = sessions / entry.id / LOG
     loaded = read(path)
     where = Check("log", "ok", f"{paths.short(path, environ)}: {len(loaded.events):,} events")
     found = [Check("story", "note", text) for text in diagnose(loaded)]
@@ -96,11 +97,7 @@ def _line(check: Check) -> str:
 
 
 def _python() -> Check:
-    version = platform.python_version()
-    text = f"{version} at {sys.executable}"
-    if sys.version_info < (3, 11):
-        return Check("python", "bad", text, "Install Python 3.11 or newer.")
-    return Check("python", "ok", text)
+    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
 
 
 def _package() -> Check:
@@ -168,9 +165,15 @@ async def _reachable(url: str) -> Check:
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
     except TimeoutError:
-        return Check("endpoint", "bad", f"{where} does not answer", "Check the network, a proxy (HTTPS_PROXY) or base_url.")
+        return Check(
+            "endpoint", "bad", f"{where} does not answer", "Check the network, a proxy (HTTPS_PROXY) or base_url."
+        )
     except OSError as error:
-        fix = "Start the server, or change base_url." if host in ("localhost", "127.0.0.1") else "Check the network and base_url."
+        fix = (
+            "Start the server, or change base_url."
+            if host in ("localhost", "127.0.0.1")
+            else "Check the network and base_url."
+        )
         return Check("endpoint", "bad", f"{where}: {error.strerror or error}", fix)
     return Check("endpoint", "ok", f"{where} answers ({(time.monotonic() - started) * 1000:.0f} ms)")
 
@@ -254,7 +257,7 @@ def _sessions(environ: Mapping[str, str]) -> Check:
     if not os.access(folder, os.W_OK | os.X_OK):
         return Check("sessions", "bad", f"{shown} cannot be written", "Give it back to your user, or set COWORK_HOME.")
     entries = index.list_sessions(folder, empty=True)
-    damaged = [e.id for e in entries[:50] if read(folder / e.id / index.LOG).damage]
+    damaged = [e.id for e in entries[:50] if read(folder / e.id / LOG).damage]
     free = shutil.disk_usage(folder).free
     text = f"{len(entries):,} in {shown}"
     if folder.stat().st_mode & 0o077:

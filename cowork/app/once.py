@@ -72,6 +72,8 @@ class _Once:
     async def _answered(self, run: Run) -> Outcome:
         begin(run)
         run.agent.more = lambda: run.subagents.wait_background("main")
+        for note in run.notes:
+            run.emit(Notice(note, "info", "start"))
         if not run.trusted and not self.options.bare and steering(run.root):
             run.emit(Notice(UNTRUSTED, "info", "untrusted"))
         async with asyncio.timeout(run.config.limits.timeout or None):

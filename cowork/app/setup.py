@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from cowork.config.load import Config
 from cowork.config.models import DEFAULT_MODELS
 from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
@@ -18,7 +17,6 @@ from cowork.providers.http1 import HttpError, body_of, encode_head, parse_head
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
-NO_KEY = "no key was found"  # how the configuration explains that it chose the offline model
 LOOK_SECONDS = 1.5
 TRIAL_SECONDS = 60.0
 _MOST_BYTES = 1 << 20
@@ -107,6 +105,23 @@ async def find(environ: Mapping[str, str]) -> list[Found]:
     return [*keys(environ), *await servers()]
 
 
+def choices(found: Sequence[Found]) -> list[tuple[Found, str]]:
+    """Every model one can choose, in the order they are numbered."""
+    return [(service, model) for service in found for model in service.models]
+
+
+def page(found: Sequence[Found]) -> str:
+    """What was found, as Markdown with a number for each model."""
+    if not found:
+        looked = ", ".join(f"{name} ({port})" for name, port in SERVERS)
+        return (
+            "No key (ANTHROPIC_API_KEY, OPENAI_API_KEY) is set and no local server answers: I looked for "
+            f"{looked}. Set a key or start a server, then `/model` again."
+        )
+    rows = [f"{n}. `{model}` · {service.name}" for n, (service, model) in enumerate(choices(found), 1)]
+    return "\n".join(["Found:", "", *rows, "", "`/model N` goes on with one, `cowork config init` makes it permanent."])
+
+
 async def trial(spec: ModelSpec) -> str:
     """One small request; empty when the model answered, else what went wrong."""
     from cowork.providers.open import open_provider
@@ -127,16 +142,6 @@ async def trial(spec: ModelSpec) -> str:
     finally:
         await provider.aclose()
     return "the answer ended early"
-
-
-def notes(config: Config) -> tuple[str, ...]:
-    """What a person should know about the model at the start: that there is none, and what to do."""
-    if config.models.main.provider != "offline" or config.origin("models.main.provider") != NO_KEY:
-        return ()
-    return (
-        "no model key found: running on the built-in offline model (search only). "
-        "/model or `cowork config init` sets one up",
-    )
 
 
 def _models(listed: object) -> list[str] | None:
@@ -170,4 +175,3 @@ async def _get(url: str) -> bytes:
         writer.close()
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await writer.wait_closed()
-

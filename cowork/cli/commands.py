@@ -10,7 +10,14 @@ import typer
 from typer.main import get_command
 
 from cowork import __version__
-from cowork.cli import agent_commands, config_commands, list_commands, safety_commands, session_commands
+from cowork.cli import (
+    agent_commands,
+    config_commands,
+    doctor_commands,
+    list_commands,
+    safety_commands,
+    session_commands,
+)
 from cowork.cli import main as entry
 from cowork.cli.shape import Command, Group, made, with_options
 from cowork.core.errors import UserError
@@ -130,3 +137,5 @@ app.command("cost", cls=Command, epilog=session_commands.COST_EXAMPLES)(session_
 app.add_typer(config_commands.app, name="config")
 app.command("trust", cls=Command, epilog=safety_commands.TRUST_EXAMPLES)(safety_commands.trust)
 app.add_typer(safety_commands.permissions, name="permissions")
+app.command("doctor", cls=Command, epilog=doctor_commands.DOCTOR_EXAMPLES)(doctor_commands.doctor)
+app.command("demo", cls=Command, epilog=doctor_commands.DEMO_EXAMPLES)(doctor_commands.demo)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,6 @@ import typer
 from cowork.cli.shape import Command, Group
 from cowork.config import load, paths
 from cowork.config.load import check_file
-from cowork.config.models import DEFAULT_MODELS
 from cowork.config.render import shown, starter
 from cowork.core.errors import UserError
 from cowork.core.hygiene import visible
@@ -28,7 +26,7 @@ Examples:
   cowork config show --set          what differs from the defaults, and why
   cowork config check               judge your file and this project's
   $EDITOR "$(cowork config path)"   edit your file
-  cowork config init                write a first file from the keys in the environment""",
+  cowork config init                find a key or a local server, try it, write the first file""",
 )
 
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
@@ -124,36 +122,24 @@ def path(
 @app.command("init", cls=Command)
 def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="Use the server there instead of looking.")] = "",
+    model: Annotated[str, typer.Option("--model", "-m", metavar="ID", help="Use this model of what is found.")] = "",
+    test: Annotated[bool | None, typer.Option("--test/--no-test", help="Try the model with one request.")] = None,
 ) -> int:
     """Write a first settings file.
 
-    It names a model by the keys in the environment and holds everything else as comments."""
+    It looks for keys in the environment and for servers on this machine (Ollama, LM Studio, llama.cpp, vLLM), tries
+    the choice with one request and holds everything else as comments. A key itself is never written."""
     target = paths.config_file(os.environ)
     if target.exists() and not force:
         raise UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
-    chosen, found = detect(os.environ)
+    from cowork.cli import choosing
+
+    chosen, words = choosing.choose(os.environ, url=url, model=model, test=test)
     write(target, starter(chosen))
     print(visible(f"wrote {target}"))
-    print(visible(f"model: {found}"))
+    print(visible(f"model: {words}"))
     return 0
-
-
-def detect(environ: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """(settings, words) for the first service whose key is in the environment."""
-    for provider, variable in (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")):
-        if not environ.get(variable):
-            continue
-        main, light = DEFAULT_MODELS[provider]
-        settings = {
-            "models.main.provider": provider,
-            "models.main.model": main,
-            "models.main.api_key_env": variable,
-            "models.light.provider": provider,
-            "models.light.model": light,
-            "models.light.api_key_env": variable,
-        }
-        return settings, f"{main} and {light} for light work ({variable} is set)"
-    return {}, "none found, so the built-in offline model; set ANTHROPIC_API_KEY or OPENAI_API_KEY, or edit the file"
 
 
 def write(target: Path, text: str) -> None:

@@ -1,0 +1,51 @@
+"""`cowork doctor` and `cowork demo`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cowork.core.hygiene import visible
+
+DOCTOR_EXAMPLES = """
+Examples:
+  cowork doctor                   what works, what does not, and how to mend it
+  cowork doctor --json            the same for a script
+  cowork doctor --session k3f7    what is wrong with a stored session
+
+Exit code 1 when something is marked ✗. It sends nothing but a connection to the services you configured."""
+
+DEMO_EXAMPLES = """
+Examples:
+  cowork demo           two minutes in a scratch repository, with a scripted model
+  cowork demo | cat     the same as plain lines"""
+
+
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    session: Annotated[str, typer.Option("--session", metavar="ID", help="Examine this stored session.")] = "",
+    cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")] = None,
+) -> int:
+    """Check the installation, the settings, the model and this folder."""
+    from cowork.app import doctor as app
+
+    root = Path(os.path.realpath(cwd or Path.cwd()))
+    checks = app.session(os.environ, session) if session else asyncio.run(app.examine(os.environ, root))
+    bad = any(check.state == "bad" for check in checks)
+    if as_json:
+        print(json.dumps({"ok": not bad, "checks": [check.to_dict() for check in checks]}))
+    else:
+        print(visible(app.plain(checks)))
+    return 1 if bad else 0
+
+
+def demo() -> int:
+    """Show what cowork is like: a short tour that plays by itself and leaves nothing behind."""
+    from cowork.app.demo import play
+
+    return play()
