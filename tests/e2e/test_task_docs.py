@@ -1,0 +1,113 @@
+"""The pages on delegating say what is: fields and parameters match the code, and the commands on them work."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from cowork.config.sections import Subagent
+from cowork.core.events import EVENTS, Event
+from cowork.engine.results import ChildEnd, record_of
+from cowork.engine.telemetry import Telemetry
+from cowork.tools.registry import TOOLS
+from tests.fakes.command import COWORK
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = ("delegating.md", "agents.md", "reference/events.md")
+
+
+def rows(text: str) -> list[str]:
+    """What stands in the first column of the first table, code marks left off."""
+    table = re.search(r"^\|[-|]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    assert table, text
+    return [line.split("|")[1].strip().strip("`") for line in table[1].splitlines()]
+
+
+def section(page: str, title: str) -> str:
+    text = (DOCS / page).read_text()
+    found = re.search(rf"^#+ `?{re.escape(title)}`?\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found, f"{page} has no section {title}"
+    return found[1]
+
+
+def test_every_event_is_described_with_its_fields_in_order() -> None:
+    text = (DOCS / "reference/events.md").read_text()
+    assert re.findall(r"^## (\S+)$", text, re.MULTILINE) == list(EVENTS)
+    envelope = {f.name for f in fields(Event())}
+    for name, cls in EVENTS.items():
+        body = section("reference/events.md", name)
+        assert rows(body) == [f.name for f in fields(cls()) if f.name not in envelope], name
+        assert ("*Live.*" in body) is not cls.durable, name
+    assert rows(text) == ["type", *(f.name for f in fields(Event()))]
+
+
+@pytest.mark.parametrize(("title", "tool"), [("Input", "Task"), ("subagent", "subagent")])
+def test_the_parameters_are_those_of_the_schema(title: str, tool: str) -> None:
+    body = section("reference/task.md", title)
+    schema = TOOLS[tool].schema
+    assert rows(body) == list(schema["properties"])
+    required = [line.split("|")[1].strip(" `") for line in body.splitlines() if "| required |" in line]
+    assert required == schema["required"]
+
+
+def test_the_fields_of_the_record_are_all_there(tmp_path: Path) -> None:
+    end = ChildEnd("completed", "r", "explore", "explore-1", "label", 1, "main", "main", "m")
+    record, _ = record_of(end, keep_in=tmp_path / "x")
+    body = section("reference/task.md", "Record")
+    assert rows(body) == list(record.data)
+    for name in record.data["metadata"]:
+        assert f"`{name}`" in body
+
+
+def test_the_settings_and_log_lines_are_all_there() -> None:
+    assert rows(section("reference/task.md", "Settings")) == list(Subagent.__annotations__)
+    said = [name for name in vars(Telemetry) if not name.startswith("_") and name != "ended"]
+    assert rows(section("reference/task.md", "Log lines")) == said
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_on_the_page_work_without_a_key(page: str, tmp_path: Path) -> None:
+    folder, home = tmp_path / "work", tmp_path / "home"
+    folder.mkdir()
+    home.mkdir()
+    (folder / "app.py").write_text("def helper():\n    return 1\n\n\ndef main():\n    return helper()\n")
+    shell = shutil.which("bash")
+    assert shell
+    path = f"{COWORK.parent}:{os.environ['PATH']}"
+    text = (DOCS / page).read_text()
+    blocks = re.findall(r"(<!-- needs a key -->\n)?```sh\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for needs_key, commands in blocks:
+        if needs_key:
+            continue
+        done = subprocess.run(
+            [shell, "-eu", "-c", commands],
+            cwd=folder,
+            env={"PATH": path, "HOME": str(home), "LANG": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == 0, f"{commands}\n{done.stdout}\n{done.stderr}"
+
+
+def test_the_first_example_really_sends_out_two_children(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("def helper():\n    return 1\n\n\ndef main():\n    return helper()\n")
+    (question,) = re.findall(r'run --non-interactive "(How does[^"]*)"', (DOCS / "delegating.md").read_text())
+    done = subprocess.run(
+        [str(COWORK), "run", "--non-interactive", "--no-session", question],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert {"explore-1", "explore-2"} <= set(re.findall(r"explore-\d", done.stderr))
