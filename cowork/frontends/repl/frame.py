@@ -55,14 +55,22 @@ def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, 
         ready = repl.dialogs.ready
         return [*dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=repl.scene.cwd), status], None
     menu = repl.completing.lines(columns - 1, rows // 3)
+    # While panels stand above an empty input the cursor is drawn, and the terminal's own rests at the top of the live
+    # part: tmux pushes whatever wraps above it out of reach when the window shrinks.
+    resting = bool(repl.scene.panels) and not repl.composer.text
     written, cursor = input_lines(
-        repl.composer.buffer, columns - 1, max(1, rows // 3), _prompt(repl), placeholder=_placeholder(repl)
+        repl.composer.buffer,
+        columns - 1,
+        max(1, rows // 3),
+        _prompt(repl),
+        placeholder=_placeholder(repl),
+        drawn_cursor=resting,
     )
     box: list[Line] = []
     if dialog is not None:
         limit = max(4, rows - len(menu) - len(written) - 2)
         box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=repl.scene.cwd)
-    return [*box, *written, *menu, status], (cursor[0] + len(box), cursor[1])
+    return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 
 
 def _prompt(repl: Repl) -> str:

@@ -159,9 +159,12 @@ class Composer:
 
 
 def input_lines(
-    buffer: Buffer, columns: int, rows: int, prompt: str, *, placeholder: str = ""
+    buffer: Buffer, columns: int, rows: int, prompt: str, *, placeholder: str = "", drawn_cursor: bool = False
 ) -> tuple[list[Line], tuple[int, int]]:
-    """(lines of the input wrapped to the width, cursor row and column); long input scrolls with the cursor."""
+    """(lines of the input wrapped to the width, cursor row and column); long input scrolls with the cursor.
+
+    With `drawn_cursor` an empty input shows a cursor of its own, so that the terminal's can rest elsewhere.
+    """
     mark = width(prompt)
     room = max(4, columns - mark - 1)
     out: list[Line] = []
@@ -178,8 +181,9 @@ def input_lines(
         for piece in pieces:
             lead = ("accent.bold", prompt) if not out else ("", " " * mark)
             out.append([lead, *_with_chips(piece)])
-    if not buffer.text and placeholder:
-        out[0].append(("faint", placeholder))
+    if not buffer.text:
+        block = (placeholder or " ")[:1] if drawn_cursor else ""
+        out[0] += [("reverse", block), ("faint", placeholder[len(block) :])]
     first = max(0, min(cursor[0] - rows + 1, len(out) - rows))
     return out[first : first + rows], (cursor[0] - first, cursor[1])
 

@@ -130,7 +130,7 @@ class Painter(Renderer):
             self._erase_inline(parts, columns)
         old = self._inline
         new = _Surface([theme.encode(line) for line in lines], [line_width(line) for line in lines], 0, 0, columns)
-        if not parts and (new.drawn, frame.cursor) == (old.drawn, (old.row, old.column)):
+        if not parts and new.drawn == old.drawn and (frame.cursor or (0, 0)) == (old.row, old.column):
             return
         row = _draw_changes(parts, old, new.drawn)
         new.row, new.column = self._place_cursor(parts, frame, row, len(lines))
@@ -139,10 +139,12 @@ class Painter(Renderer):
         self._inline = new
 
     def _place_cursor(self, parts: list[str], frame: Frame, row: int, count: int) -> tuple[int, int]:
-        if frame.cursor is None or not count:
+        if not count:
             return row, 0
-        target, column = frame.cursor
-        parts.append(_move(target - row) + "\r" + (f"\x1b[{column}C" if column else "") + "\x1b[?25h")
+        # A hidden cursor rests at the top: lines below it never have to be found again after a resize.
+        target, column = frame.cursor or (0, 0)
+        show = "\x1b[?25h" if frame.cursor else ""
+        parts.append(_move(target - row) + "\r" + (f"\x1b[{column}C" if column else "") + show)
         return target, column
 
     def _erase_inline(self, parts: list[str], columns: int) -> None:

@@ -21,12 +21,13 @@ from cowork.core.events import (
 )
 from cowork.core.hygiene import visible
 from cowork.frontends.repl import numbers
-from cowork.frontends.repl.lines import Line, Span, beside, clip, clip_line, line_width, pad, width, wrap
+from cowork.frontends.repl.lines import Line, Span, beside, clip, clip_line, clip_start, line_width, pad, width, wrap
 from cowork.frontends.repl.theme import Theme
 from cowork.frontends.repl.tools_view import SPINNER, argument, one_line, summary
 
 COLLAPSED, EXPANDED = 2, 10  # actions shown
 MOST = 5  # panels at full height
+_WORDS = 160  # characters kept of what a child writes
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDS = {
     "completed": ("good", "✓"),
@@ -64,6 +65,7 @@ class Panel:
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     doing: str = ""
+    words: str = ""  # the last it wrote or thought
     stopping: bool = False
     actions: deque[Action] = field(default_factory=lambda: deque(maxlen=EXPANDED))
 
@@ -88,12 +90,16 @@ class Panel:
             case ToolEnded():
                 self._end(event)
             case ThinkingDelta():
-                self.doing = "thinking"
+                self._speak("thinking", event.text)
             case TextDelta():
-                self.doing = "writing"
+                self._speak("writing", event.text)
             case RetryScheduled():
                 what = one_line(event.kind).replace("_", " ")
                 self.doing = f"{what}, trying again ({event.attempt} of {event.max_attempts})"
+
+    def _speak(self, how: str, text: str) -> None:
+        self.words = (self.words + text)[-_WORDS:] if self.doing == how else text[-_WORDS:]
+        self.doing = how
 
     def _note(self, key: str, text: str) -> None:
         for action in self.actions:
@@ -105,7 +111,7 @@ class Panel:
             if action.key == event.tool_use_id:
                 action.status = str(event.record.get("status") or "success")
                 action.result = summary(event.name, event.record, event.display)
-        self.doing = "thinking"
+        self.doing, self.words = "thinking", ""
 
 
 def new_panel(event: AgentStarted, now: float) -> Panel:
@@ -146,7 +152,7 @@ def panel_lines(
     if waiting:
         foot.append(f"waiting: {waiting} more in line")
     if selected:
-        foot.append("Enter opens · x stops · m message")
+        foot.append("Enter opens · m message" if panel.stopping else "Enter opens · x stops · m message")
     out.append(_rule_line([(rule, "╰ "), ("dim", " · ".join(foot)), ("", " ")], [(rule, "╯")], columns, rule))
     return out
 
@@ -255,7 +261,11 @@ def _action_rows(panel: Panel, columns: int, limit: int, spin: int) -> list[Line
         rows.append(row)
     if not busy:
         doing = panel.doing or ("starting" if not panel.actions else "thinking")
-        rows.append([("accent", f"{_glyph(panel, spin)} "), ("dim", doing)])
+        row = [("accent", f"{_glyph(panel, spin)} "), ("dim", doing)]
+        words = one_line(panel.words)
+        if words and columns > width(doing) + 16:
+            row.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
+        rows.append(row)
     return rows[-limit:]
 
 
