@@ -47,7 +47,7 @@ _REMOVE = re.compile(
 def command(text: str) -> Order | None:
     """The edit a sentence orders, if it is one of the known shapes."""
     if hit := _RENAME.match(text):
-        old, new = _bare(hit["a"]), _bare(hit["b"])
+        old, new = (_bare(hit[group]).removesuffix("()") for group in "ab")
         return ("rename", old, hit["file"] or "", new)
     if hit := _REPLACE.match(text) or _IN_REPLACE.match(text):
         return ("replace", _bare(hit["a"]), hit["file"], _bare(hit["b"]))

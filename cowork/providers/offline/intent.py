@@ -174,9 +174,19 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
     )
 
 
+# What no search can do.
+_ORDERS_TEXT = """
+    refactor fix write implement improve optimize optimise review debug generate translate update design convert port
+    delete commit push install upgrade deploy make build solve simplify clean speed rewrite
+"""
+_ORDERS = frozenset(_ORDERS_TEXT.split())
+
+
 def _by_names(text: str) -> Intent:
     """No rule fits: a lone name or path is looked up; a question is searched for by its words."""
     content = text.split()
+    if content and content[0].lower() in _ORDERS:
+        return Intent("unknown")
     if len(content) <= 4 and (found := words.files(text)):
         return Intent("explain", found[0], found[0])
     told = words.quoted(text) + words.names(text)

@@ -224,14 +224,14 @@ def _compiled(family: str, name: str, ignore_case: bool) -> tuple[tuple[str, re.
 
 _LEADING = (
     r"def|class|function|func|fn|fun|sub|struct|enum|union|trait|interface|type|typedef|protocol|record|object|module"
-    r"|mod|namespace|package|const|let|var|val|static|macro_rules!|#\s*define|message|service|rpc|TABLE|table|VIEW"
+    r"|mod|namespace|package|const|let|var|val|static|macro_rules|#\s*define|message|service|rpc|TABLE|table|VIEW"
     r"|defp?|defmodule|defmacro|defun|defn|extension|using|resource|variable|output|local|export"
 )
 
 
 def leading_pattern(name: str) -> str:
     """For Grep: lines where a word that begins a definition stands before the name."""
-    return rf"(?:^|[^\w])(?:{_LEADING})\b\*?[^=;]*[^\w$]{_escaped(name)}(?:[^\w]|$)"
+    return rf"(?:^|[^\w])(?:{_LEADING})\b[!*]?[^=;]*[^\w$]{_escaped(name)}(?:[^\w]|$)"
 
 
 def assigned_pattern(name: str) -> str:

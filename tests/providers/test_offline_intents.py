@@ -1,0 +1,146 @@
+"""From plain words to what is wanted."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cowork.providers.offline import words
+from cowork.providers.offline.intent import Intent, parse
+from cowork.providers.offline.several import intents
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "subject"),
+    [
+        ("where is Console defined?", "where", "Console"),
+        ("Where's `fold`?", "where", "fold"),
+        ("please tell me where parse_script is", "where", "parse_script"),
+        ("definition of HTTPServer", "where", "HTTPServer"),
+        ("which class implements the LRU cache?", "describe", "the LRU cache"),
+        ("where is the agent loop?", "describe", "the agent loop"),
+        ("what calls fold?", "uses", "fold"),
+        ("which files import asyncio?", "uses", "asyncio"),
+        ("where is `Edit` used?", "uses", "Edit"),
+        ("callers of main()", "uses", "main"),
+        ("what is in this repo?", "outline", ""),
+        ("give me an overview", "outline", ""),
+        ("what does this project do?", "outline", ""),
+        ("how do I run it?", "howto", "run it"),
+        ("how can I build this?", "howto", "build this"),
+        ("what is the entry point?", "entry", ""),
+        ("what are the dependencies?", "manifest", "what are the dependencies"),
+        ("how many python files are there?", "count", "python files are there"),
+        ("list the TODOs", "todos", ""),
+        ("show function parse_script", "show", "parse_script"),
+        ("what does fold do?", "show", "fold"),
+        ("explain cowork/engine/loop.py", "explain", "cowork/engine/loop.py"),
+        ("read setup.py", "read", "setup.py"),
+        ("list the classes in a/b.py", "list", "the classes in a/b.py"),
+        ("search for 'connection reset'", "search", "connection reset"),
+        ("what changed?", "changes", "what changed"),
+        ("git status", "changes", "git status"),
+        ("run the tests and say which failed", "tests", ""),
+        ("do the tests pass?", "tests", ""),
+        ("hello", "hello", ""),
+        ("what can you do?", "hello", ""),
+        ("write me a poem about cats", "unknown", ""),
+        ("refactor the loop", "unknown", ""),
+    ],
+)
+def test_questions_are_understood(text: str, kind: str, subject: str) -> None:
+    intent = parse(text)
+    assert (intent.kind, intent.subject) == (kind, subject)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('replace "a - b" by "a + b" in calc.py', ("replace", "a - b", "calc.py", "a + b")),
+        ("change foo to bar in src/x.py", ("replace", "foo", "src/x.py", "bar")),
+        ("in a.py, replace `x` with `y`", ("replace", "x", "a.py", "y")),
+        ("rename old_name to new_name", ("rename", "old_name", "", "new_name")),
+        ("rename the function foo() to bar() in src", ("rename", "foo", "src", "bar")),
+        ('add the line "x = 1" to conf.py', ("add", "x = 1", "conf.py", "end")),
+        ('add "import os" at the top of a.py', ("add", "import os", "a.py", "top")),
+        ("create a file notes/a.txt with hello there", ("create", "notes/a.txt", "notes/a.txt", "hello there\n")),
+        ("create file x.py with:\n```python\nprint(1)\n```", ("create", "x.py", "x.py", "print(1)\n")),
+        ('remove the line "x = 1" from conf.py', ("remove", "x = 1", "conf.py", "")),
+    ],
+)
+def test_orders_keep_their_text_to_the_letter(text: str, expected: tuple[str, str, str, str]) -> None:
+    intent = parse(text)
+    assert (intent.kind, intent.subject, intent.path, intent.other) == expected
+
+
+def test_a_method_is_looked_for_in_its_class() -> None:
+    intent = parse("where is the print method of Console?")
+    assert (intent.subject, intent.container) == ("print", "Console")
+    assert parse("where is Console.print?").subject == "Console.print"
+
+
+def test_a_place_narrows_the_search() -> None:
+    assert parse("where is foo_bar in src/app.py?").path == "src/app.py"
+    assert parse("how many lines are in the docs folder?").path == "docs"
+
+
+def test_it_is_what_was_asked_before() -> None:
+    before = parse("where is parse_script defined?")
+    assert parse("and where is it used?", before).subject == "parse_script"
+    assert parse("who calls it?", before).kind == "uses"
+    assert parse("show it", before).subject == "parse_script"
+    assert parse("where is Table?", before).subject == "Table"
+
+
+def test_parts_become_questions_of_their_own() -> None:
+    found = intents("where is `Agent`, where is fold_all and how do I run the tests?")
+    assert [(i.kind, i.subject) for i in found] == [
+        ("where", "Agent"),
+        ("where", "fold_all"),
+        ("howto", "run the tests"),
+    ]
+    found = intents("where are ModelSpec, ToolSpec and AgentDef defined?")
+    assert [i.subject for i in found] == ["ModelSpec", "ToolSpec", "AgentDef"]
+    found = intents("1. what is in this repo?\n2. how do I build it?\n3. list the TODOs")
+    assert [i.kind for i in found] == ["outline", "howto", "todos"]
+
+
+def test_one_question_with_an_and_in_it_stays_one() -> None:
+    assert len(intents("where are requests read and parsed?")) == 1
+    assert len(intents("run the tests and say which failed")) == 1
+    assert len(intents('replace "a and b" by "c; d" in x.py')) == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "root"),
+    [
+        ("parsing", "pars"),
+        ("parsed", "pars"),
+        ("parser", "pars"),
+        ("retries", "retr"),
+        ("connections", "connect"),
+        ("string", "string"),
+        ("loop", "loop"),
+        ("running", "run"),
+    ],
+)
+def test_relatives_share_a_stem(word: str, root: str) -> None:
+    assert words.stem(word) == root
+
+
+def test_names_are_told_from_words_and_files() -> None:
+    assert words.names("where is parse_HTTP and Console.print, not setup.py or the CLI") == [
+        "parse_HTTP",
+        "Console.print",
+        "CLI",
+    ]
+    assert words.files("see src/app.py, Makefile and v1.2") == ["src/app.py", "Makefile"]
+    assert words.parts("parse_HTTPHeader2") == ["parse", "http", "header", "2"]
+
+
+@given(st.text(max_size=200))
+def test_any_text_means_something(text: str) -> None:
+    found = intents(text, Intent("where", "before"))
+    assert found
+    assert all(intent.kind for intent in found)
