@@ -266,7 +266,7 @@ def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> C
         prompts.text_of("compact"),
         config.compaction.auto,
         config.compaction.threshold,
-        lambda: [f"{child.id}: {child.label}" for child in running().values()],
+        lambda path: [f"{c.id}: {c.label}" for c in running().values() if c.path == f"{path}/{c.id}"],
     )
 
 

@@ -89,7 +89,8 @@ class Subagent(Section, prefix="agent.subagent"):
     )
     max_concurrent: int = key(5, "Children at work at once; more wait in line.", low=1, high=50, project="lower")
     timeout: float = key(600, "Seconds a child may take in all.", low=1, zero="no limit", project="lower")
-    idle_timeout: float = key(180, "Seconds without any sign of life.", low=1, zero="no limit", project="lower")
+    # Longer than [retry] idle_timeout, so that a silent stream is tried again before the child is given up.
+    idle_timeout: float = key(300, "Seconds without any sign of life.", low=1, zero="no limit", project="lower")
     match: str = key(
         "exact",
         "What an unknown subagent_type does: exact refuses it with a suggestion, similar takes the best description.",

@@ -138,9 +138,11 @@ class Ledger:
         limits, used = self.limits, self.usage.total
         if limits.tokens is not None and used >= limits.tokens:
             raise BudgetExceeded("tokens", f"Token limit reached: {used}/{limits.tokens}")
-        cost = self.cost_usd or 0.0
-        if limits.cost_usd is not None and cost >= limits.cost_usd:
-            raise BudgetExceeded("cost", f"Cost limit reached: ${cost:.4f}/${limits.cost_usd:.4f}")
+        if limits.cost_usd is not None:
+            if self.cost_usd is None:
+                raise BudgetExceeded("cost", "Cost limit cannot be held: the price of a request is unknown")
+            if self.cost_usd >= limits.cost_usd:
+                raise BudgetExceeded("cost", f"Cost limit reached: ${self.cost_usd:.4f}/${limits.cost_usd:.4f}")
         if limits.seconds is not None and self.seconds >= limits.seconds:
             raise BudgetExceeded("time", f"Time limit reached: {self.seconds:.0f}s/{limits.seconds:g}s")
 

@@ -31,7 +31,7 @@ class Compaction:
     instructions: str  # the text of prompts/compact.md
     auto: bool = True
     threshold: float = 0.85
-    pending: Callable[[], Sequence[str]] = lambda: ()  # children at work, in a line each
+    pending: Callable[[str], Sequence[str]] = lambda path: ()  # an agent's children at work, in a line each
 
     async def __call__(self, agent: Agent, trigger: str, hint: str = "") -> bool:
         """Make room if it is needed; says whether the conversation changed."""
@@ -125,7 +125,7 @@ class Compaction:
             files = list(state.seen)[-20:]
             parts.append("<files_in_play>\n" + "\n".join(files) + "\n</files_in_play>")
             names.append(f"{len(files)} files in play")
-        if children := self.pending():
+        if children := self.pending(agent.path):
             parts.append("<children_at_work>\n" + "\n".join(children) + "\n</children_at_work>")
             names.append(f"{len(children)} children")
         return "\n\n".join(parts), tuple(names)

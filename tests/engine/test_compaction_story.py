@@ -21,7 +21,7 @@ ASIDES = [{"match": "<conversation>", "turns": [say("They wanted X; a.txt:1 is r
 def set_up(stage: Stage, turns: list[Any], *, window: int = 20_000, asides: Any = ASIDES, **rest: Any) -> None:
     (stage.workspace.root / "big.txt").write_text("0123456789 " * 1_500)
     (stage.workspace.root / "a.txt").write_text("alpha\n")
-    stage.compaction = Compaction("Summarise.", pending=lambda: ["explore-7: looking"], **rest)
+    stage.compaction = Compaction("Summarise.", pending=lambda path: ["explore-7: looking"], **rest)
     stage.set_up(Scripted({"main": turns, "asides": asides, "context_window": window}))
 
 

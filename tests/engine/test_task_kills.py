@@ -94,6 +94,9 @@ class Round:
                 turn(
                     call("Task", description=f"run {number}1", prompt="r", subagent_type="bash"),
                     call("Task", description=f"look {number}2", prompt="l", subagent_type="explore"),
+                    call(
+                        "Task", description=f"run {number}3", prompt="b", subagent_type="bash", run_in_background=True
+                    ),
                 ),
                 say("nested"),
             ],

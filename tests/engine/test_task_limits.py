@@ -158,3 +158,10 @@ async def test_the_time_a_person_takes_to_answer_is_not_the_childs(stage: Stage,
     await stage.play("go", [turn(task("alpha" if depth == 2 else "beta", "start")), say("ok")], children)
     assert codes(stage) == [""]
     assert (stage.workspace.root / "a").read_text() == "b"
+
+
+async def test_a_cost_that_is_unknown_is_no_cost_of_nothing() -> None:
+    ledger = Ledger(Limits(cost_usd=1.0))
+    (await ledger.reserve(10, None)).settle(Usage(10), None)
+    with pytest.raises(BudgetExceeded, match="the price of a request is unknown"):
+        await ledger.reserve(10, None)
