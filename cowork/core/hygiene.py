@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
@@ -111,6 +112,8 @@ def clean_environ(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> di
         and not value.startswith("() {")
         and not any(spelling in value for spelling in spellings)
     }
+    if "PATH" in kept:  # an empty or relative entry would run programs of whatever folder one is in
+        kept["PATH"] = os.pathsep.join(place for place in kept["PATH"].split(os.pathsep) if os.path.isabs(place))
     for number, (key, value) in enumerate(_GIT_READS.items()):
         kept |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
     return kept | {"GIT_CONFIG_COUNT": str(len(_GIT_READS)), "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}

@@ -32,6 +32,12 @@ def date(seen: Set[str], operands: Sequence[str]) -> str:
     return "" if all(word.startswith("+") for word in operands) else "date with an operand sets the clock"
 
 
+def printf(seen: Set[str], operands: Sequence[str]) -> str:
+    if re.search(r"%[^%A-Za-z]*[hlLjzt]*n|\\[^nt\\]", operands[0]):  # %n sets a variable, even PATH
+        return "this printf format may do more than print"
+    return ""
+
+
 def sleep(seen: Set[str], operands: Sequence[str]) -> str:
     good = len(operands) == 1 and re.fullmatch(r"[0-9]{1,3}(?:\.[0-9]+)?s?", operands[0])
     return "" if good else "only a short sleep of seconds"

@@ -16,6 +16,8 @@ from cowork.permissions.words import names
 
 def read_only(command: Simple, look: Look) -> str:
     """Empty when the command is known to change nothing, else why it is not."""
+    if why := look.program(command.name) or every(look.path, command.reads):
+        return why
     if command.name == "git":
         return git_read_only(command, look)
     if command.name == "find":
@@ -25,7 +27,7 @@ def read_only(command: Simple, look: Look) -> str:
     rules = _COMMANDS.get(command.name)
     if rules is None:
         return f"{command.name} is not one of the commands known to only read"
-    return fits(rules, command.name, command.args, look) or every(look.path, command.reads)
+    return fits(rules, command.name, command.args, look)
 
 
 _LINES = "-q -v -z --quiet --silent --verbose"
@@ -129,7 +131,7 @@ _COMMANDS: dict[str, Spec] = {
     "readlink": spec("-f -e -m -n -q -s -v -z", operands="text", least=1),
     "pwd": spec("-P -L", operands="none", most=0),
     "echo": spec(operands="words"),
-    "printf": spec(operands="text", least=1),
+    "printf": spec(operands="text", least=1, check=checks.printf),
     "whoami": spec(operands="none", most=0),
     "id": spec("-u -g -G -n -r -un -gn", operands="text", most=1),
     "groups": spec(operands="none", most=0),
@@ -154,7 +156,7 @@ _COMMANDS: dict[str, Spec] = {
     "command": spec("-v -V", operands="text", least=1, check=checks.lookup),
     "tree": spec("-a -d -f -i -s -h -D -F -r -t -C -n -p -u -g -N -q -v --dirsfirst --noreport"
                  " --gitignore --prune --du",
-                  "-L:number -I -P --filelimit:number --charset --sort"),
+                  "-L:number -I -P --filelimit:number --charset"),
     "seq": spec("-w", "-s -f", "text", most=3, least=1),
     "sleep": spec(operands="text", check=checks.sleep),
     "true": spec(operands="words"),

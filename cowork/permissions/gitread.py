@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cowork.permissions.checks import reflog, setting
 from cowork.permissions.literal import Simple
-from cowork.permissions.spec import Look, Spec, every, fits, spec
+from cowork.permissions.spec import Look, Spec, fits, spec
 
 _REFS = "--all --branches --tags --remotes --first-parent --no-merges --merges --reverse --not"
 _SHOW = "-p -u --patch --no-patch -s --stat --shortstat --numstat --name-only --name-status --summary --raw -w"
@@ -114,4 +114,4 @@ def git_read_only(command: Simple, look: Look) -> str:
         return f"git {name} is not one of the subcommands known to only read"
     if why := look.git(folder):
         return why
-    return fits(rules, f"git {name}", args[2:] if pair else args[1:], look) or every(look.path, command.reads)
+    return fits(rules, f"git {name}", args[2:] if pair else args[1:], look)

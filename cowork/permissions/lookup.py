@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +29,7 @@ _HARMLESS = re.compile(
     r"|user\.(?:name|email|signingkey|useconfigonly)|pull\.\w+|push\.\w+|init\.\w+|color\..*|fetch\.(?:prune|prunetags|parallel)"
     r"|advice\..*|rebase\.(?:autosquash|autostash|updaterefs)|rerere\.\w+|merge\.conflictstyle|merge\.ff|commit\.gpgsign"
     r"|tag\.gpgsign|gc\..*|pack\.\w+|index\.(?:version|threads)|feature\.\w+|lfs\.repositoryformatversion|log\.(?:date|decorate)"
-    r"|status\.\w+|diff\.(?:algorithm|renames|colormoved|mnemonicprefix|noprefix|context|interhunkcontext)|gui\.\w+"
+    r"|status\.(?:short|branch|relativepaths|showuntrackedfiles|renames|aheadbehind|showstash)|diff\.(?:algorithm|renames|colormoved|mnemonicprefix|noprefix|context|interhunkcontext)|gui\.\w+"
     r"|extensions\.objectformat|submodule\..*\.(?:url|active|branch)|svn-remote\..*\.(?:url|fetch)|maintenance\.(?:auto|strategy)",
     re.IGNORECASE,
 )
@@ -45,6 +46,14 @@ class Lookup:
     def path(self, argument: Argument) -> str:
         """Why this argument must not be read unasked."""
         return self._glob(argument.text) if argument.glob else self._one(argument.text)
+
+    def program(self, name: str) -> str:
+        """Why a program of this name is not the one it is known to be: the workspace brings its own."""
+        for folder in os.environ.get("PATH", "").split(os.pathsep):
+            place = Path(os.path.realpath(folder or "."))
+            if (not os.path.isabs(folder) or self.workspace.may_write(place)) and os.path.lexists(place / name):
+                return f"{name} would be run from {folder or '.'}, which the workspace can change"
+        return ""
 
     def search(self, argument: Argument) -> str:
         """Why what lies directly in this folder must not be searched unasked."""
@@ -93,7 +102,7 @@ class Lookup:
             return f"{text} is outside the workspace"
         if sensitive(where) or sensitive(Path(text)):
             return f"{text} may hold secrets"
-        return ""
+        return f"{text} is a pipe, a socket or a device" if _special(where) else ""
 
     def _glob(self, text: str) -> str:
         """Expand a pattern as the shell would now, in a bounded way, and judge every match."""
@@ -115,6 +124,14 @@ class Lookup:
             if why := self._one(shown.rstrip("/")):
                 return why
         return "" if folders else self._one(text)
+
+
+def _special(path: Path) -> bool:
+    try:
+        kind = stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return False
+    return kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
 def _matches(folder: Path, pattern: str, *, hidden: bool = False) -> list[str] | None:
@@ -166,7 +183,10 @@ def _config_says(path: str, changed: int, size: int, inode: int) -> str:
     if size > _MOST_CONFIG or not os.path.isfile(path):
         return "its git configuration is too large to look at"
     section = ""
-    for line in _head(Path(path), _MOST_CONFIG).splitlines():
+    text = _head(Path(path), _MOST_CONFIG)
+    if re.search(r"[^\t\n\r -~\x80-\U0010ffff]", text):
+        return "its git configuration holds control characters"
+    for line in text.split("\n"):  # git knows no other line end
         line = line.strip()
         if not line or line[0] in "#;":
             continue

@@ -96,7 +96,8 @@ def _vital(target: str, cwd: Path, root: Path) -> str:
     bare = re.sub(r"^(?:\$HOME|\$\{HOME\}|~(?=/|$))", lambda _: home, bare)
     if _HOME.fullmatch(bare) or (bare.startswith("~") and "/" not in bare):
         return "it is a home folder"
-    if bare == "*" or (re.search(r"[$`]", bare) and not bare.startswith("/")):
+    bare = re.sub(r"^(?:\$PWD|\$\{PWD\})", str(cwd), "." if re.fullmatch(r"[*.]|\.?\*+", bare) else bare)
+    if re.search(r"[$`]", bare) and not bare.startswith("/"):
         return ""
     path = Path(os.path.normpath(cwd / bare))
     real = Path(os.path.realpath(path))

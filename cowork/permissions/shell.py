@@ -6,6 +6,7 @@ shell text through wrappers and decides what deny rules see. A limit that is hit
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -113,8 +114,7 @@ def _judged(commands: Sequence[Simple], look: Lookup) -> list[Part]:
     parts = []
     for number, command in enumerate(commands):
         if command.name == "cd":
-            following = commands[number + 1].after if number + 1 < len(commands) else ""
-            parts.append(_cd(command, following, look))
+            parts.append(_cd(commands, number, look))
             continue
         bare = _bare(command)
         why = read_only(bare, look)
@@ -124,11 +124,18 @@ def _judged(commands: Sequence[Simple], look: Lookup) -> list[Part]:
     return parts
 
 
-def _cd(command: Simple, following: str, look: Lookup) -> Part:
-    """`cd FOLDER` alone or before `&&`: otherwise the rest could run in two places."""
+def _cd(commands: Sequence[Simple], number: int, look: Lookup) -> Part:
+    """A `cd` is followed only where the rest cannot run in two places: what comes after must depend on it.
+
+    That is so when only `&&` and `|` come later, or when nothing but `cd … &&` came before.
+    """
+    command = commands[number]
+    later = {other.after for other in commands[number + 1 :]}
+    following = commands[number + 1].after if number + 1 < len(commands) else ""
+    certain = all(other.name == "cd" and other.after in ("", "&&") for other in commands[: number + 1])
     if len(command.args) != 1 or command.args[0].text.startswith("-") or command.reads:
         why = "cd without one plain folder"
-    elif following not in ("", "&&") or command.after not in ("", "&&", ";", "\n"):
+    elif following not in ("", "&&") or command.after == "|" or not (certain or later <= {"&&", "|"}):
         why = "after this cd the folder is only known at run time"
     else:
         why = look.enter(command.args[0])
@@ -195,7 +202,13 @@ def _unwrapped(first: Scan) -> Scan:
 
 
 def _refused(commands: Sequence[Command], cwd: Path, root: Path) -> str:
-    return next((why for command in commands if (why := refused(command, cwd, root))), "") or bomb(commands)
+    """Why the whole never runs. Each command is looked at in every folder a `cd` of the text may have gone to."""
+    folders = [cwd]
+    for command in commands:
+        if len(command.words) > 1 and command.words[0].text in ("cd", "pushd") and len(folders) < 8:
+            folders.append(Path(os.path.normpath(cwd / os.path.expanduser(command.words[-1].text))))
+    found = (refused(command, folder, root) for command in commands for folder in folders)
+    return next((why for why in found if why), "") or bomb(commands)
 
 
 def words_of(command: Command) -> list[Word]:

@@ -32,6 +32,7 @@ def make_shop(base: Path) -> Path:
     }.items():
         (root / name).write_text(text)
     (outside / "passwd").write_text("root:x\n")
+    os.mkfifo(root / "trap.pipe")
     (root / "outside.txt").symlink_to(outside / "passwd")
     (root / "outdir").symlink_to(outside)
     (root / "evilrepo/.git/config").write_text(EVIL_CONFIG)
