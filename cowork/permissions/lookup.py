@@ -49,10 +49,9 @@ class Lookup:
 
     def program(self, name: str) -> str:
         """Why a program of this name is not the one it is known to be: the workspace brings its own."""
-        for folder in os.environ.get("PATH", "").split(os.pathsep):
-            place = Path(os.path.realpath(folder or "."))
-            if (not os.path.isabs(folder) or self.workspace.may_write(place)) and os.path.lexists(place / name):
-                return f"{name} would be run from {folder or '.'}, which the workspace can change"
+        for place in _programs(os.environ.get("PATH", ""), os.getcwd(), self.workspace.writable):
+            if os.path.lexists(place / name):
+                return f"{name} would be run from {place}, which the workspace can change"
         return ""
 
     def search(self, argument: Argument) -> str:
@@ -124,6 +123,17 @@ class Lookup:
             if why := self._one(shown.rstrip("/")):
                 return why
         return "" if folders else self._one(text)
+
+
+@lru_cache(maxsize=16)
+def _programs(path: str, cwd: str, writable: tuple[Path, ...]) -> tuple[Path, ...]:
+    """The folders of a PATH that are relative, or lie in folders that can be written."""
+    found = []
+    for folder in path.split(os.pathsep):
+        place = Path(os.path.realpath(os.path.join(cwd, folder)))
+        if not os.path.isabs(folder) or any(place.is_relative_to(root) for root in writable):
+            found.append(place)
+    return tuple(found)
 
 
 def _special(path: Path) -> bool:
