@@ -49,7 +49,10 @@ def expected(question: dict[str, Any], root: Path) -> list[str]:
             places.append(f"{name.rstrip(':')}:")
             continue
         rows = (root / name).read_text(encoding="utf-8").splitlines()
-        number = next((n for n, row in enumerate(rows, 1) if row.strip().startswith(text)), 0)
+        number = 0
+        for piece in text.split(" > "):  # one after the other: the class, then its method
+            after = number
+            number = next((n for n, row in enumerate(rows, 1) if n > after and row.strip().startswith(piece)), 0)
         places.append(f"{name}:{number}")
     return [*places, *question.get("says", ())]
 

@@ -39,6 +39,7 @@ class Place:
     at: Definition
     words: str
     score: float
+    inside: str = ""  # the class it is part of
 
 
 def describe(intent: Intent, *, prefix: str = "") -> Plan:
@@ -209,7 +210,7 @@ def _place(
     points += (0.4 if item.kind in ("class", "type") else 0) - (0.3 if item.name.startswith("_") else 0)
     points -= 0.15 * max(0, len(words.parts(item.name)) - len(in_name))
     strong = in_name | around_it | in_doc | _held(hits.keys, words.words(item.path))
-    return Place(item, doc, (base + points) * hits.covered(strong, in_body))
+    return Place(item, doc, (base + points) * hits.covered(strong, in_body), ".".join(chain[-1:]))
 
 
 def _told(intent: Intent, keys: Sequence[str], places: list[Place]) -> str:
@@ -236,7 +237,8 @@ def _what(place: Place) -> str:
     item = place.at
     if item.kind == "file":
         return f", the file itself: {shortened(item.text.strip(chr(34) + chr(39)))}" if item.text else ", by its name"
-    return f", {item.kind} {code(item.name)}" + (f": {place.words}" if place.words else "")
+    name = f"{place.inside}.{item.name}" if place.inside else item.name
+    return f", {item.kind} {code(name)}" + (f": {place.words}" if place.words else "")
 
 
 def _nothing(intent: Intent, keys: Sequence[str]) -> str:

@@ -1,0 +1,151 @@
+"""The offline model through the installed command: the real loop, the real tools, children and permissions."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.offline import ask, expected, prepared, questions
+from tests.fakes.command import Command
+
+CALC = (
+    '"""Sums."""\n\n\ndef add(a, b):\n    """The sum."""\n    return a - b\n\n\ndef twice(x):\n    return add(x, x)\n'
+)
+TESTS = (
+    "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n\n\n"
+    "def test_zero():\n    assert add(1, 0) == 1\n"
+)
+
+
+@pytest.fixture
+def shop(command: Command) -> Command:
+    """A small repository with a fault in it."""
+    (command.folder / "calc.py").write_text(CALC)
+    (command.folder / "test_calc.py").write_text(TESTS)
+    (command.folder / "README.md").write_text("# calc\n\nA calculator that is not there yet, for tests.\n")
+    for words in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "First"],
+    ):
+        subprocess.run(["git", *words], cwd=command.folder, check=True, env={"PATH": "/usr/bin:/bin", "HOME": "/"})
+    return command
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sources")
+
+
+@pytest.mark.parametrize("question", questions(sample=True), ids=lambda q: f"{q['repo']}: {q['ask']}")
+def test_a_sample_of_the_questions_is_answered_with_the_right_place(question: dict[str, Any], work: Path) -> None:
+    asked = ask(question, prepared(question["repo"], work), work / "home")
+    assert not asked.missing, asked.answer
+
+
+def test_every_place_that_is_expected_exists(work: Path) -> None:
+    """A question whose answer moved away would never be right, or always."""
+    lost = [q for q in questions() for at in expected(q, prepared(q["repo"], work)) if at.endswith(":0")]
+    assert lost == []
+    assert len(questions()) >= 60
+
+
+def test_without_a_key_a_run_says_what_it_runs_on_and_how_to_change_that(shop: Command) -> None:
+    done = shop.run(prompt="where is add defined?")
+    assert (done.code, "`calc.py:4`" in done.out) == (0, True)
+    assert "no model key found: running on the built-in offline model (search only)" in done.err
+    assert "cowork config init" in done.err
+    assert "no model key" not in shop.run("--provider", "offline", prompt="where is add?").err
+
+
+def test_an_edit_needs_permission_and_says_when_it_was_denied(shop: Command) -> None:
+    order = 'replace "a - b" by "a + b" in calc.py'
+    done = shop.run(prompt=order)
+    assert done.code == 5
+    assert "I changed nothing" in done.out
+    assert (shop.folder / "calc.py").read_text() == CALC
+    done = shop.run("--permission-mode", "accept-edits", prompt=order)
+    assert (done.code, done.out) == (0, "Done. Edited calc.py (line 6): +1 −1.\n")
+    assert (shop.folder / "calc.py").read_text() == CALC.replace("a - b", "a + b")
+
+
+def test_a_rename_changes_whole_words_in_every_file(shop: Command) -> None:
+    done = shop.run("--permission-mode", "accept-edits", prompt="rename add to plus")
+    assert done.code == 0
+    assert (shop.folder / "calc.py").read_text() == CALC.replace("add(", "plus(")
+    assert "def test_add():" in (shop.folder / "test_calc.py").read_text()
+    assert "from calc import plus\n" in (shop.folder / "test_calc.py").read_text()
+
+
+def test_lines_and_files_are_added_to_the_letter(shop: Command) -> None:
+    assert shop.run("--permission-mode", "accept-edits", prompt='add line "import os" at the top of calc.py').code == 0
+    assert (shop.folder / "calc.py").read_text() == "import os\n" + CALC
+    assert shop.run("--permission-mode", "accept-edits", prompt='add "END = 1" to calc.py').code == 0
+    assert (shop.folder / "calc.py").read_text().endswith("return add(x, x)\nEND = 1\n")
+    assert shop.run("--permission-mode", "accept-edits", prompt="create file notes/a.txt with hello there").code == 0
+    assert (shop.folder / "notes/a.txt").read_text() == "hello there\n"
+
+
+def test_it_runs_the_tests_and_names_what_failed_and_where(shop: Command) -> None:
+    rule = ("--allow", "Bash(python3:*)")
+    done = shop.run(*rule, prompt="run the tests and say which failed")
+    assert done.code == 0
+    assert "1 test failed (1 failed, 1 passed)" in done.out
+    assert "`test_calc.py::test_add` at `test_calc.py:5`" in done.out
+    denied = shop.run(prompt="run the tests")
+    assert denied.code == 5
+    assert "I did not run the tests" in denied.out
+    assert "--allow 'Bash(python3:*)'" in denied.out
+
+
+def test_what_changed_comes_from_git_or_says_why_not(shop: Command) -> None:
+    (shop.folder / "calc.py").write_text(CALC + "# more\n")
+    done = shop.run("--trust", prompt="what changed?")
+    assert "`calc.py` modified" in done.out
+    assert "1 file changed, 1 insertion(+)" in done.out
+    done = shop.run("--deny", "Bash", prompt="what changed?")
+    assert done.code == 0
+    assert "I may not run git here" in done.out
+    assert "commit (initial): First" in done.out
+
+
+def test_parts_are_looked_into_by_children_side_by_side(shop: Command) -> None:
+    done = shop.run("--output", "stream-json", prompt="where is add, what calls add and how many tests are there?")
+    started = [e["id"] for e in done.of("agent.started")]
+    ended = [e["id"] for e in done.of("agent.ended")]
+    assert len(started) == 3
+    assert max(started) < min(ended), "they ran at once"
+    result = done.result
+    assert result["total_cost_usd"] == 0.0
+    assert [t["subagent_type"] for t in result["tasks"]] == ["explore"] * 3
+    assert all(piece in result["result"] for piece in ("`calc.py:4`", "`calc.py:10`", "2 tests"))
+
+
+def test_a_chat_remembers_what_it_was_about(shop: Command) -> None:
+    first = shop.run("--output", "json", prompt="where is add defined?").result
+    second = shop.run("--resume", first["session_id"], "--output", "json", prompt="and where is it used?").result
+    assert "`calc.py:10` in `twice`" in second["result"]
+
+
+def test_an_output_schema_is_satisfied(shop: Command) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"file": {"type": "string"}, "line": {"type": "integer"}},
+        "required": ["file", "line"],
+        "additionalProperties": False,
+    }
+    (shop.folder / "schema.json").write_text(json.dumps(schema))
+    done = shop.run("--output", "json", "--output-schema", "schema.json", prompt="where is twice defined?")
+    assert done.result["structured_output"] == {"file": "calc.py", "line": 9}
+
+
+def test_a_recording_of_it_replays(shop: Command) -> None:
+    record = str(shop.home / "talk.jsonl")
+    first = shop.run("--record", record, prompt="where is add defined?")
+    again = shop.run("--replay", record, prompt="where is add defined?")
+    assert (first.code, again.code) == (0, 0)
+    assert again.out == first.out

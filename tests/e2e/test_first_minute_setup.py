@@ -1,0 +1,208 @@
+"""Setting up: what is found, what is written, what the doctor says, and the tour."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cowork.app import setup
+from tests.e2e.terminal import ROOT, Terminal
+from tests.fakes.command import COWORK, Command
+from tests.wire.server import Server, status
+
+KEY = "sk-ant-planted-secret"
+
+
+@pytest.fixture
+def listing(tmp_path: Path) -> Iterator[int]:
+    """A service on this machine that lists models and answers chats, as local servers do."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+    (folder / "serve.py").write_text(LOCAL)
+    process = subprocess.Popen([sys.executable, str(folder / "serve.py")], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    port = int(process.stdout.readline())
+    yield port
+    process.kill()
+    process.wait()
+
+
+LOCAL = """
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        models = {"object": "list", "data": [{"id": "tiny-chat"}, {"id": "tiny-embed"}, {"id": "other-chat"}]}
+        self.answer("application/json", json.dumps(models).encode())
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        piece = {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "tiny-chat"}
+        words = {"role": "assistant", "content": "ok"}
+        said = piece | {"choices": [{"index": 0, "delta": words, "finish_reason": None}]}
+        end = piece | {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        rows = [f"data: {json.dumps(p)}\\n\\n" for p in (said, end)]
+        self.answer("text/event-stream", "".join([*rows, "data: [DONE]\\n\\n"]).encode())
+
+    def answer(self, kind, body):
+        self.send_response(200)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+async def test_local_servers_are_found_by_their_list_of_models(listing: int) -> None:
+    found = await setup.servers([("Ollama", 1), ("llama.cpp", listing)])
+    assert [(f.name, f.provider, f.models, f.base_url) for f in found] == [
+        ("llama.cpp", "openai-chat", ("tiny-chat", "other-chat"), f"http://127.0.0.1:{listing}/v1")
+    ]
+    assert await setup.trial(found[0].spec({})) == ""
+
+
+async def test_a_server_of_another_kind_is_not_taken_for_one() -> None:
+    for said in (b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"hello":1}', b"220 mail.example.org ready\r\n", b""):
+        server = await asyncio.start_server(answering(said), "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            assert await setup.server(f"http://127.0.0.1:{port}") is None
+
+
+def answering(said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        writer.close()
+
+    return answer
+
+
+async def test_a_trial_says_what_is_wrong_in_words() -> None:
+    with Server([status(401)]) as server:
+        found = setup.Found("x", "anthropic", ("claude-x",), base_url=server.url("anthropic"), key_env="K")
+        problem = await setup.trial(found.spec({"K": KEY}))
+    assert problem
+    assert KEY not in problem
+    gone = setup.Found("x", "openai-chat", ("m",), base_url="http://127.0.0.1:9/v1")
+    assert await setup.trial(gone.spec({}))
+
+
+def test_init_finds_tries_and_writes_a_local_server_which_the_next_run_uses(command: Command, listing: int) -> None:
+    done = command.cowork("config", "init", "--url", f"http://127.0.0.1:{listing}", "--model", "other-chat")
+    assert done.code == 0, done.err
+    assert f"model: other-chat (127.0.0.1:{listing} at http://127.0.0.1:{listing}/v1); it answers" in done.out
+    written = tomllib.loads((command.home / ".config/cowork/config.toml").read_text())["models"]["main"]
+    assert written == {
+        "provider": "openai-chat",
+        "model": "other-chat",
+        "base_url": f"http://127.0.0.1:{listing}/v1",
+    }
+    ran = command.run(prompt="hello")
+    assert (ran.code, ran.out) == (0, "ok\n")
+    assert "offline" not in ran.err
+    checked = command.cowork("doctor")
+    assert f"✓ endpoint    127.0.0.1:{listing} answers" in checked.out
+
+
+def test_init_says_when_there_is_nothing_there(command: Command) -> None:
+    done = command.cowork("config", "init", "--url", "http://127.0.0.1:9")
+    assert done.code == 2
+    assert "No OpenAI-compatible server answers at http://127.0.0.1:9" in done.err
+    assert not (command.home / ".config/cowork/config.toml").exists()
+
+
+def test_the_doctor_gives_a_line_for_everything_and_never_shows_a_key(command: Command) -> None:
+    with Server([]) as server:
+        env = {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url("anthropic")}
+        done = command.cowork("doctor", env=env)
+    names = [line.split()[1] for line in done.out.splitlines()]
+    assert names[:3] == ["python", "cowork", "config"]
+    assert {"model", "endpoint", "ripgrep", "git", "trust", "sandbox", "terminal", "sessions"} <= set(names)
+    assert done.code == 0, done.out
+    assert "ANTHROPIC_API_KEY is set" in done.out
+    assert KEY not in done.out + done.err
+
+
+def test_what_is_broken_is_marked_with_its_fix_and_the_exit_code(command: Command) -> None:
+    command.configure('[models.main]\nprovider = "openai-chat"\nmodel = "m"\nbase_url = "http://127.0.0.1:9/v1"\n')
+    done = command.cowork("doctor", "--json")
+    report = json.loads(done.out)
+    assert (done.code, report["ok"]) == (1, False)
+    (bad,) = [c for c in report["checks"] if c["state"] == "bad"]
+    assert (bad["name"], bad["fix"]) == ("endpoint", "Start the server, or change base_url.")
+    command.configure("nonsense = 1\n")
+    done = command.cowork("doctor")
+    assert done.code == 1
+    assert any(line.startswith("✗ config") for line in done.out.splitlines())
+
+
+def test_a_stored_session_can_be_examined(command: Command) -> None:
+    session = command.run("--output", "json", "--provider", "offline", prompt="hello").result["session_id"]
+    done = command.cowork("doctor", "--session", session[:6])
+    assert (done.code, "nothing is missing" in done.out) == (0, True)
+    (log,) = (command.home / ".local/state/cowork/sessions").glob("*/events.jsonl")
+    log.write_bytes(log.read_bytes()[:-40])
+    assert "!" in command.cowork("doctor", "--session", session).out
+    assert command.cowork("doctor", "--session", "zzzz").code == 2
+
+
+def left_over() -> set[str]:
+    return {name for name in os.listdir("/tmp") if name.startswith("cowork-demo-")}
+
+
+def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command) -> None:
+    before = left_over()
+    done = command.cowork("demo", timeout=110)
+    assert done.code == 0, done.out + done.err
+    for piece in (
+        "✓ explore  guest checkout",
+        "Allow Edit?",
+        "Ran 2 tests",
+        "Both tests pass",
+        "went back",
+        "That was the tour",
+    ):
+        assert piece in done.out, piece
+    assert "\x1b" not in done.out
+    assert left_over() <= before
+    assert list(command.home.iterdir()) == []
+
+
+def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: Path) -> None:
+    before = left_over()
+    with Terminal([str(COWORK), "demo"], columns=100, rows=34, env={"HOME": str(tmp_path)}, cwd=tmp_path) as terminal:
+        terminal.wait_for("╭ explore · refund service", 30)
+        terminal.wait_for("╭ Allow Edit?", 60)
+        terminal.wait_for("Both tests pass", 40)
+        terminal.wait_for("That was the tour", 60)
+        assert terminal.wait_exit(20) == 0
+    assert left_over() <= before
+
+
+def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path)}
+    with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=ROOT / "agents") as terminal:
+        terminal.wait_for("/help", 20)
+        terminal.wait_for("no model key found: running on the built-in offline model", 10)
+        terminal.type("/doctor", "<Enter>")
+        terminal.wait_for("ripgrep", 20)
+        terminal.type("/model", "<Enter>")
+        terminal.wait_for("offline", 20)
+        terminal.type("/exit", "<Enter>")
+        assert terminal.wait_exit(20) == 0
