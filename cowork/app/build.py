@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cowork import prompts
@@ -22,6 +21,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
+from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
 from cowork.core.ports import AgentDef, AgentOrigin, Ask, Effect, Emit, Provider
 from cowork.core.transcript import Transcript, fold
@@ -31,9 +31,10 @@ from cowork.engine.child import Child
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent
+from cowork.engine.making import World
 from cowork.engine.orders import Parent
 from cowork.engine.runner import ALIASES, Runner
-from cowork.engine.subagents import Subagents, World
+from cowork.engine.subagents import Subagents
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox import Sandbox
 from cowork.sessions import index
@@ -45,7 +46,7 @@ from cowork.tools.registry import TOOLS
 from cowork.tools.schema import schema_problems
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a run takes place and what was settled about it."""
 

@@ -155,6 +155,7 @@ class Agent:
                 reported=stop == "limit",
                 early=stop == "early",
             )
+            self._inbox = [p for p in self._inbox if p.source != "steer"]  # what came too late is said again, or void
             seconds = time.monotonic() - started
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, round(seconds * 1000), error))
         return outcome

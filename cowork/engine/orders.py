@@ -141,7 +141,7 @@ def refusal(code: ToolErrorCode, message: str, order: Json) -> ToolError:
         status="error",
         short_result="Task delegation failed",
         subagent_type=order["subagent_type"],
-        metadata={"subagent_label": order["description"]},
+        metadata={"subagent_label": order["description"], "recursion_depth": str(order["depth"])},
     )
 
 

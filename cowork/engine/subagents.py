@@ -6,28 +6,25 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from cowork.agents import Agents
-from cowork.core.blocks import Json, Usage
-from cowork.core.errors import CoworkError, ToolError, UserError
+from cowork.core.blocks import Json
+from cowork.core.errors import CoworkError, ToolError
 from cowork.core.events import AgentEnded
-from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolRecord, ToolSpec
+from cowork.core.ports import AgentDef, ToolRecord
 from cowork.core.transcript import Transcript
-from cowork.core.workspace import Workspace
 from cowork.engine.accounts import Accounts
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
-from cowork.engine.child import Child, Clock, bounded, brief, delivered
+from cowork.engine.child import Child, bounded, brief, delivered
 from cowork.engine.clip import file_name
-from cowork.engine.emitter import Emitter
 from cowork.engine.line import Line
-from cowork.engine.loop import Agent, Compact, Prompt
+from cowork.engine.loop import Prompt
+from cowork.engine.making import Plan, World, make
 from cowork.engine.orders import (
     Parent,
     Settings,
-    chain_key,
     refusal,
     refuse_circles,
     refuse_denied,
@@ -37,30 +34,13 @@ from cowork.engine.orders import (
     tools_for,
 )
 from cowork.engine.results import ChildEnd, record_of
-from cowork.engine.runner import Denial, Interrupted, Runner
+from cowork.engine.runner import Denial, Interrupted
 from cowork.engine.telemetry import Telemetry
-from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
-from cowork.tools.registry import TOOLS
+from cowork.tools.base import Spawn, ToolContext
 
 log = logging.getLogger("cowork.engine")
 
 KEPT_TRANSCRIPTS = 8  # of finished children, so that the latest can be resumed without the log
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What children share with the main agent."""
-
-    emitter: Emitter
-    ask: Ask
-    workspace: Workspace
-    tree: TreeState
-    permit_for: Callable[[tuple[str, ...]], Permit]  # permission modes from the top down; each can only tighten
-    model: Callable[[str], tuple[Provider, str]]  # main | light | ID -> provider and the tier really used
-    specs: Callable[[Mapping[str, Tool]], tuple[ToolSpec, ...]]
-    system: Callable[[AgentDef, str], str]
-    compact: Compact | None = None
-    recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
 
 
 class Subagents:
@@ -93,15 +73,17 @@ class Subagents:
 
     async def spawn(self, parent: Parent, ctx: ToolContext, order: Json) -> ToolRecord:
         """Check an order, run the child, give its record. Raises ToolError when it cannot be sent out."""
+        order = {**order, "depth": parent.depth + 1}
         definition, matched_from, past = self._check(parent, order)
-        tools = tools_for(parent, definition, order, self.settings)
         try:
             self._ledger.check()
-            child = self._make(parent, ctx, definition, tools, order, past)
+            child = self._made(parent, ctx, definition, order, past)
             self._ledger.start_execution()
         except BudgetExceeded as limit:
             self._telemetry.quota_exceeded(order["description"], limit.message)
             raise refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit.message}", order) from limit
+        except ToolError:  # a refusal with words of its own
+            raise
         except (CoworkError, OSError, ValueError) as error:
             self._telemetry.error(order["description"], parent.depth + 1, str(error))
             raise refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}", order) from error
@@ -205,62 +187,16 @@ class Subagents:
             raise refusal("INVALID_PARAM", message, order)
         return definition, past
 
-    def _make(
-        self,
-        parent: Parent,
-        ctx: ToolContext,
-        definition: AgentDef,
-        tools: dict[str, Tool],
-        order: Json,
-        past: Transcript | None,
+    def _made(
+        self, parent: Parent, ctx: ToolContext, definition: AgentDef, order: Json, past: Transcript | None
     ) -> Child:
-        """The child, ready to run but not running."""
-        world = self.world
-        subagent_id = order.get("resume") or f"{definition.name}-{self._number}"
-        path = f"{parent.path}/{subagent_id}"
-        wanted = order.get("model") or (definition.model if definition.model != "inherit" else parent.tier)
-        provider, tier = world.model(wanted)
+        tools = tools_for(parent, definition, order, self.settings)
         ledger = Ledger(parent=parent.ledger if parent.depth else self._ledger)
-        if ledger.cost_limited and provider.price(Usage(1, 1)) is None:
-            raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
-        chain = (*parent.chain, (chain_key(definition, order), definition.name))
-        modes = (*parent.modes, definition.permission_mode)
-        as_parent = Parent(path, tools, tier, ledger, parent.depth + 1, chain, modes)
-        clock = Clock(definition.timeout or self.settings.timeout, self.settings.idle_timeout)
-        ask = parent.ask or world.ask
-        as_parent.ask = lambda question: clock.stopped_for(ask(question))
-        emit = world.emitter.bind(path)
-        runner = Runner(
-            agent=path,
-            tools=tools,
-            emit=emit,
-            ask=as_parent.ask,
-            permit=world.permit_for(modes),
-            workspace=world.workspace,
-            state=AgentState(cwd=ctx.state.cwd),
-            tree=world.tree,
-            spawn=self.spawner(as_parent),
-            known_tools=tuple(TOOLS),
-            on_action=lambda name, args: self._acted(child, name, args),
-        )
-        agent = Agent(
-            path=path,
-            provider=provider,
-            system=world.system(definition, order["description"]),
-            specs=world.specs(tools),
-            runner=runner,
-            transcript=past or Transcript(path),
-            emit=emit,
-            ledger=ledger,
-            max_turns=order.get("max_turns") or definition.max_turns or self.settings.default_max_turns,
-            report_at_limit=True,
-            compact=world.compact,
-            session_id=f"{world.emitter.session_id}/{subagent_id}",
-        )
-        agent.more = lambda: self._more(as_parent)
-        agent.above, as_parent.agent = parent.agent, agent
-        child = Child(subagent_id, definition, order["description"], wanted, agent, runner, as_parent, clock)
-        return child  # the runner's on_action speaks of it
+        id = order.get("resume") or f"{definition.name}-{self._number}"
+        plan = Plan(id, parent, definition, order, tools, past, ctx.state.cwd, ledger)
+        child = make(self.world, self.settings, plan, self.spawner, self._acted)
+        child.agent.more = lambda: self._more(child.as_parent)
+        return child
 
     def _announce(self, parent: Parent, ctx: ToolContext, child: Child, order: Json) -> None:
         child.as_parent.placed = self.line.take()

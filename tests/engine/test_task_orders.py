@@ -204,3 +204,18 @@ async def test_a_rule_against_an_agent_holds_when_it_was_found_by_likeness(stage
     story = await stage.play("go", [turn(task("shell commands runner")), say("ok")], {"bash": [say("never")]})
     assert records(stage)[0]["error"]["code"] == "PERMISSION_DENIED"
     assert story.asked(CHILD) == []
+
+
+async def test_an_agent_that_inherits_runs_on_the_model_its_parent_was_switched_to(stage: Stage) -> None:
+    stage.agents = Agents([agent_def("alpha")])
+    stage.set_up(Scripted([say("never")]))
+    other = Scripted([turn(task("alpha")), say("ok")], {"alpha": [say("done")]}, model="other")
+    stage.agent.provider = other
+    await stage.agent.run(Prompt("go"))
+    assert records(stage)[0]["data"]["model_id"] == "other"
+    assert len(other.requests) == 3
+
+
+async def test_a_refusal_names_the_label_and_the_depth(stage: Stage) -> None:
+    await stage.play("go", [turn(task("nobody")), say("ok")])
+    assert view_003(records(stage)[0])["metadata"] == {"subagent_label": "find the thing", "recursion_depth": "1"}

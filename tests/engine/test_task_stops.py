@@ -239,3 +239,19 @@ async def test_a_stopped_tree_leaves_no_reservation_and_no_place(stage: Stage) -
     reservation = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 1)
     reservation.settle(Usage(), 0.0)
     assert violations(stage.agent.transcript.messages()) == []
+
+
+async def test_what_was_said_and_not_heard_before_a_stop_is_void(stage: Stage) -> None:
+    stage.policy.allow_all = True
+    stage.set_up(Scripted([turn(call("Bash", command="sleep 60")), say("ok")]))
+    running = in_the_stage(stage)
+    await stage.until("tool.started")
+    stage.agent.tell(Prompt("faster", source="steer"))
+    stage.agent.tell(Prompt("the child found it", source="agent"))
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await stage.agent.run(Prompt("faster"))
+    said = [e.text for e in stage.events if e.type == "prompt.added"]  # type: ignore[attr-defined]
+    assert said == ["go", "faster", "the child found it"]
+    await jobs.close(stage.tree)
