@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from cowork.core.frozen import frozen
 from cowork.core.ports import AgentDef, AgentOrigin
 
 MAX_FILE = 256 * 1024
@@ -17,7 +17,7 @@ MODES = ("ask", "accept-edits", "plan", "bypass")
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """Something wrong with an agent file, and where."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
+
+from cowork.core.frozen import frozen
 
 ThinkingStyle = Literal[
     "none",  # cannot think, or nothing is known of it
@@ -15,7 +16,7 @@ ThinkingStyle = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Known:
     """What a model takes. `output` is its limit, not what a request asks for by default."""
 

@@ -10,9 +10,10 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import urlsplit
 
+from cowork.core.frozen import frozen
 from cowork.providers.faults import broken_stream, connection_error, http_error, unstreamed
 from cowork.providers.http1 import Body, Head, HttpError, body_of, encode_head, parse_head
 from cowork.providers.sse import SseParser
@@ -27,7 +28,7 @@ _NETWORK_ERRORS = (OSError, EOFError, HttpError, asyncio.LimitOverrunError)
 _Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Address:
     """Where requests go. Redirects are never followed, so the key reaches this host and no other."""
 

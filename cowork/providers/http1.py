@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from cowork.core.frozen import frozen
 
 _LONGEST_LINE = 8_192
 
@@ -13,7 +14,7 @@ class HttpError(Exception):
     """Bytes that are no HTTP."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """Status and headers, names in lower case."""
 

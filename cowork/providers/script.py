@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -12,6 +12,7 @@ import yaml
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, ProviderErrorKind, UserError
+from cowork.core.frozen import frozen
 from cowork.core.ports import StopReason
 
 At = Literal["before", "first", "middle", "last"]
@@ -33,7 +34,7 @@ _STATUS_KINDS: dict[int, ProviderErrorKind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """How one try of a turn fails, and where in the stream."""
 
@@ -47,7 +48,7 @@ class Fault:
         return ProviderError(self.kind, self.message, status=self.status, retry_after=self.retry_after, usage=usage)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     name: str
     input: Json
@@ -55,7 +56,7 @@ class Call:
     malformed: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Turn:
     """One answer. Its faults come first, one a try; a turn of nothing but faults is over with the last of them."""
 
@@ -73,7 +74,7 @@ class Turn:
     take: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scene:
     """Turns for the conversations whose text contains `match`; an empty match fits any."""
 
@@ -81,7 +82,7 @@ class Scene:
     turns: tuple[Turn, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Script:
     main: tuple[Turn, ...]
     agents: Mapping[str, tuple[Scene, ...]] = field(default_factory=dict)

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.events import AgentEnded, AgentStarted, ContextCompacted, Event, ReplyAdded, RetryScheduled
+from cowork.core.frozen import frozen
 
 By = Literal["model", "agent", "day", "session"]
 MAIN = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spent:
     """Tokens and money of some requests."""
 
@@ -54,7 +55,7 @@ class Spent:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Charge:
     """One thing that was paid for: when, by whom, with which model."""
 
@@ -65,7 +66,7 @@ class Charge:
     spent: Spent
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """The tree of a session: `own` and `total` by agent path, and sums by model and by agent type."""
 
@@ -133,7 +134,7 @@ def charges(events: Iterable[Event]) -> list[Charge]:
     return out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slice:
     """What one session spent on one day with one model for one kind of agent: what the index keeps."""
 

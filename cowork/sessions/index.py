@@ -11,13 +11,14 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import Any
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound, SessionStarted
+from cowork.core.frozen import frozen
 from cowork.sessions.cost import By, Slice, Spent, group, slices
 from cowork.sessions.lock import Lock, holder
 from cowork.sessions.log import LOCK, LOG, existing
@@ -29,7 +30,7 @@ VERSION = 1
 TITLE_LENGTH = 80
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """One session, for a list."""
 

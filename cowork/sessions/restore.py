@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from cowork.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from cowork.core.frozen import frozen
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spent, charges
 
@@ -31,7 +32,7 @@ _READERS = ("Read", "Write", "Edit", "MultiEdit")
 _WRITERS = ("Write", "Edit", "MultiEdit")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Child:
     """A child that was cut off, with what it had."""
 
@@ -59,7 +60,7 @@ class Child:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Restored:
     """The state of the main agent, and the children that were running."""
 

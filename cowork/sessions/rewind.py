@@ -8,11 +8,12 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Literal
 
 from cowork.core.errors import ToolError, UserError
+from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
 from cowork.sessions.nodes import MAX_FILE, Node, erase, look, make_parents, put_back, read_bytes, same
 from cowork.sessions.private import open_private, private_folder
@@ -22,7 +23,7 @@ Action = Literal["create", "modify", "delete"]
 _MAX_DIFF_LINES = 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Touched:
     """What became of a path: as it was, as it was left, and whether others changed it in between."""
 
@@ -31,7 +32,7 @@ class Touched:
     outside: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """What a rewind does to one path. `added` and `removed` are lines, None where there are none to count."""
 
@@ -45,7 +46,7 @@ class Step:
     current: Node | None = field(default=None, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """What a rewind would do. `steps` is everything, `files` what people care to see."""
 
@@ -63,7 +64,7 @@ class Plan:
         return tuple(s for s in self.steps if s.conflict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Restored:
     """What a rewind did: paths put back, paths left alone because others changed them, and what went wrong."""
 

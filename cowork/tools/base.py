@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
 from cowork.core.blocks import Json
+from cowork.core.frozen import frozen
 from cowork.core.ports import Effect, Emit, ToolRecord
 from cowork.core.workspace import Workspace
 
@@ -78,7 +79,7 @@ class ToolContext:
         return self.resolved[path]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """For `Annotated`: a description, and the name on the wire where Python cannot spell it (`-i`)."""
 
@@ -88,7 +89,7 @@ class Param:
     maximum: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool:
     """A tool as the runner sees it. `parallel`: it only reads, so it may run beside others."""
 

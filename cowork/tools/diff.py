@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from cowork.core.frozen import frozen
 from cowork.tools.text import common_ends
 
 CONTEXT = 3
@@ -14,7 +14,7 @@ MAX_LINE = 500
 MAX_COMPARISONS = 4_000_000  # beyond it the changed part is shown as one block, as difflib is quadratic
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diff:
     """A unified diff, cut to `MAX_LINES`, and its true counts."""
 

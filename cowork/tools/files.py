@@ -10,11 +10,11 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from cowork.core.errors import ToolError, ToolErrorCode
+from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, ToolContext
 from cowork.tools.draft07 import nearest
@@ -24,7 +24,7 @@ MAX_TEXT = 20_000_000  # what Edit and Write handle, and what Read hashes
 MAX_COPIES = 8_000_000  # bytes an agent remembers of what it saw
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Snapshot:
     """A file as it was at one moment."""
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 
 from cowork.core.errors import ToolError
+from cowork.core.frozen import frozen
 from cowork.tools.fallback import translate
 
 _MAGIC = re.compile(r"[*?\[\]{}\\]")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """A glob, taken apart. `regex` is None when names and depth already say everything."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from cowork.core.errors import ToolError
+from cowork.core.frozen import frozen
 from cowork.tools import nursery as script
 from cowork.tools.base import Job, TreeState
 from cowork.tools.capture import Capture
@@ -60,7 +61,7 @@ _SH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ended:
     """How a command ended: its exit code or the signal that ended it, and what it left behind."""
 

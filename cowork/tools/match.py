@@ -6,14 +6,14 @@ A newline in the wanted text stands for whatever newline the file has at that pl
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 
+from cowork.core.frozen import frozen
 from cowork.tools.text import common_ends
 
 MAX_SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """How often the text occurs and on which lines (the first ones)."""
 

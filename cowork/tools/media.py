@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 import re
 import struct
-from dataclasses import dataclass
 
 from cowork.core.blocks import Image
+from cowork.core.frozen import frozen
 
 MAX_IMAGE = 3_750_000  # bytes; base64 makes 5 MB of it, which is what the services take
 MAX_SIDE = 8_000  # pixels
@@ -37,7 +37,7 @@ _MAGIC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Picture:
     """What an image's header says of it."""
 

@@ -6,12 +6,12 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from cowork.core.blocks import Image
 from cowork.core.errors import ToolError
+from cowork.core.frozen import frozen
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
 from cowork.tools import pdf
@@ -27,7 +27,7 @@ COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted
 SCAN_SECONDS = 10.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     """What was read: everything when small, else the window taken on the way."""
 
@@ -154,7 +154,7 @@ def _lines(
         "encoding": encoding,
         "bytes": size,
     }
-    return (partial if cut or clipped else ok)(text, display=_display(f"{len(taken.lines)} lines"), **data)
+    return (partial if cut or clipped else ok)(text, display=_display(_count(len(taken.lines))), **data)
 
 
 def _numbered(number: int, line: str, hidden: int) -> str:
@@ -244,3 +244,7 @@ def _binary(shown: str, head: bytes) -> ToolError:
 
 def _display(summary: str) -> dict[str, Any]:
     return {"kind": "text", "text": "", "summary": summary}
+
+
+def _count(lines: int) -> str:
+    return "1 line" if lines == 1 else f"{lines} lines"

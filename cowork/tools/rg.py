@@ -11,11 +11,11 @@ import shutil
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from cowork.core.errors import ToolError
+from cowork.core.frozen import frozen
 from cowork.tools import fallback
 from cowork.tools.base import ToolContext
 from cowork.tools.plain import plain
@@ -28,7 +28,7 @@ _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file,
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How a run ended. `stopped`: by us, at the limit or out of time."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import codecs
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from cowork.core.frozen import frozen
 
 _BOMS = (  # the longer mark first: UTF-32's begins with UTF-16's
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -17,7 +19,7 @@ SAMPLE = 8192
 _CONTROL = bytes(set(range(32)) - {8, 9, 10, 12, 13, 27})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Content:
     """A text file's content: `text` without mark, newlines as they are, bytes that are no UTF-8 as surrogates."""
 
