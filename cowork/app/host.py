@@ -105,6 +105,7 @@ class ChatHost:
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
         prompt = Prompt(text, images=tuple(_image(p) for p in images), label=label)
         await self._stoppable(self.run.ask(prompt))
+        self.run.agent.forget("steer")  # the chat sends what was not said in time as the next message
 
     def interrupt(self) -> None:
         if self._task:
@@ -138,7 +139,7 @@ class ChatHost:
             return True
 
         await rg.run(["--files", "--hidden"], ".", self.run.root, take)
-        return [name.removeprefix("./") for name in b"".join(found).decode("utf-8", "replace").splitlines()]
+        return [name.removeprefix("./") for name in b"".join(found).decode("utf-8", "replace").split("\0") if name]
 
     def agents(self) -> Sequence[tuple[str, str]]:
         return [(a.name, a.description) for a in self.run.agents.values()]
@@ -155,7 +156,7 @@ class ChatHost:
         before = path.read_text(encoding="utf-8") if path.exists() else "# Notes for agents\n"
         gap = "" if before.endswith("\n") else "\n"
         path.write_text(f"{before}{gap}- {text}\n", encoding="utf-8")
-        self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="steer", label="note"))
+        self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="system", label="note"))
         return f"Noted in {path.name}."
 
     def history(self) -> Sequence[Event]:

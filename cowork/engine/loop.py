@@ -110,6 +110,10 @@ class Agent:
         """Say something before the next request."""
         self._inbox.append(prompt)
 
+    def forget(self, source: str) -> None:
+        """Drop what waits to be said by that source."""
+        self._inbox = [prompt for prompt in self._inbox if prompt.source != source]
+
     def finish(self) -> None:
         """Ask for a report in one last tool-less turn."""
         self._finishing = True
