@@ -145,16 +145,7 @@ def _agent(
     body: str,
     known_tools: Sequence[str],
 ) -> tuple[AgentDef, list[Problem]]:
-    notes: list[Problem] = []
-    given: dict[str, Any] = {}
-    for spelled, value in matter.items():
-        name = _KEYS.get(str(spelled))
-        if name:
-            given[name] = value
-            lines.setdefault(name, lines.get(str(spelled), 1))
-        else:
-            why = "is a key of another agent program and is ignored" if spelled in _PEER_KEYS else "is not a known key"
-            notes.append(Problem(path, lines.get(str(spelled), 1), f"{spelled}: {why}", fatal=False))
+    given, notes = _known(path, matter, lines)
 
     def at(key: str) -> int:
         return lines.get(key, 1)
@@ -192,6 +183,21 @@ def _agent(
         path=path,
     )
     return agent, notes
+
+
+def _known(path: Path, matter: dict[str, Any], lines: dict[str, int]) -> tuple[dict[str, Any], list[Problem]]:
+    """The keys as cowork spells them, and a word on each that it does not know."""
+    notes: list[Problem] = []
+    given: dict[str, Any] = {}
+    for spelled, value in matter.items():
+        name = _KEYS.get(str(spelled))
+        if name:
+            given[name] = value
+            lines.setdefault(name, lines.get(str(spelled), 1))
+        else:
+            why = "is a key of another agent program and is ignored" if spelled in _PEER_KEYS else "is not a known key"
+            notes.append(Problem(path, lines.get(str(spelled), 1), f"{spelled}: {why}", fatal=False))
+    return given, notes
 
 
 def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | None:

@@ -230,8 +230,7 @@ class Subagents:
             try:
                 await asyncio.wait([task])
             except asyncio.CancelledError as error:
-                child.stop = child.stop or "the parent was interrupted"
-                task.cancel()
+                self.kill(child.id, "the parent was interrupted")
                 cancelled = error
         # A task that was cancelled before its first step never saw it coming.
         end = self._aborted(child) if task.cancelled() else task.result()
