@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import pytest
 
@@ -139,6 +140,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 CASES = cases()
+SOAK = bool(os.environ.get("COWORK_SOAK"))
 MATRIX = len(CASES) * len(MODES) * len(ALLOWED) * len(CHILDREN)
 
 
@@ -146,6 +148,7 @@ def test_the_matrix_is_large_enough() -> None:
     assert MATRIX >= 2_000
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("child", CHILDREN)
 def test_a_denied_command_is_denied_behind_every_wrapper(mode: str, child: str, workspace: Workspace) -> None:
@@ -155,7 +158,7 @@ def test_a_denied_command_is_denied_behind_every_wrapper(mode: str, child: str, 
             rule: Permissions(workspace=workspace, mode=mode, allow=allow, deny=[rule], trusted=True)
             for rule, _ in DENIED
         }
-        for rule, command in CASES:
+        for rule, command in CASES if SOAK else CASES[(MODES.index(mode) + CHILDREN.index(child)) % 4 :: 4]:
             permit = permits[rule]
             if child != "main":
                 permit = permit.child()

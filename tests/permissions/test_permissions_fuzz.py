@@ -23,7 +23,7 @@ from tests.permissions.conftest import make_shop
 NOBODY = 65534
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 SOAK_EXAMPLES = 24_000
-EXAMPLES = SOAK_EXAMPLES if SOAK else 700
+EXAMPLES = SOAK_EXAMPLES if SOAK else 300
 
 NAMES = [
     *commands._COMMANDS,
@@ -325,6 +325,7 @@ def test_every_reading_command_of_the_table_changes_nothing_when_run(yard: Path)
     from tests.permissions.test_permissions_shell_table import ROWS
 
     safe = [command for verdict, command in ROWS if verdict == "read" and not command.startswith("ps")]
+    safe = [command for command in safe if "sleep" not in command][:: 1 if SOAK else 4]
     before = state(yard)
     started, sockets = run(safe, yard)
     assert state(yard) == before

@@ -108,10 +108,10 @@ def test_any_split_draws_the_same_harmless_text(text: str, data: st.DataObject) 
 
 
 def test_a_megabyte_takes_a_moment() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     visible("plain text of a log line\n" * 40_000)
     visible("\x1b[31m" * 200_000)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 SECRET = 'sk-ant-"odd\\key/é+='
