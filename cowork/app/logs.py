@@ -17,9 +17,11 @@ def set_up(wanted: str, file: str = "") -> None:
     root.propagate = False
     root.setLevel(LEVELS["off"])
     root.handlers = [logging.NullHandler()]
+    loop = logging.getLogger("asyncio")  # it warns of processes that were stopped as they ended, into the screen
+    loop.propagate, loop.handlers = False, root.handlers
     if not wanted:
         return
-    root.handlers = [_handler(file)]
+    root.handlers = loop.handlers = [_handler(file)]
     for part in filter(None, (p.strip() for p in wanted.split(","))):
         name, _, level = part.rpartition("=")
         if level.lower() not in LEVELS or (name and name.split(".")[0] != "cowork"):
