@@ -248,11 +248,9 @@ def called_pattern(name: str) -> str:
 
 CALLED_GLOB = "*.{c,h,cc,cpp,cxx,hpp,hh,m,mm,cu,java,kt,swift,cs,dart,php,js,jsx,ts,tsx,mjs,cjs,vue,svelte}"
 
-OUTLINE_PATTERN = (
-    r"^\s*(?:(?:export|default|declare|pub(?:\([^)]*\))?|public|private|protected|internal|static|final|abstract"
-    r"|override|async|unsafe|const|open|inline|suspend|data|sealed|partial)\s+)*"
-    r"(?:def|class|function|func|fn|fun|struct|enum|trait|interface|type|impl|module|mod|namespace|record|object"
-    r"|protocol|macro_rules!|message|service|defmodule|defp?|sub)\b"
+OUTLINE_PATTERN = (  # loose: what it finds is looked at again
+    r"^\s*(?:[\w()]+\s+){0,4}(?:def|class|function|func|fn|fun|struct|enum|trait|interface|type|impl|module|mod|namespace"
+    r"|record|object|protocol|macro_rules!|message|service|defmodule|defp?|sub)\b"
 )
 
 

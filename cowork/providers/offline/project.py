@@ -77,33 +77,24 @@ def outline(intent: Intent) -> Plan:
     if files.tree.failed:
         return f"I could not list {code(intent.path or '.')}: {files.tree.text}"
     folders = _folders(files.tree)
-    packages = [f for f in folders if not is_test(f + "/") and not f.startswith((".", "docs", "doc"))][:6]
+    inner = [f for f in folders if not f.startswith(".")][:8]
     base = f"{intent.path.rstrip('/')}/" if intent.path else ""
-    calls = [
-        grep(r"^\s*(?:\"\"\"|'''|//!|/\*\*|# ).+", glob="__init__.py,mod.rs,lib.rs,doc.go,index.ts", head_limit=60)
+    heads, *inside = yield [
+        grep(r"^\s*(?:\"\"\"|'''|//!|/\*\*|# ).+", glob="__init__.py,mod.rs,lib.rs,doc.go,index.ts", head_limit=150),
+        *(Call("LS", {"path": f"{base}{folder}"}) for folder in inner),
     ]
-    calls += [Call("Glob", {"pattern": f"{base}{folder}/*"}) for folder in packages]
-    heads, *inside = yield calls
-    return _outlined(files, folders, dict(zip(packages, inside, strict=True)), heads, base)
+    return _outlined(files, folders, dict(zip(inner, inside, strict=True)), heads, base)
 
 
 def _outlined(files: Files, folders: list[str], inside: dict[str, Result], heads: Result, base: str) -> str:
-    head = files.tree.text.split("\n", 1)[0]
     parts = []
     about, at = purpose(files)
     if about:
         parts.append(f"{about} (`{base}{at}`)")
-    counted = head.split(": ", 1)[-1]
-    rows = []
-    told = {line.path: line.text.strip(" \"'/*#!") for line in reversed(found.lines(heads))}
-    for folder in folders[:14]:
-        names = [p.rsplit("/", 1)[-1] for p in found.paths(inside[folder])] if folder in inside else []
-        note = next((t for p, t in told.items() if p.rsplit("/", 1)[0] == f"{base}{folder}"), "")
-        shown = ", ".join(code(n) for n in sorted(n for n in names if not n.startswith((".", "__")))[:7])
-        rows.append(
-            f"- `{base}{folder}/`" + (f" {shortened(note, 90)}" if note else "") + (f": {shown}" if shown else "")
-        )
-    parts.append(f"**Layout** ({counted}):\n" + "\n".join(rows) if rows else f"**Layout**: {counted}")
+    counted = files.tree.text.split("\n", 1)[0].split(": ", 1)[-1]
+    told = {h.path.rsplit("/", 1)[0]: h.text.strip(" \"'/*#!") for h in reversed(found.lines(heads))}
+    rows = [row for folder in folders[:14] for row in _folder_rows(f"{base}{folder}", inside.get(folder), told)]
+    parts.append(f"**Layout** ({counted}):\n" + "\n".join(rows[:40]) if rows else f"**Layout**: {counted}")
     top = [name for name in files.texts if name != files.readme]
     if top:
         parts.append("**Manifests**: " + ", ".join(f"`{base}{name}`" for name in top))
@@ -112,6 +103,22 @@ def _outlined(files: Files, folders: list[str], inside: dict[str, Result], heads
     if not about and not top:
         parts.append(fence("\n".join(files.tree.text.splitlines()[1:25]), "tree.txt"))
     return "\n\n".join(parts)
+
+
+def _folder_rows(folder: str, listing: Result | None, told: dict[str, str]) -> list[str]:
+    """A folder, what it says of itself and what is in it; folders in it that say something get a row each."""
+    note = f" {shortened(told[folder], 90)}" if folder in told else ""
+    if listing is None or listing.failed:
+        return [f"- `{folder}/`{note}"]
+    rows = listing.text.splitlines()
+    entries = [row.split(" (")[0] for row in rows[1:] if row and not row.startswith((" ", "Ignored"))]
+    inner = [e.rstrip("/") for e in entries if e.endswith("/")]
+    spoken = [e for e in inner if f"{folder}/{e}" in told]
+    plain = [e for e in entries if e.rstrip("/") not in spoken and not e.startswith((".", "__"))]
+    shown = ", ".join(code(e) for e in plain[:7]) + (", …" if len(plain) > 7 else "")
+    size = rows[0].split(": ", 1)[-1].split(" in ")[0]
+    head = f"- `{folder}/` ({size}){note}" + (f": {shown}" if shown else "")
+    return [head, *(f"  - `{folder}/{e}/` {shortened(told[f'{folder}/{e}'], 90)}" for e in spoken[:14])]
 
 
 def purpose(files: Files) -> tuple[str, str]:
@@ -147,7 +154,7 @@ def howto(intent: Intent) -> Plan:
     (docs,) = yield [grep(_DOC_COMMANDS[verb], glob="*.md,*.rst,*.txt,*.toml,*.yml,*.yaml", head_limit=80)]
     hits = sorted(found.lines(docs), key=lambda h: (h.path != files.readme, h.path.count("/"), h.path, h.number))
     known = "\n".join(rows)
-    extra = [h for h in hits if not re.search(r"CHANGE|HISTORY|NEWS|\.lock$", h.path, re.IGNORECASE)]
+    extra = [h for h in hits if not re.search(r"CHANGE|HISTORY|NEWS|\.lock$|egg-info/", h.path, re.IGNORECASE)]
     extra = [h for h in extra if _runnable(h.text) and h.text.strip("$ `") not in known][:5]
     rows += [f"- {code(shortened(h.text.strip(' $`>')))} (`{h.at}`)" for h in extra]
     if not rows:
@@ -165,7 +172,7 @@ _VERBS = {
     "run": r"\brun|\bstart|\blaunch|\buse|\bexecute",
 }
 _DOC_COMMANDS = {
-    "test": r"^\s*(?:\$ |`)?(?:make (?:test|check)|python -m (?:pytest|unittest)|pytest|tox|nox|(?:npm|yarn"
+    "test": r"^\s*(?:\$ |`)?(?:make (?:test|check)|python -m (?:pytest|unittest)|pytest\b|tox\b(?!\.)|nox\b|(?:npm|yarn"
             r"|pnpm)(?: run)? test|"
     r"cargo (?:test|nextest)|go test|uv run pytest|hatch (?:run )?test|poetry run pytest|scripts/test|\./\S*test\S*)",
     "lint": r"^\s*(?:\$ |`)?(?:make (?:lint|check|format)|ruff|mypy|pre-commit|(?:npm|yarn|pnpm) run lint|cargo "
@@ -182,7 +189,8 @@ _DOC_COMMANDS = {
 
 
 def _runnable(text: str) -> bool:
-    return len(text.strip()) < 140 and not text.strip().startswith("#") and "==" not in text
+    plain = text.strip().strip("`")
+    return len(plain) < 140 and "`" not in plain and not plain.startswith("#") and "==" not in plain
 
 
 def run_commands(files: Files, verbs: Sequence[str], base: str) -> list[str]:
@@ -246,8 +254,9 @@ def _python_commands(files: Files, verb: str, base: str) -> list[str]:
         return []
     if verb == "run":
         return [f"- `{command}` runs `{target}` (`{base}{at}`)" for command, target, at in scripts_of(files)]
-    if verb == "test" and re.search(r"pytest", files.text(pyproject) + files.text("tox.ini")):
-        return [f"- `pytest` (`{base}{pyproject}:{files.line_of(pyproject, 'pytest')}`)"]
+    if verb == "test":
+        told = [name for name in (pyproject, "setup.cfg", "tox.ini", "noxfile.py") if "pytest" in files.text(name)]
+        return [f"- `pytest` (`{base}{name}:{files.line_of(name, 'pytest')}`)" for name in told[:1]]
     if verb == "install":
         return [f"- `pip install -e .` (`{base}{pyproject}:1`)"]
     return []

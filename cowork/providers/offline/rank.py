@@ -16,7 +16,7 @@ _ASIDE = re.compile(
     r"(?:^|/)(?:examples?|samples?|demos?|benchmarks?|scripts|tools|contrib|fixtures|golden|playground)/"
 )
 _FOREIGN = re.compile(
-    r"(?:^|/)(?:vendor|vendored|_vendor|third_party|node_modules|dist|build|site-packages|\.venv)/|\.min\.\w+$|-lock\.\w+$|\.lock$"
+    r"(?:^|/)(?:vendor|vendored|_vendor|third_party|node_modules|dist|build|site-packages|\.venv|[\w.-]+\.egg-info)/|\.min\.\w+$|-lock\.\w+$|\.lock$"
 )
 
 
@@ -31,8 +31,8 @@ def place_weight(path: str) -> int:
         weight -= 15
     if _FOREIGN.search(path):
         weight -= 80
-    if path.endswith((".pyi", ".d.ts")):
-        weight -= 12
+    if path.endswith((".pyi", ".d.ts", ".d.cts", ".d.mts")):
+        weight -= 30
     if family_of(path) not in SOURCE:
         weight -= 25
     return weight - min(path.count("/"), 6)

@@ -16,7 +16,9 @@ def first_words(lines: Mapping[int, str], at: int, path: str) -> str:
     """The first sentence of the docstring below a definition, or of the comment above it."""
     if family_of(path) == "python":
         for number in range(at, at + 25):
-            text = lines.get(number, "")
+            if number not in lines:
+                break  # what was not looked at says nothing
+            text = lines[number]
             if number > at and (hit := _DOC_OPEN.match(text)):
                 return _doc_line(lines, number, hit)
             if number > at and re.match(r"\s*(?:async\s+)?(?:def|class|return)\b", text):
@@ -105,9 +107,9 @@ def enclosing(outline: list[Definition], line: int) -> str:
 def _doc_line(lines: Mapping[int, str], number: int, hit: re.Match[str]) -> str:
     quote, rest = hit[1], hit[2]
     rows = [rest.split(quote)[0]]
-    while quote not in rest and number < max(lines) and len(" ".join(rows)) < 400:
+    while quote not in rest and number + 1 in lines and len(" ".join(rows)) < 400:
         number += 1
-        rest = lines.get(number, "")
+        rest = lines[number]
         if not rest.strip() and any(rows):
             break
         rows.append(rest.split(quote)[0].strip())

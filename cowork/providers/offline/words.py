@@ -165,7 +165,9 @@ def parts(name: str) -> list[str]:
 
 def keywords(text: str) -> list[str]:
     """The words worth searching for, in order, each once."""
-    found = (_SYNONYMS.get(w, w) for w in words(text) if w not in STOP and len(w) > 1 and not w.isdigit())
+    found = (
+        _SYNONYMS.get(w, w) for w in words(text) if w not in STOP and len(w) > 1 and not (w.isdigit() and len(w) < 3)
+    )
     return list(dict.fromkeys(found))
 
 
