@@ -62,7 +62,7 @@ async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | 
     config, checks = _config(environ, root, options or RunOptions())
     found += checks
     if config is not None:
-        found += await _models(config)
+        found += await _models(config, environ)
     found += [_rg(), await asyncio.to_thread(_git, environ), _trust(environ, root)]
     mode, network = (config.sandbox.mode, config.sandbox.network) if config else ("auto", False)
     box = Sandbox(workspace=Workspace(root), mode=mode, network=network, environ=environ)
@@ -125,7 +125,7 @@ def _config(environ: Mapping[str, str], root: Path, options: RunOptions) -> tupl
     return config, checks + [Check("config", "note", note) for note in config.notes]
 
 
-async def _models(config: Config) -> list[Check]:
+async def _models(config: Config, environ: Mapping[str, str]) -> list[Check]:
     found: list[Check] = []
     places: dict[str, None] = {}
     for role in ("main", "light") if config.has_light else ("main",):
@@ -141,7 +141,9 @@ async def _models(config: Config) -> list[Check]:
         except UserError as error:
             found.append(Check(f"model {role}", "bad", error.message, error.hint))
             continue
-        key = f"{values.api_key_env} is set" if spec.api_key else "no key, none asked for"
+        name = values.api_key_env
+        there = f"{name} is set" if environ.get(name, "").strip() else "the key is in the keyring"
+        key = there if spec.api_key else "no key, none asked for"
         found.append(Check(f"model {role}", "ok", f"{said}; {key}"))
         if spec.provider != "scripted":
             places[spec.base_url or _HOSTS.get(spec.provider, "")] = None

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from cowork.config import keyring
 from cowork.config.models import DEFAULT_MODELS
 from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
@@ -36,8 +37,8 @@ class Found:
     @property
     def line(self) -> str:
         """What it is and how it was found."""
-        where = f"{self.key_env} is set" if self.key_env else f"answers at {self.base_url}"
-        return f"{self.name} ({where}): {', '.join(self.models[:6]) or 'no models'}"
+        how = f"by the key in {self.key_env}" if self.key_env else f"answers at {self.base_url}"
+        return f"{self.name} ({how}): {', '.join(self.models[:6]) or 'no models'}"
 
     def settings(self, model: str = "") -> dict[str, str]:
         """What goes into the settings file; the name of the key's variable, never the key."""
@@ -65,17 +66,17 @@ class Found:
             self.provider,
             model or (self.models[0] if self.models else ""),
             base_url=self.base_url,
-            api_key=environ.get(self.key_env, "").strip() if self.key_env else "",
+            api_key=_key(self.key_env, environ),
         )
 
 
 def keys(environ: Mapping[str, str]) -> list[Found]:
-    """Vendors whose key is in the environment."""
+    """Vendors whose key is in the environment or the keyring."""
     names = {"anthropic": "Anthropic", "openai": "OpenAI"}
     return [
         Found(names[provider], provider, DEFAULT_MODELS[provider], key_env=variable)
         for provider, variable in KEYS
-        if environ.get(variable, "").strip()
+        if _key(variable, environ)
     ]
 
 
@@ -142,6 +143,11 @@ async def trial(spec: ModelSpec) -> str:
     finally:
         await provider.aclose()
     return "the answer ended early"
+
+
+def _key(variable: str, environ: Mapping[str, str]) -> str:
+    """From the environment, else from the keyring."""
+    return environ.get(variable, "").strip() or keyring.stored(variable)
 
 
 def _models(listed: object) -> list[str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -139,6 +140,28 @@ def init(
     write(target, starter(chosen))
     print(visible(f"wrote {target}"))
     print(visible(f"model: {words}"))
+    return 0
+
+
+@app.command("key", cls=Command)
+def key(
+    name: Annotated[str, typer.Argument(help="Variable the key would be in, such as ANTHROPIC_API_KEY.")],
+    forget: Annotated[bool, typer.Option("--forget", help="Remove it.")] = False,
+) -> int:
+    """Keep a key in the system's keyring.
+
+    It is asked for without echo, or read from stdin; it is used where the variable is not set."""
+    from cowork.config import keyring
+
+    if forget:
+        keyring.forget(name)
+        print(visible(f"{name} is no longer in the keyring"))
+        return 0
+    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    if not value.strip():
+        raise UserError("No key was given.", f"Type it, or pipe it in: pass show {name} | cowork config key {name}")
+    keyring.store(name, value.strip())
+    print(visible(f"{name} is in the keyring; cowork uses it where the variable is not set"))
     return 0
 
 

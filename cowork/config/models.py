@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from cowork.config import keyring
 from cowork.core.errors import UserError
 from cowork.core.ports import ModelSpec
 
@@ -156,6 +157,8 @@ def _key(values: Values, environ: Mapping[str, str]) -> str:
     if key or (values["base_url"] and not name) or values["transport"] == "sdk":
         return key
     wanted = name or f"{_VENDOR[provider]}_API_KEY"
+    if kept := keyring.stored(wanted):
+        return kept
     raise UserError(
         f"no key for {provider}: {wanted} is not set",
         f"export {wanted}=…  or name another variable in models.main.api_key_env",

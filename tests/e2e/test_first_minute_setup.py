@@ -16,7 +16,7 @@ import pytest
 from cowork.app import setup
 from tests.e2e.terminal import ROOT, Terminal
 from tests.fakes.command import COWORK, Command
-from tests.wire.server import Server, status
+from tests.wire.server import Server, say, status
 
 KEY = "sk-ant-planted-secret"
 
@@ -206,3 +206,53 @@ def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None
         terminal.wait_for("offline", 20)
         terminal.type("/exit", "<Enter>")
         assert terminal.wait_exit(20) == 0
+
+
+RING = """
+import json, os, pathlib
+
+FILE = pathlib.Path(os.environ["HOME"]) / "ring.json"
+
+def _all():
+    return json.loads(FILE.read_text()) if FILE.exists() else {}
+
+def get_password(service, name):
+    return _all().get(f"{service}/{name}")
+
+def set_password(service, name, key):
+    FILE.write_text(json.dumps(_all() | {f"{service}/{name}": key}))
+
+def delete_password(service, name):
+    kept = _all()
+    del kept[f"{service}/{name}"]
+    FILE.write_text(json.dumps(kept))
+"""
+
+
+def test_a_key_can_live_in_the_keyring_and_is_nowhere_else(command: Command) -> None:
+    package = command.home / "packages"
+    package.mkdir()
+    (package / "keyring.py").write_text(RING)
+    ring = {"PYTHONPATH": str(package)}
+    assert command.cowork("config", "key", "ANTHROPIC_API_KEY", stdin=f"{KEY}\n", env=ring).code == 0
+    assert command.cowork("config", "init", env=ring).code == 0
+    file = command.home / ".config/cowork/config.toml"
+    assert 'api_key_env = "ANTHROPIC_API_KEY"' in file.read_text()
+    assert KEY not in file.read_text()
+    with Server([say("hi")]) as server:
+        ran = command.run(env=ring | {"ANTHROPIC_BASE_URL": server.url("anthropic")})
+        assert (ran.code, ran.out) == (0, "hi\n")
+        assert server.requests[0].headers["x-api-key"] == KEY
+        checked = command.cowork("doctor", env=ring | {"ANTHROPIC_BASE_URL": server.url("anthropic")})
+    assert "the key is in the keyring" in checked.out
+    assert KEY not in checked.out + ran.err
+    assert command.cowork("config", "key", "ANTHROPIC_API_KEY", "--forget", env=ring).code == 0
+    assert command.run(env=ring).code == 3
+
+
+def test_without_a_keyring_the_command_says_what_to_install(command: Command) -> None:
+    done = command.cowork("config", "key", "X_KEY", stdin="k\n", env={"PYTHONPATH": ""})
+    if "in the keyring" in done.out:
+        pytest.skip("a keyring is installed here")
+    assert done.code == 2
+    assert "cowork[keyring]" in done.err or "keyring refused" in done.err
