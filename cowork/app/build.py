@@ -118,7 +118,7 @@ def build(
         scratch=scratch,
         compaction=compaction,
         checkpoints=checkpoints,
-        notes=notes(place.config),
+        notes=() if options.replay else notes(place.config),
         knowledge=_knowledge_files(place),
         output_schema=schema,
         greeted=bool(past),

@@ -12,9 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cowork.core.blocks import Usage, add_cost
+from cowork.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """What a ledger may spend; None is no limit."""
 

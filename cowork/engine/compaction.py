@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from cowork.core.blocks import Block, Image, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.events import ContextCompacted, Event, PromptAdded, ReplyAdded, ToolEnded
+from cowork.core.frozen import frozen
 from cowork.core.ports import Reply, Request, Retry
 from cowork.engine.loop import Agent
 
@@ -24,7 +24,7 @@ AFTER_SHARE = 0.6  # clearing alone is enough when it gets below this
 SUMMARY_TOKENS = 4_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compaction:
     """Called before each request ("auto"), after an overflow ("overflow") and by hand ("manual")."""
 

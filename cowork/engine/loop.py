@@ -20,6 +20,7 @@ from cowork.core.events import (
     ThinkingDelta,
     TurnEnded,
 )
+from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
@@ -34,7 +35,7 @@ CUT_OFF = "it was cut off at the output limit; write less in one call"
 MAX_PAUSES = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How the answer to one prompt ended; `reason` is SPEC's terminal_reason."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ToolErrorCode
+from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
 from cowork.engine.clip import cut, save
 
@@ -18,7 +19,7 @@ ALIAS_BYTES = 4_096
 ChildStatus = Literal["completed", "incomplete", "error", "aborted"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChildEnd:
     """All that is known of a child when it stops, whatever stopped it."""
 

@@ -7,7 +7,7 @@ import difflib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +15,7 @@ from uuid import uuid4
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
+from cowork.core.frozen import frozen
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
@@ -27,7 +28,7 @@ ALIASES = {"Agent": "Task"}
 SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Denial:
     tool: str
     input: Json

@@ -177,7 +177,7 @@ def test_a_cost_limit_holds_for_children_without_prices_too(command: Command, tm
     assert "no prices are known for" in ended.record()["error"]["message"]
 
 
-def test_a_background_child_that_ended_after_the_last_answer_is_told_of_when_the_session_goes_on(command: Command) -> None:
+def test_a_background_child_that_ended_too_late_is_told_of_when_the_session_goes_on(command: Command) -> None:
     script = {"main": [turn(task(run_in_background=True))], "agents": {"explore": [NEVER]}}
     assert command.play(script, "--max-turns", "1").code == 4
     ended, bodies = asked(command, [say("ok")], "--continue")

@@ -399,9 +399,8 @@ def test_a_file_that_stops_being_ignored_is_not_taken_for_a_new_one(project, poi
     assert (project / "build/out.o").exists()
 
 
+@pytest.mark.parametrize("project", ["git"], indirect=True)
 def test_a_tracked_file_in_an_ignored_place_is_covered(project, points):
-    if not (project / ".git").exists():
-        pytest.skip("needs git")
     git(project, "add", "-f", "build/out.o", "debug.log")
     git(project, "commit", "-qm", "forced")
     turn(points, 1, sh(project, "rm build/out.o; echo x >> debug.log"))
