@@ -65,14 +65,30 @@ def build(
     place = look_around(options, environ)
     schema = _output_schema(options.output_schema)
     log, past = _session(place)
-    emitter = Emitter(log.id if log else new_id(), first_id=past[-1].id + 1 if past else 1, on_failure=on_sink_failure)
-    if log:
-        emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
+    try:
+        emitter = Emitter(
+            log.id if log else new_id(), first_id=past[-1].id + 1 if past else 1, on_failure=on_sink_failure
+        )
+        if log:
+            emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
+        run = _joined(place, emitter, log, past, ask)
+    except BaseException:
+        if log:
+            log.close()  # nothing was said in it, so it leaves no trace
+        raise
+    run.output_schema = schema
+    for sink in sinks:
+        emitter.add(sink)
+    return run
+
+
+def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask) -> Run:
+    """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / "outputs" if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     workspace = Workspace(
         place.root, [Path(d).expanduser() for d in place.config.permissions.add_dirs], readable=[scratch]
     )
-    models = Models(place.config, options, place.root, environ)
+    models = Models(place.config, place.options, place.root, place.environ)
     permissions, tree = _safety(place, workspace, scratch)
     checkpoints = _checkpoints(place, log, tree)
     _report_troubles(emitter, log, checkpoints)
@@ -97,12 +113,10 @@ def build(
         emitter.add(checkpoints)
     transcript = fold(past)
     emitter.add(transcript.apply)
-    for sink in sinks:
-        emitter.add(sink)
     return Run(
-        options=options,
+        options=place.options,
         config=place.config,
-        environ=environ,
+        environ=place.environ,
         root=place.root,
         branch=branch_of(place.root),
         trusted=place.trusted,
@@ -118,9 +132,8 @@ def build(
         scratch=scratch,
         compaction=compaction,
         checkpoints=checkpoints,
-        notes=() if options.replay else notes(place.config),
+        notes=() if place.options.replay else notes(place.config),
         knowledge=_knowledge_files(place),
-        output_schema=schema,
         greeted=bool(past),
     )
 
