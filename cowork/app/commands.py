@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cowork.app import doctor, setup, views
+from cowork.app import choices, doctor, setup, views
+from cowork.app.changes import changes
 from cowork.app.host import MODES, ChatHost
 from cowork.config import paths, render
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound
-from cowork.frontends.repl.host import Command, CommandResult, Prompt
+from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
 from cowork.sessions.fork import fork
 from cowork.sessions.restore import rewind_points
@@ -19,6 +20,7 @@ from cowork.sessions.restore import rewind_points
 INIT = """Explore this repository and write AGENTS.md at its root (improve it if it exists): what it is in two \
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \
 would get wrong. Only what you verified; under 60 lines."""
+REWINDS = ("both", "chat", "files")
 MAX_COMMAND_FILE = 100_000
 
 
@@ -32,7 +34,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("context", "what fills the model's window", on.context, busy=True),
         Command("model", "show, find or change the model", on.model, "[main|light|ID|N]", lambda: ("main", "light")),
         Command("mode", "show or change the permission mode", on.mode, "[mode]", lambda: MODES, busy=True),
-        Command("agents", "the agents Task can send out", on.agents, busy=True),
+        Command("agents", "the agents Task can send out", on.agents, "[name]", on.agent_names, busy=True),
         Command("tools", "the tools the model has", on.tools, busy=True),
         Command("diff", "what changed on disk since the start of this chat", on.diff, busy=True),
         Command("resume", "go on with another session", on.resume, "[id]", on.session_ids, resets=True),
@@ -70,16 +72,22 @@ class _Commands:
     async def model(self, rest: str) -> CommandResult:
         run = self.host.run
         if not rest:
-            light = run.config.models.light.model if run.config.has_light else "none, light work runs on main"
-            now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name}) · light: {light}"
             self.offered = await setup.find(self.host.environ)
-            return f"{now}\n\n{setup.page(self.offered)}"
+            rows = choices.model_rows(run, self.offered)
+            if len(rows) == 1:
+                now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name})"
+                return f"{now}\n\n{setup.page(self.offered)}"
+            here = next((n for n, row in enumerate(rows) if row.label == run.agent.provider.model), 0)
+            return Choose("Go on with which model?", rows, self._picked_model, here)
         if rest.isdigit():
             return await self._take_model(int(rest))
         run.agent.provider, _ = run.models(rest)
         text = f"Model: {run.agent.provider.model}"
         run.emit(Notice(text, code="model.changed", data={"model": run.agent.provider.model}))
         return None
+
+    async def _picked_model(self, row: Row) -> CommandResult:
+        return await self.model(row.value.removeprefix(choices.FOUND))
 
     async def _take_model(self, number: int) -> CommandResult:
         """Go on with what `/model` found, in this chat alone; the conversation stays."""
@@ -102,41 +110,52 @@ class _Commands:
 
     async def mode(self, rest: str) -> CommandResult:
         if not rest:
-            return f"Mode: **{self.host.run.permissions.mode}** (of {', '.join(MODES)})"
+            now = self.host.run.permissions.mode
+            return Choose("Permission mode", choices.mode_rows(now), lambda row: self.mode(row.value), _at(MODES, now))
         if rest not in MODES:
             raise UserError(f"There is no mode {rest!r}.", f"Use {', '.join(MODES)}.")
         self.host.set_mode(rest)
         return None
 
     async def agents(self, rest: str) -> CommandResult:
-        page = views.agents_page(self.host.run.agents)
-        problems = "\n".join(f"- {problem}" for problem in self.host.run.agents.problems)
-        return f"{page}\n\n{problems}" if problems else page
+        found = self.host.run.agents
+        if not rest:
+            return Choose("Agents Task can send out", choices.agent_rows(found), self._about)
+        if rest not in found:
+            raise UserError(f"There is no agent {rest!r}.", f"There are {', '.join(found)}.")
+        return views.agent_page(found[rest])
+
+    async def _about(self, row: Row) -> CommandResult:
+        return str(row.preview)
+
+    def agent_names(self) -> list[str]:
+        return list(self.host.run.agents)
 
     async def tools(self, rest: str) -> CommandResult:
         rows = [(s.name, s.description.split("\n")[0][:90]) for s in self.host.run.agent.specs]
         return views.table(("tool", "does"), rows)
 
     async def diff(self, rest: str) -> CommandResult:
+        run = self.host.run
+        if run.log is None or run.checkpoints is None:
+            raise UserError("Changes are not followed: this chat is not stored, or checkpoints are off.")
         points = rewind_points(self.host.events)
-        if not points or not self.host.run.checkpoints:
+        plan = run.checkpoints.preview(points[0].id) if points else None
+        if plan is None or not plan.files:
             return "Nothing was changed."
-        plan = self.host.run.checkpoints.preview(points[0].id)
-        if not plan.files:
-            return "Nothing was changed."
-        rows = [(s.path, f"+{s.removed or 0} −{s.added or 0}") for s in plan.files]
-        return views.table(("file", "lines"), rows)
+        return Changes(changes(plan, run.log.folder / "checkpoints", run.permissions.workspace))
 
     def session_ids(self) -> list[str]:
         return [entry.id for entry in index.list_sessions(self._sessions(), self.host.run.root)]
 
     async def resume(self, rest: str) -> CommandResult:
         if not rest:
-            found = index.list_sessions(self._sessions(), self.host.run.root)[:15]
+            here = self.host.run.session_id
+            found = [e for e in index.list_sessions(self._sessions(), self.host.run.root) if e.id != here]
             if not found:
                 return "There is no other session in this folder."
-            rows = [(e.id, e.title, e.turns, views.money(e.cost_usd)) for e in found]
-            return views.table(("id", "about", "turns", "cost"), rows) + "\n\n`/resume ID` goes on with one."
+            rows = choices.session_rows(found, self._sessions())
+            return Choose("Go on with which session?", rows, lambda row: self.resume(row.value))
         entry = index.find(self._sessions(), rest)
         if entry.id == self.host.run.session_id:
             return "You are in it."
@@ -158,34 +177,31 @@ class _Commands:
         if not points:
             return "There is nothing to go back to."
         if not words:
-            rows = [(n, _title(p)) for n, p in enumerate(points, 1)]
-            hint = "`/rewind N` previews; `/rewind N both` (or `chat`, `files`) goes back to just before prompt N."
-            return f"{views.table(('n', 'prompt'), rows)}\n\n{hint}"
+            rows = choices.prompt_rows(points, self.host.run.checkpoints)
+            return Choose("Back to just before …", rows, lambda row: self.rewind(row.value), len(rows) - 1)
         if not words[0].isdigit() or not 1 <= int(words[0]) <= len(points):
             raise UserError(f"There is no prompt {words[0]}.", f"Use a number from 1 to {len(points)}.")
         return await self._rewind_to(points[int(words[0]) - 1], words[1:])
 
     async def _rewind_to(self, point: PromptAdded, words: list[str]) -> CommandResult:
         run = self.host.run
-        what = next((w for w in words if w in ("chat", "files", "both")), "")
+        what = next((w for w in words if w in REWINDS), "")
         plan = run.checkpoints.preview(point.id) if run.checkpoints else None
         if not what:
-            page = views.plan_page(plan) if plan else "Files are not covered: checkpoints are off."
-            return f"Back to just before: {_title(point)}\n\n{page}\n\nAdd `both`, `chat` or `files` to do it."
+            go = f"Back to just before: {views.title(point)}"
+            return Choose(go, choices.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))
         done: tuple[str, ...] = ()
         said = []
         if what in ("files", "both") and plan and run.checkpoints:
             restored = run.checkpoints.restore(plan, force="force" in words)
             done = restored.restored
-            said.append(f"{len(done)} files restored")
             if restored.kept:
-                said.append(f"kept because they changed outside: {', '.join(restored.kept)} (`force` overrides)")
+                said.append(f"Kept, as they changed outside: {', '.join(restored.kept)} (`force` overrides).")
             said += [f"{path}: {why}" for path, why in restored.failed]
         run.emit(SessionRewound(point.id, what in ("chat", "both"), done))
-        if what in ("chat", "both"):
-            said.append("the conversation is back to before that prompt")
         run.agent.runner.state.seen.clear()
-        return "; ".join(said) + "."
+        told = "\n\n".join(said)
+        return Draft(point.label or point.text, told) if what in ("chat", "both") else told
 
     async def export(self, rest: str) -> CommandResult:
         target = Path(rest or f"cowork-{self.host.run.session_id}.md").expanduser()
@@ -231,6 +247,5 @@ def _sends(name: str, text: str) -> Callable[[str], Awaitable[CommandResult]]:
     return run
 
 
-def _title(prompt: PromptAdded) -> str:
-    words = " ".join((prompt.label or prompt.text).split())
-    return words if len(words) <= 70 else words[:69] + "…"
+def _at(names: Sequence[str], name: str) -> int:
+    return names.index(name) if name in names else 0

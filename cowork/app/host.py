@@ -20,6 +20,7 @@ from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
 from cowork.frontends.repl.host import Command, Status
+from cowork.sessions.cost import totals
 from cowork.tools import jobs, rg
 
 MODES = ("ask", "accept-edits", "plan", "bypass")
@@ -37,6 +38,7 @@ class ChatHost:
         self._sink: Emit = lambda event: None
         self._ask: Ask = _no
         self._task: asyncio.Task[Any] | None = None
+        self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
         self.run = open_run(options, environ, self)
         self._steering = steering(self.run.root)  # what trust would be about
@@ -56,6 +58,7 @@ class ChatHost:
         """Start (or take up) the conversation of the current run."""
         past = list(self.run.log.loaded.events) if self.run.log else []
         self.events[:] = past
+        self._paid = totals(e for e in past if e.session_id in ("", self.run.session_id)).whole.cost_usd
         for event in past:
             self._sink(event)
         begin(self.run)
@@ -92,7 +95,7 @@ class ChatHost:
             light_model=config.models.light.model if config.has_light and run.light_is_another() else "",
             mode=run.permissions.mode,
             context_percent=100 * run.agent.context_tokens / window if window else None,
-            cost_usd=run.ledger.cost_usd,
+            cost_usd=_sum(self._paid, run.ledger.cost_usd),
             jobs=sum(job.running for job in run.tree.jobs.values()),
             agents=len(run.agents),
             knowledge=tuple(p.name for p in run.knowledge),
@@ -179,6 +182,12 @@ class ChatHost:
             raise
         finally:
             self._task = None
+
+
+def _sum(*parts: float | None) -> float | None:
+    """Unknown as soon as a part is."""
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 async def _no(question: Question) -> Answer:

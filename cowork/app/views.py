@@ -6,11 +6,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core.blocks import Image, Text, ToolResult, ToolUse
-from cowork.core.events import Event
+from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
 from cowork.engine.loop import Agent
 from cowork.sessions.cost import Spent, totals
+from cowork.sessions.restore import rewind_points, surviving
 from cowork.sessions.rewind import Plan, Step
+
+_PROMPTS_SHOWN = 3
+_ANSWER_SHOWN = 800  # characters
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -21,6 +25,40 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def money(usd: float | None) -> str:
     return "unknown" if usd is None else f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+
+
+def count(number: int, word: str) -> str:
+    """`1 turn`, `3 turns`."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def ago(seconds: float) -> str:
+    """How long ago, in one unit."""
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit} ago"
+    return "just now"
+
+
+def title(prompt: PromptAdded) -> str:
+    """A prompt in one short line."""
+    words = " ".join((prompt.label or prompt.text).split())
+    return words if len(words) <= 70 else words[:69] + "…"
+
+
+def session_preview(events: Sequence[Event]) -> str:
+    """The last prompts of a session and the start of its last answer."""
+    prompts = rewind_points(events)[-_PROMPTS_SHOWN:]
+    lines = [f"**❯** {title(prompt)}" for prompt in prompts]
+    answers = (
+        "".join(b.text for b in e.content if isinstance(b, Text)).strip()
+        for e in reversed(surviving(events))
+        if isinstance(e, ReplyAdded) and e.agent == "main"
+    )
+    answer = next((text for text in answers if text), "")
+    if len(answer) > _ANSWER_SHOWN:
+        answer = answer[:_ANSWER_SHOWN].rstrip() + " …"
+    return "  \n".join(lines) + (f"\n\n{answer}" if answer else "")
 
 
 def cost_page(events: Iterable[Event]) -> str:
@@ -82,6 +120,23 @@ def agents_page(agents: Mapping[str, AgentDef]) -> str:
         for a in agents.values()
     ]
     return table(("agent", "for", "tools", "model", "from"), rows)
+
+
+def agent_page(agent: AgentDef) -> str:
+    """One agent: what for, with what, and its role."""
+    tools = ", ".join(agent.tools) if agent.tools is not None else "all but Task"
+    without = f" · not {', '.join(agent.disallowed_tools)}" if agent.disallowed_tools else ""
+    limits = f" · at most {count(agent.max_turns, 'turn')}" if agent.max_turns else ""
+    facts = f"tools: {tools}{without}  \nmodel: {agent.model}{limits} · {agent.origin}"
+    return f"**{agent.name}**: {' '.join(agent.description.split())}\n\n{facts}\n\n{agent.role.strip()}"
+
+
+def plan_list(plan: Plan) -> str:
+    """What a rewind would do to files, a line each."""
+    if not plan.files:
+        return "No files would change."
+    parts = ((_action(s), f"`{s.path}`", _counts(s), f"({_remark(s)})" if _remark(s) else "") for s in plan.files)
+    return "\n".join("- " + " ".join(part for part in row if part) for row in parts)
 
 
 def plan_page(plan: Plan) -> str:

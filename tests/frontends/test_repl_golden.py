@@ -23,10 +23,11 @@ from cowork.core.events import (
 from cowork.core.ports import Question
 from cowork.frontends.repl import notes
 from cowork.frontends.repl.dialogs import Dialog, choices_of, dialog_lines
-from cowork.frontends.repl.diffs import diff_lines
-from cowork.frontends.repl.host import Status
+from cowork.frontends.repl.diffs import changes_lines, diff_lines
+from cowork.frontends.repl.host import Choose, CommandResult, FileChange, Row, Status
 from cowork.frontends.repl.lines import Line, line_width, plain
 from cowork.frontends.repl.panels import Panel, ended_line, new_panel, panels_lines
+from cowork.frontends.repl.picker import Picking, picker_lines
 from cowork.frontends.repl.scene import markdown_lines
 from cowork.frontends.repl.status import banner_lines, status_line
 from cowork.frontends.repl.theme import Theme
@@ -89,6 +90,29 @@ def ask(
     return draw
 
 
+async def nothing(row: Row) -> CommandResult:
+    return None
+
+
+SESSIONS = [
+    Row(f"s{n}2i374cynsr", title, f"{n + 1} h ago · {4 * n + 1} turns · ${n}.04 · s{n}2i374cynsr",
+        f"**❯** {title}  \n**❯** and for guests?\n\nRefunds fail because `create` requires *order.user_id*.\n\n- one\n")
+    for n, title in enumerate(("why do refunds fail for guest orders?", "支払い and a title that is much longer than "
+                               "any reasonable box is wide", "fix the heading", *(f"session {n}" for n in range(12))))
+]  # fmt: skip
+MODES = [Row("ask", "ask", "now", "Asks first."), Row("plan", "plan", "", "Writes nothing.")]
+
+
+def pick(rows: list[Row], *, index: int = 0, query: str = "", height: int = 30) -> Callable[[int], list[Line]]:
+    def draw(columns: int) -> list[Line]:
+        picking = Picking(Choose("Go on with which session?", rows, nothing), asyncio.Future(loop=LOOP), index, query)
+        return picker_lines(picking, columns, height, THEME)
+
+    return draw
+
+
+LOOP = asyncio.new_event_loop()
+CHANGES = [FileChange("shop/refunds/service.py", DIFF, "+3 −1"), FileChange("logo.png", remark="new")]
 EDIT = Question("permission", "Allow this edit?", tool="Edit", input={"file_path": "shop/refunds/service.py"},
                 rule="Edit(shop/refunds/**)", session_rule="edits in shop/refunds/**", reason="writes outside src/",
                 display={"kind": "diff", "diff": DIFF})  # fmt: skip
@@ -122,6 +146,8 @@ def tool_lines(columns: int) -> list[Line]:
         ("Read", {"file_path": "nope.py"}, {"status": "error", "error": {"code": "NOT_FOUND",
          "message": "nope.py does not exist. Nearest: hope.py"}}, {}),
         ("Weird", {"x": [1, 2], "y": "z"}, {"status": "success"}, {}),
+        ("Grep", {"pattern": r"^\s*(?:export\s+)?(?:def|class|function|func|fn|struct|enum)\b\s*[\w$]*Refund\b"},
+         {"status": "success"}, {"summary": "1 match in 1 file"}),
     )  # fmt: skip
     for name, given, record, display in calls:
         out += finished_lines(name, given, record, dict(display), columns, "/srv/shop")
@@ -155,6 +181,12 @@ PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "dialog-low": ask(EDIT, rows=10),
     "dialog-choice": ask(Question("choice", "Which one?", options=tuple(f"session {n}" for n in range(12))), index=10),
     "dialog-trust": ask(Question("trust", "Trust this folder?", reason="It has an agent file and a hook.")),
+    "picker": pick(SESSIONS, index=1),
+    "picker-filtered": pick(SESSIONS, query="session 1"),
+    "picker-nothing": pick(SESSIONS, query="zebra"),
+    "picker-low": pick(SESSIONS, index=9, height=9),
+    "picker-short": pick(MODES, index=1),
+    "changes": lambda columns: changes_lines(CHANGES, columns),
     "todo": lambda columns: notes.todo_lines(TODOS, columns),
     "todo-change": lambda columns: notes.todo_change((), TODOS, columns),
     "tools": tool_lines,

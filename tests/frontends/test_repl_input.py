@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
@@ -137,6 +137,7 @@ async def test_files_are_found_by_name_then_path_then_letters() -> None:
     ]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.text(alphabet="ab/._-[(", min_size=1, max_size=12), max_size=30),
     st.text(alphabet="ab.[(\\^", max_size=5),
@@ -173,6 +174,7 @@ def test_a_menu_scrolls_with_its_choice_and_stays_in_the_width() -> None:
     assert any("file29.py" in plain(line) for line in lines)
 
 
+@settings(deadline=None)
 @given(
     st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=120),
     st.integers(20, 90),

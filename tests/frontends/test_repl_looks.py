@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from rich.color import ColorSystem
@@ -21,6 +21,7 @@ from cowork.frontends.repl.theme import Kind, Theme, color_depth, guess_kind, ki
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=60)
 
 
+@settings(deadline=None)
 @given(TEXT, st.integers(0, 40))
 def test_clipped_text_fits_and_says_that_something_is_missing(text: str, columns: int) -> None:
     for clipped in (clip(text, columns), clip_start(text, columns)):
@@ -28,6 +29,7 @@ def test_clipped_text_fits_and_says_that_something_is_missing(text: str, columns
         assert clipped == text or columns == 0 or "…" in clipped
 
 
+@settings(deadline=None)
 @given(TEXT, st.integers(2, 40))
 def test_wrapped_text_fits_and_loses_only_spaces(text: str, columns: int) -> None:
     rows = wrap(text, columns)
@@ -35,6 +37,7 @@ def test_wrapped_text_fits_and_loses_only_spaces(text: str, columns: int) -> Non
     assert "".join("".join(rows).split()) == "".join(text.split())
 
 
+@settings(deadline=None)
 @given(st.lists(TEXT, max_size=5), st.lists(TEXT, max_size=3), st.integers(1, 60))
 def test_two_ends_of_a_line_fit_together(left: list[str], right: list[str], columns: int) -> None:
     spans = [[("", text) for text in side] for side in (left, right)]
@@ -66,6 +69,7 @@ def test_lines_with_nothing_in_common_are_not_marked_word_by_word() -> None:
     assert not [style for line in lines for style, _ in line if str(style).endswith(".word")]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_breaks_a_diff(text: str) -> None:
     for line in diff_lines(f"@@ -1,3 +1,3 @@\n{text}", 40, limit=10):

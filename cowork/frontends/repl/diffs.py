@@ -7,12 +7,15 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.lines import Line, Span, clip, clip_line, width, wrap
+from cowork.frontends.repl.host import FileChange
+from cowork.frontends.repl.lines import Line, Span, clip, clip_line, clip_start, width, wrap
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.35  # lines less alike than this are two lines, not one changed
 _LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and cost much
+
+_FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited, or all of it new or gone
 
 _Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
 
@@ -28,6 +31,16 @@ def diff_lines(diff: str, columns: int, *, limit: int | None = None, indent: int
     if len(shown) < len(rows):
         more = f"{' ' * (indent + gutter)} … {len(rows) - len(shown):,} more lines of diff"
         out.append([("dim", clip(more, columns))])
+    return out
+
+
+def changes_lines(files: Sequence[FileChange], columns: int) -> list[Line]:
+    """Files and what became of them, each with its diff."""
+    out: list[Line] = []
+    for change in files:
+        head: Line = [("accent", "● "), ("bold", clip_start(visible(change.path), max(8, columns - 16)))]
+        out.append(clip_line([*head, ("dim", f" · {visible(change.remark)}" if change.remark else "")], columns))
+        out.extend(diff_lines(change.diff, columns, limit=_FILE_ROWS if change.edited else _WHOLE_ROWS))
     return out
 
 

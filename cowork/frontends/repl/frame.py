@@ -10,6 +10,7 @@ from cowork.frontends.repl.input import input_lines
 from cowork.frontends.repl.lines import WIDEST, Line
 from cowork.frontends.repl.live import live_lines
 from cowork.frontends.repl.painter import Frame
+from cowork.frontends.repl.picker import picker_lines
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -37,7 +38,7 @@ def compose(repl: Repl, columns: int, rows: int) -> Frame:
         steering=repl.turns.steering,
         expanded=repl.expanded,
         selected=panel.subagent_id if panel else "",
-        asking=repl.dialogs.current is not None,
+        asking=repl.dialogs.current is not None or repl.picker.current is not None,
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
@@ -54,6 +55,8 @@ def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, 
     if dialog is not None and repl.dialogs.armed:
         ready = repl.dialogs.ready
         return [*dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=repl.scene.cwd), status], None
+    if repl.picker.current is not None:
+        return [*picker_lines(repl.picker.current, columns - 1, rows - 1, repl.theme), status], None
     menu = repl.completing.lines(columns - 1, rows // 3)
     # While panels stand above an empty input the cursor is drawn, and the terminal's own rests at the top of the live
     # part: tmux pushes whatever wraps above it out of reach when the window shrinks.
@@ -108,6 +111,8 @@ def _hint(repl: Repl) -> str:
         return text
     if repl.dialogs.current is not None:
         return "Ctrl-C refuses and stops"
+    if repl.picker.current is not None:
+        return ""
     toggle = "⌃O collapse" if repl.expanded else "⌃O expand"
     parts = [toggle] if repl.scene.panels or repl.scene.tools else []
     parts += ["⇥ select"] if repl.scene.panels else []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias
 
 from cowork.core.events import Event
 
@@ -37,12 +37,58 @@ class Prompt:
     label: str = ""
 
 
-CommandResult = str | Prompt | None
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing to choose. `preview` is Markdown, or finds it when the row is looked at."""
+
+    value: str
+    label: str
+    detail: str = ""
+    preview: str | Callable[[], Awaitable[str]] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """A command's result that lets the person choose; `then` goes on with what was chosen and may ask again."""
+
+    title: str
+    rows: Sequence[Row]
+    then: Callable[[Row], Awaitable[CommandResult]]
+    start: int = 0  # the row the cursor stands on first
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What became of one file; without a diff there is only the remark."""
+
+    path: str
+    diff: str = ""
+    remark: str = ""
+    edited: bool = True  # False: all of it is new, or gone
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """A command's result that is shown as diffs."""
+
+    files: Sequence[FileChange]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A command's result that goes into the input, to be changed and sent; `said` is Markdown to print."""
+
+    text: str
+    said: str = ""
+
+
+CommandResult: TypeAlias = "str | Prompt | Choose | Changes | Draft | None"
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A slash command. `run` gets what was typed after the name and gives Markdown, a Prompt to send, or nothing.
+    """A slash command. `run` gets what was typed after the name and gives Markdown, a Prompt to send, something to
+    choose from, diffs, a draft for the input, or nothing.
 
     A UserError it raises is shown calmly. `busy`: it may run while a turn works; otherwise it waits in the queue.
     `resets`: the conversation is another one afterwards, so what the chat remembers of the old one is dropped.

@@ -1,7 +1,8 @@
-"""Which key does what. The chat is in one mode at a time: viewer, dialog, a chosen panel, or writing."""
+"""Which key does what. The chat is in one mode at a time: viewer, dialog, list, a chosen panel, or writing."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import get_app
@@ -23,6 +24,7 @@ def bindings(repl: Repl) -> KeyBindings:
     _panel_keys(keys, repl)
     _menu_keys(keys, repl)
     _dialog_keys(keys, repl)
+    _picker_keys(keys, repl)
     _viewer_keys(keys, repl)
     _everywhere(keys, repl)
     return keys
@@ -184,6 +186,29 @@ def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
     def _(event: KeyPressEvent) -> None:
         if event.data.isprintable() or "\n" in event.data:
             repl.dialogs.type(event.data)
+
+
+def _picker_keys(keys: KeyBindings, repl: Repl) -> None:
+    picking = Condition(lambda: repl.mode == "pick")
+    picker = repl.picker
+    acts: dict[str, Callable[[], None]] = {
+        "up": lambda: picker.move(-1), "c-p": lambda: picker.move(-1), "s-tab": lambda: picker.move(-1),
+        "down": lambda: picker.move(1), "c-n": lambda: picker.move(1), "tab": lambda: picker.move(1),
+        "pageup": lambda: picker.move(-1, page=True), "pagedown": lambda: picker.move(1, page=True),
+        "enter": picker.enter, "c-j": picker.enter, "escape": picker.escape, "backspace": picker.backspace,
+        "c-u": picker.clear, "c-w": picker.clear,
+    }  # fmt: skip
+    for name, act in acts.items():
+
+        @keys.add(name, filter=picking, eager=True)
+        def _(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
+            act()
+
+    @keys.add(Keys.Any, filter=picking)
+    @keys.add(Keys.BracketedPaste, filter=picking)
+    def _(event: KeyPressEvent) -> None:
+        if event.data.isprintable() or "\n" in event.data:
+            picker.type(event.data)
 
 
 def _viewer_keys(keys: KeyBindings, repl: Repl) -> None:

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, TextIO
 
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl.dialogs import choices_of, what_lines
+from cowork.frontends.repl.host import Choose, Row
 from cowork.frontends.repl.lines import plain
+from cowork.frontends.repl.tools_view import one_line
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -28,6 +30,7 @@ class PlainChat:
         self._repl = repl
         self._source, self._sink = source or sys.stdin, sink or sys.stdout
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._unread: str | None = None  # a line that was no choice: it is the next thing said
         self._asking: asyncio.Lock = asyncio.Lock()
         self._left: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
@@ -70,11 +73,27 @@ class PlainChat:
             return Answer(choices[int(text) - 1].answer, choices[int(text) - 1].note)
         return Answer("once") if text.lower() in ("y", "yes") else Answer("no", "" if text in ("n", "no") else text)
 
+    async def choose(self, choose: Choose) -> Row | None:
+        """The list with numbers; a line that is no number of it chooses nothing and is taken as the next message."""
+        async with self._asking:
+            self.flush()
+            print(one_line(choose.title), file=self._sink)
+            for number, row in enumerate(choose.rows, 1):
+                detail = f" · {one_line(row.detail)}" if row.detail else ""
+                print(f"  {number} {one_line(row.label)}{detail}", file=self._sink)
+            print("number (Enter for none): ", end="", file=self._sink, flush=True)
+            said = await self._next_line()
+        text = (said or "").strip()
+        if text.isdigit() and 1 <= int(text) <= len(choose.rows):
+            return choose.rows[int(text) - 1]
+        self._unread = text or None
+        return None
+
     async def _serve(self) -> None:
         """One line at a time: while a turn works, the next line may be the answer to a question."""
         while True:
             print(_PROMPT, end="", file=self._sink, flush=True)
-            line = await self._next_line()
+            line, self._unread = self._unread or await self._next_line(), None
             if line is None:
                 print(file=self._sink)
                 return

@@ -21,13 +21,14 @@ from cowork.frontends.repl.commands import own_commands
 from cowork.frontends.repl.completing import Completing
 from cowork.frontends.repl.dialogs import QUIET_S, SETTLE_S, Dialogs
 from cowork.frontends.repl.frame import compose
-from cowork.frontends.repl.host import Host, Options
+from cowork.frontends.repl.host import Choose, Host, Options, Row
 from cowork.frontends.repl.input import Composer, History
 from cowork.frontends.repl.keys import bindings
 from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.live import SPIN_S
 from cowork.frontends.repl.outside import Outside
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
+from cowork.frontends.repl.picker import Picker
 from cowork.frontends.repl.plain import PlainChat
 from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.stream import warm_up
@@ -37,7 +38,7 @@ from cowork.frontends.repl.tools_view import one_line
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.viewing import Viewing
 
-Mode = Literal["write", "panel", "dialog", "view"]
+Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after a change of width, before the live part is drawn whole again
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
@@ -57,9 +58,11 @@ class Repl:
         self.composer = Composer(History(self.options.history))
         self.completing = Completing(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.dialogs = Dialogs(self._dialogs_changed)
+        self.picker = Picker(self.redraw)
         self.turns = Turns(
-            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release
-        )
+            host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
+            self._choose,
+        )  # fmt: skip
         self.outside = Outside(self.options, self.write_raw, self.scene.clock)
         self.viewing = Viewing(host, self.scene, self.outside)
         self.expanded = False
@@ -157,6 +160,8 @@ class Repl:
             return "view"
         if self.dialogs.armed:
             return "dialog"
+        if self.picker.current is not None:
+            return "pick"
         return "panel" if self.choosing.panel is not None else "write"
 
     @property
@@ -223,15 +228,12 @@ class Repl:
         now = self.scene.clock()
         again = now - self._cancelled_at < _TWICE_S
         self._cancelled_at, self._cancelling = now, True
-        if self._interrupt():
-            if again:
-                self.leave(130)
-            return
+        stopped = self._interrupt()
         if again:
             self.leave(130)
-            return
-        self.composer.clear()
-        self.show_hint("Ctrl-C again leaves")
+        elif not stopped:
+            self.composer.clear()
+            self.show_hint("Ctrl-C again leaves")
 
     def toggle(self) -> None:
         """Ctrl+O: more of what runs; when nothing runs, the whole conversation."""
@@ -340,8 +342,9 @@ class Repl:
             self._cancelled_at = -10.0
             self.hint = ("", 0.0)
         self._cancelling = False
-        if self.mode == "write":  # in the middle of a message, or done with it
-            self.dialogs.last_key = self.scene.clock() if self.composer.text else -10.0
+        if self.mode in ("write", "pick"):  # in the middle of a message or a choice, or done with it
+            typing = self.composer.text or self.picker.current
+            self.dialogs.last_key = self.scene.clock() if typing else -10.0
         if self.dialogs.current is not None:
             asyncio.get_running_loop().call_later(QUIET_S + 0.01, self.redraw)  # the dialog arms itself
 
@@ -360,13 +363,16 @@ class Repl:
 
     def _interrupt(self) -> bool:
         self.dialogs.refuse_all()
-        return self.turns.interrupt()
+        return self.picker.leave() or self.turns.interrupt()
 
     def _turn_ended(self, seconds: float) -> None:
         self.expanded = self.expanded and bool(self.scene.panels)
         self.outside.turn_ended(seconds)
         self.outside.title(self._folder)
         self.redraw()
+
+    async def _choose(self, choose: Choose) -> Row | None:
+        return await (self._plain or self.picker).choose(choose)
 
     def _give_back(self, text: str) -> None:
         kept = self.composer.text

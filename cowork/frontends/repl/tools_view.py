@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ _GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("ba
 _DIFF_LINES = 40
 _OUTPUT_LINES = 5
 _ERROR_LINES = 4
+_LONG_PATTERN = 30
+_BAR = "\0"  # between alternatives that are kept together
 
 
 def argument(name: str, given: Mapping[str, Any], cwd: str = "") -> str:
@@ -35,7 +38,7 @@ def argument(name: str, given: Mapping[str, Any], cwd: str = "") -> str:
     if name == "Grep":
         where = given.get("path") or given.get("glob") or given.get("type")
         tail = f" in {short_path(str(where), cwd)}" if where else ""
-        return one_line(f'"{given.get("pattern", "")}"{tail}')
+        return one_line(f'"{short_pattern(str(given.get("pattern", "")))}"{tail}')
     if name == "Glob":
         return one_line(str(given.get("pattern", "")))
     if name == "TodoWrite":
@@ -106,6 +109,30 @@ def short_path(path: str, cwd: str) -> str:
     if cwd and path.startswith(cwd.rstrip("/") + "/"):
         return path[len(cwd.rstrip("/")) + 1 :]
     return path
+
+
+def short_pattern(pattern: str) -> str:
+    """A regular expression as people read it: a long one is its words, with `…` for what is between them."""
+    if len(pattern) <= _LONG_PATTERN:
+        return pattern
+    text = re.sub(r"\\([\"'./:#<>=-])", r"\1", pattern)
+    text = re.sub(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.[*+?]|\{\d*,?\d*\}", "…", text)
+    for _ in range(len(text)):  # from the inside out
+        text, found = re.subn(r"\((?:\?[:=!]|\?<[=!])?([^()]*)\)[*+?]*", _alternatives, text)
+        if not found:
+            break
+    text = re.sub(r"[…^$*+?|]*…[…^$*+?|]*", "…", re.sub(r"[\^$*+?]", "…", text)).replace(_BAR, "|")
+    return text if text.strip("…") else pattern
+
+
+def _alternatives(group: re.Match[str]) -> str:
+    """The words of a group; of many only the first two."""
+    parts = re.split(rf"[|{_BAR}]", group[1])
+    words = [word for part in parts if (word := re.sub(r"[^\w …]+", "", part).strip("… "))]
+    if not words:
+        return "…"
+    kept = words if len(words) <= 3 else [*words[:2], "…"]
+    return f"…{_BAR.join(kept)}…"
 
 
 def one_line(text: str) -> str:

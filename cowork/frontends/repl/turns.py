@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
-from cowork.frontends.repl.host import Command, CommandResult, Host, Prompt
+from cowork.frontends.repl.diffs import changes_lines
+from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
 from cowork.frontends.repl.scene import Scene, markdown_lines
 
 
@@ -21,6 +22,10 @@ class Sent:
     text: str
     images: tuple[Path, ...] = ()
     label: str = ""
+
+
+async def _nobody(choose: Choose) -> Row | None:
+    return None
 
 
 @dataclass(slots=True)
@@ -34,10 +39,12 @@ class Turns:
     give_back: Callable[[str], None]  # put text back into the input
     hold: Callable[[], None]  # keep events back: another conversation may follow
     release: Callable[[bool], None]  # show them; True: it is another conversation
+    choose: Callable[[Choose], Awaitable[Row | None]] = _nobody
     queue: list[Sent] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
     _task: asyncio.Task[None] | None = None
     _interrupted: bool = False
+    _chosen_s: float = 0.0  # how long the person took to choose; nobody need be called back for that
     _loose: set[asyncio.Task[Any]] = field(default_factory=set)
 
     @property
@@ -109,14 +116,14 @@ class Turns:
         self._task = asyncio.ensure_future(self._run(sent))
 
     async def _run(self, sent: Sent) -> None:
-        started = self.scene.clock()
+        started, self._chosen_s = self.scene.clock(), 0.0
         self.scene.begin()
         try:
             await self._guard(self._do(sent))
         finally:
             self.scene.finish()
             self._task = None
-            self.ended(self.scene.clock() - started)
+            self.ended(self.scene.clock() - started - self._chosen_s)
             self._next()
 
     async def _do(self, sent: Sent) -> CommandResult:
@@ -150,10 +157,27 @@ class Turns:
         if command is None:
             self._trouble(f"There is no command /{name}.", "/help lists them all.")
             return
-        result = await self._guard(self._switching(command, rest) if command.resets else command.run(rest))
+        result = await self._guard(self._switching(command, command.run(rest)))
+        while isinstance(result, Choose):
+            asked = self.scene.clock()
+            row = await self.choose(result)
+            self._chosen_s += self.scene.clock() - asked
+            if row is None:
+                self.scene.apply(Notice("nothing was chosen"))
+                return
+            result = await self._guard(self._switching(command, result.then(row)))
+        await self._show(result, text)
+
+    async def _show(self, result: CommandResult, text: str) -> None:
+        """What a command gave: a prompt to send, or something to print."""
         if isinstance(result, Prompt):
             await self.host.submit(result.text, (), label=result.label or text)
-        elif result:
+        elif isinstance(result, Draft):
+            self.give_back(result.text)
+            await self._show(result.said, text)
+        elif isinstance(result, Changes):
+            self.scene.say("output", lambda columns, theme: changes_lines(result.files, columns))
+        elif isinstance(result, str) and result:
             self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
 
     async def _note(self, text: str) -> None:
@@ -176,12 +200,14 @@ class Turns:
         if hint:
             self.scene.apply(Notice(hint))
 
-    async def _switching(self, command: Command, rest: str) -> CommandResult:
-        """A command after which the conversation may be another one."""
+    async def _switching(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
+        """A command after which the conversation may be another one keeps events back until that is known."""
+        if not command.resets:
+            return await work
         before = self._session()
         self.hold()
         try:
-            return await command.run(rest)
+            return await work
         finally:
             self.release(self._session() != before)
 
