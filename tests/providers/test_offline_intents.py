@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.providers.offline import words
-from cowork.providers.offline.intent import Intent, parse
+from cowork.providers.offline.intent import Intent
+from cowork.providers.offline.questions import parse
 from cowork.providers.offline.several import intents
 
 

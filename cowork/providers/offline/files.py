@@ -35,6 +35,9 @@ ENDINGS = {
     "text": "txt",
 }
 _MARK = r"(?:^|[^\w])(TODO|FIXME|XXX|HACK)\b"
+_READS_ENVIRON = (
+    r"environ(?:\.get\(|\[)|getenv\(|process\.env\.\w|process\.env\[|env::var|os\.LookupEnv|os\.Getenv|ENV\["
+)
 _MOST_SHOWN = 40
 _SHORT = 400  # lines that are read whole
 
@@ -45,6 +48,9 @@ def resolve(path: str) -> Steps[str]:
         return path
     (hits,) = yield [glob(path if any(c in path for c in "*{") else f"**/{path.strip('/')}")]
     candidates = [p for p in found.paths(hits) if p == path or p.endswith("/" + path.strip("./"))]
+    if not candidates and "." not in path and "/" not in path:  # README, LICENSE
+        (hits,) = yield [glob(f"**/{path}.*")]
+        candidates = found.paths(hits)
     if path in candidates or not candidates:
         return path
     return min(candidates, key=lambda p: (-place_weight(p), len(p), p))
@@ -104,6 +110,8 @@ def _definitions(path: str, lines: dict[int, str]) -> list[Definition]:
 
 def _outline_row(item: Definition, lines: dict[int, str]) -> str:
     told = source.first_words(lines, item.line, item.path)
+    if item.kind == "heading":
+        return f"- `{item.at}` {item.text.strip('#= ')}"
     indent = "  " * min(item.indent // 4, 2)
     return f"{indent}- `{item.at}` {item.kind} {code(item.name)}" + (f": {told}" if told else "")
 
@@ -172,6 +180,8 @@ def search(intent: Intent) -> Plan:
 def list_(intent: Intent) -> Plan:
     """Files, folders, definitions or targets, listed."""
     what = intent.hint
+    if intent.container:
+        return (yield from _members(intent))
     if what.startswith(("target", "command")):
         return (yield from _targets())
     if re.match(r"class|function|method|definition|test|subclass", what) and "files" not in intent.subject:
@@ -238,6 +248,33 @@ def _defined_in(intent: Intent, what: str) -> Plan:
     rows = [f"- `{d.at}` {d.kind} {code(d.name)}" for d in items[:60]]
     more = f"\n- and {len(items) - 60} more" if len(items) > 60 else ""
     return f"{len(items):,} {what}{place}:\n\n" + "\n".join(rows) + more
+
+
+def _members(intent: Intent) -> Plan:
+    """The methods of a class, with their first words."""
+    hits = yield from definitions(intent, intent.container)
+    best = next((d for d in hits if d.kind in ("class", "type", "function")), None)
+    if best is None:
+        return f"I searched for a class {code(intent.container)} and found none."
+    outline_, page = yield [grep(outline_pattern(best.path), path=best.path, head_limit=2000), read(best.path)]
+    items = outline_of(outline_)
+    end = next((d.line for d in items if d.line > best.line and d.indent <= best.indent), 1 << 30)
+    inner = [d for d in items if best.line < d.line < end]
+    top = min((d.indent for d in inner), default=0)
+    lines = found.numbered(page)
+    rows = [_outline_row(d, lines).strip() for d in inner if d.indent == top]
+    return f"{code(best.name)} (`{best.at}`) has {plural(len(rows), 'member')}:\n\n" + "\n".join(rows)
+
+
+def variables(intent: Intent) -> Plan:
+    """Environment variables the code reads."""
+    (result,) = yield [grep(_READS_ENVIRON, path=intent.path, head_limit=300)]
+    hits = sorted(found.lines(result), key=lambda h: (-place_weight(h.path), h.path, h.number))
+    if not hits:
+        return "I searched for reads of the environment (`os.environ`, `getenv`, `process.env`, …) and found none."
+    rows = [f"- `{h.at}` {code(shortened(h.text))}" for h in hits[:_MOST_SHOWN]]
+    more = f"\n- and {len(hits) - len(rows)} more" if len(hits) > len(rows) else ""
+    return f"{plural(len(hits), 'line')} read the environment:\n\n" + "\n".join(rows) + more
 
 
 def _is(item: Definition, what: str) -> bool:

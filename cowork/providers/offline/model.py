@@ -38,6 +38,7 @@ PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
     "list": files.list_,
     "read": files.read_file,
     "search": files.search,
+    "variables": files.variables,
     "changes": shell.changes,
     "tests": shell.tests,
     "replace": edits.edit,

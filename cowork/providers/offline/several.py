@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from cowork.core.blocks import Json
 from cowork.providers.offline import words
 from cowork.providers.offline.answer import shortened
-from cowork.providers.offline.intent import SEARCHES, Intent, clean, parse
+from cowork.providers.offline.intent import SEARCHES, Intent, clean
 from cowork.providers.offline.plan import Call, Plan
+from cowork.providers.offline.questions import parse
 
 _MOST_PARTS = 8
 _STARTS = (

@@ -108,7 +108,7 @@ _NAME = re.compile(
     r")(?![\w/])"
 )
 _FILE = re.compile(
-    r"(?<![\w/.])((?:\.{1,2}/)?(?:[\w.@+-]+/)+[\w.@+-]*[\w@+]/?|/?[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,9}"
+    r"(?<![\w/.])((?:\.{1,2}/)?(?:[\w.@+-]+/)+(?:[\w.@+-]*[\w@+]/?)?|/?[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,9}"
     r"|Makefile|Dockerfile|README|LICENSE|CHANGELOG|justfile|\.[a-z][\w.-]+)(?![\w/])"
 )
 _BARE_FILES = frozenset(["Makefile", "Dockerfile", "README", "LICENSE", "CHANGELOG", "justfile"])
@@ -127,7 +127,7 @@ def quoted(text: str) -> list[str]:
 def names(text: str) -> list[str]:
     """Words that look like names in code, in order, each once; file names are not among them."""
     found = (m[0].rstrip("()") for m in _NAME.finditer(text))
-    return list(dict.fromkeys(n for n in found if not is_file(n)))
+    return list(dict.fromkeys(n for n in found if not is_file(n) and n not in _BARE_FILES))
 
 
 def files(text: str) -> list[str]:
