@@ -101,6 +101,8 @@ def test_it_is_what_was_asked_before() -> None:
     assert parse("who calls it?", before).kind == "uses"
     assert parse("show it", before).subject == "parse_script"
     assert parse("where is Table?", before).subject == "Table"
+    assert parse("how many functions are there?", before).subject == "functions are there"
+    assert parse("how many times is it called?", before).subject == "times is `parse_script` called"
 
 
 def test_parts_become_questions_of_their_own() -> None:

@@ -40,7 +40,9 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
     """With "it" replaced by what was spoken of before."""
     if before is None or not before.subject:
         return intent
-    bare = intent.kind in ("where", "describe", "uses", "show", "explain", "count", "read") and (
+    if intent.kind == "count":  # the name goes where the pronoun stands
+        return replace(intent, subject=_PRONOUN.sub(f"`{before.subject}`", intent.subject, count=1))
+    bare = intent.kind in ("where", "describe", "uses", "show", "explain", "read") and (
         not intent.subject or not words.keywords(intent.subject)
     )
     pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
