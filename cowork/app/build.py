@@ -14,7 +14,7 @@ from cowork.app.models import Models
 from cowork.app.notes import notes
 from cowork.app.repo import branch_of, project_root
 from cowork.app.run import Run, folder_of
-from cowork.app.trust import is_trusted
+from cowork.app.trust import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
@@ -238,12 +238,15 @@ def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissi
         ask=config.permissions.ask,
         deny=config.permissions.deny,
         rules_file=paths.config_dir(environ) / "rules.json",
-        trusted=place.trusted,
+        trusted=place.trusted or not steering(place.root),  # the judge looks at git's own files at every call
         sandbox=sandbox,
         auto_allow=config.sandbox.auto_allow,
     )
     tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
-    tree.may_read = lambda path: permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"
+    if any(rule.startswith("Read") for rule in config.permissions.deny):
+        tree.may_read = lambda path: (
+            permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"
+        )
     return permissions, tree
 
 

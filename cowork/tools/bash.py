@@ -24,7 +24,7 @@ _BINARY_SHOWN = 400
 
 
 def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("exec", str(args["command"]))]
+    return [Effect("exec", str(args["command"]), str(ctx.state.cwd))]
 
 
 @tool("Bash", effects=_effects)

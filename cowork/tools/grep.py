@@ -80,6 +80,7 @@ async def grep(
             options.append("-l")
         case "count":
             options.append("-c")
+    options += [f"--iglob=!{pattern}" for pattern in ctx.workspace.unsearched]  # a file named by itself is still read
     outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
     return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
 

@@ -58,8 +58,8 @@ async def test_what_is_no_command_is_refused(desk: Desk, command: str) -> None:
     assert caught.value.code == "INVALID_PARAM"
 
 
-async def test_the_effect_is_the_command(desk: Desk) -> None:
-    assert bash.effects(desk.ctx, {"command": "ls -l"}) == [Effect("exec", "ls -l")]
+async def test_the_effect_is_the_command_where_it_would_run(desk: Desk) -> None:
+    assert bash.effects(desk.ctx, {"command": "ls -l"}) == [Effect("exec", "ls -l", str(desk.root))]
 
 
 @pytest.mark.parametrize(

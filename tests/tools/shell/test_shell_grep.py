@@ -256,6 +256,15 @@ async def test_unreadable_files_are_mentioned_and_root_reads_everything(desk: De
     assert ("shut.txt" in record.text) is not shut
 
 
+async def test_a_folder_is_searched_without_its_secrets_and_a_secret_only_by_name(desk: Desk) -> None:
+    desk.write("a.txt", "needle")
+    desk.write(".env", "KEY=needle")
+    desk.write("sub/.Env.local", "KEY=needle")
+    assert (await desk.call(grep, pattern="needle")).text.splitlines()[0] == "a.txt"
+    assert "1 file" in (await desk.call(grep, pattern="needle")).text
+    assert ".env" in (await desk.call(grep, pattern="needle", path=".env")).text
+
+
 async def test_pipes_and_devices_are_refused_at_once(desk: Desk) -> None:
     os.mkfifo(desk.root / "pipe")
     for path in ("pipe", "/dev/zero"):
