@@ -11,7 +11,6 @@ from cowork.agents import Agents
 from cowork.app import setup, views
 from cowork.app.run import Run
 from cowork.core.events import PromptAdded
-from cowork.core.ports import AgentDef
 from cowork.frontends.repl.host import Row
 from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.index import Entry
@@ -95,13 +94,8 @@ def mode_rows(now: str) -> list[Row]:
 
 def agent_rows(agents: Agents) -> list[Row]:
     """Agents, then what is wrong with agent files."""
-    rows = [Row(a.name, a.name, _clipped(a), views.agent_page(a)) for a in agents.values()]
+    rows = [Row(a.name, a.name, a.description, views.agent_page(a)) for a in agents.values()]
     return [*rows, *(Row(f"! {n}", f"! {p}", preview=str(p)) for n, p in enumerate(agents.problems, 1))]
-
-
-def _clipped(agent: AgentDef) -> str:
-    about = " ".join(agent.description.split())
-    return about if len(about) <= 60 else about[:59] + "…"
 
 
 def _now(is_now: bool) -> str:

@@ -160,7 +160,7 @@ class ChatHost:
         gap = "" if before.endswith("\n") else "\n"
         path.write_text(f"{before}{gap}- {text}\n", encoding="utf-8")
         self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="system", label="note"))
-        return f"Noted in {path.name}."
+        return f"Noted in {path.name}: {text}"
 
     def history(self) -> Sequence[Event]:
         return self.events

@@ -24,7 +24,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def money(usd: float | None) -> str:
-    return "unknown" if usd is None else f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
+    if not usd:
+        return "unknown" if usd is None else "$0.00"
+    return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
 
 
 def count(number: int, word: str) -> str:

@@ -134,7 +134,7 @@ class Terminal:
         self.type(f"\x1b[200~{text}\x1b[201~")
 
     def resize(self, columns: int, rows: int) -> None:
-        self.pump(0)
+        self.pump(0.12)  # right after a frame, so that none is on its way while the window changes
         self.screen_.resize_to(columns, rows, reflow=self._reflow)
         self._process.setwinsize(rows, columns)
 

@@ -211,9 +211,15 @@ def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
         case "text" | "terminal":
             text = str(question.display.get("text") or question.display.get("output") or "")
             out.extend([("", f"  {row}")] for row in wrap(visible(text), columns - 3))
-    if question.reason:
+    if question.reason and question.reason not in _told(question):
         out.extend([("dim", f"  {row}")] for row in wrap(visible(question.reason), columns - 3))
     return out
+
+
+def _told(question: Question) -> list[object]:
+    """The reasons that stand beside the parts of a command."""
+    parts = question.display.get("parts")
+    return [part.get("why") for part in parts] if isinstance(parts, list) else []
 
 
 def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:

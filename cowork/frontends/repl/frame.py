@@ -38,6 +38,7 @@ def compose(repl: Repl, columns: int, rows: int) -> Frame:
         steering=repl.turns.steering,
         expanded=repl.expanded,
         selected=panel.subagent_id if panel else "",
+        asked=repl.dialogs.current.question if repl.dialogs.current and repl.dialogs.armed else None,
         asking=repl.dialogs.current is not None or repl.picker.current is not None,
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cowork.core.ports import Question
 from cowork.frontends.repl import notes, numbers
 from cowork.frontends.repl.lines import WIDEST, Line, clip, clip_line, clip_start
 from cowork.frontends.repl.panels import panels_lines
 from cowork.frontends.repl.scene import Scene, bulleted
 from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import SPINNER, argument, one_line, output_lines, running_line
+from cowork.frontends.repl.tools_view import DELEGATES, SPINNER, argument, one_line, output_lines, running_line
 
 _TAIL_ROWS = 12
 _TODO_ROWS = 7
@@ -20,7 +21,7 @@ SPIN_S = 0.1  # how long a spinner's picture lasts
 
 def live_lines(
     scene: Scene, columns: int, rows: int, theme: Theme, *, queue: Sequence[str] = (), steering: Sequence[str] = (),
-    expanded: bool = False, selected: str = "", asking: bool = False,
+    expanded: bool = False, selected: str = "", asking: bool = False, asked: Question | None = None,
 ) -> list[Line]:  # fmt: skip
     """At most `rows` lines; what matters least gives way first."""
     if rows <= 0:
@@ -28,7 +29,7 @@ def live_lines(
     now = scene.clock()
     spin = int(now / SPIN_S)
     waiting = _queue_lines(queue, steering, columns)[: max(0, rows // 3)]
-    tools = _tool_lines(scene, columns, now, spin, expanded=expanded)
+    tools = _tool_lines(scene, columns, now, spin, asked, expanded=expanded)
     state = [] if asking else _state_lines(scene, columns, now, spin)
     todo = _todo(scene, columns)
     left = rows - len(waiting) - len(state)
@@ -56,11 +57,18 @@ def _tail(scene: Scene, columns: int, rows: int, theme: Theme) -> list[Line]:
     return [clip_line(line, columns) for line in bulleted(lines, first=not stream.started)]
 
 
-def _tool_lines(scene: Scene, columns: int, now: float, spin: int, *, expanded: bool) -> list[Line]:
+def _tool_lines(
+    scene: Scene, columns: int, now: float, spin: int, asked: Question | None, *, expanded: bool
+) -> list[Line]:
     out: list[Line] = []
     if scene.working_since is None:  # left open by a session that ended badly
         return []
-    running = [t for t in scene.tools.values() if t.name not in ("Task", "Agent", "subagent", "TodoWrite")]
+    running = [
+        tool
+        for tool in scene.tools.values()
+        if tool.name not in (*DELEGATES, "TodoWrite")
+        and not (asked and (tool.name, tool.input) == (asked.tool, asked.input))  # the question shows it already
+    ]
     for tool in running[:_TOOLS_SHOWN]:
         arg = argument(tool.name, tool.input, scene.cwd)
         out.append(running_line(one_line(tool.name), arg, spin, columns, now - tool.started))

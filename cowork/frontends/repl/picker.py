@@ -110,6 +110,7 @@ class Picker:
         return True
 
     def _settle(self, picking: Picking, row: Row | None) -> None:
+        self.current = None  # at once: the next key belongs to the input
         if not picking.future.done():
             picking.future.set_result(row)
 

@@ -15,11 +15,11 @@ _MODES = {"ask": "dim", "accept-edits": "good", "plan": "code", "bypass": "bad"}
 
 def banner_lines(status: Status, columns: int) -> list[Line]:
     """Who, where and with what, in a few lines."""
-    where = clip_start(short_home(one_line(status.cwd)), max(10, columns - 30))
-    first: Line = [("", " "), ("bold", f"cowork {one_line(status.version)}".rstrip()), ("dim", " · "), ("", where)]
-    if status.branch:
-        first.append(("accent", f"  {one_line(status.branch)}"))
-    first.append(("good", " ✓trusted") if status.trusted else ("warn", " not trusted"))
+    name: Line = [("", " "), ("bold", f"cowork {one_line(status.version)}".rstrip()), ("dim", " · ")]
+    state: Line = [("accent", f"  {one_line(status.branch)}")] if status.branch else []
+    state.append(("good", " ✓trusted") if status.trusted else ("warn", " not trusted"))
+    room = columns - line_width(name) - line_width(state)
+    first: Line = [*name, ("", clip_start(short_home(one_line(status.cwd)), max(6, room))), *state]
     light = f" (light: {one_line(status.light_model)})" if status.light_model else ""
     facts = [f"model {one_line(status.model)}{light}", f"mode {one_line(status.mode)}"]
     if status.knowledge:
