@@ -44,7 +44,7 @@ def play() -> int:
         chat = _Chat(stage, watched=watched)
         try:
             chat.start()
-            with _raw_input() if watched else contextlib.nullcontext():
+            with _signals(chat), _raw_input() if watched else contextlib.nullcontext():
                 code = _tour(chat)
         finally:
             chat.stop()
@@ -70,7 +70,7 @@ def _tour(chat: _Chat) -> int:
         chat.rest(pause)
     chat.say("/exit")
     chat.wait(lambda: chat.ended, 20)
-    return 0 if chat.turns >= 2 and chat.count("session.rewound") else 1
+    return 0 if chat.count("session.rewound") else 130  # the viewer left before the end
 
 
 @dataclass(slots=True)
@@ -126,17 +126,21 @@ class _Chat:
         command = [sys.executable, "-P", "-m", "cowork", "--script", str(self.stage.folder / "script.json"), "--trust"]
         command += [word for rule in _RULES for word in ("--allow", rule)]
         environ = self.stage.environ() | {"TERM": os.environ.get("TERM", "") if self.watched else "dumb"}
-        size = shutil.get_terminal_size((100, 30))
         self.deadline = time.monotonic() + LIMIT
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.chdir(self.stage.repo)
             os.execve(sys.executable, command, environ)
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, _winsize(size.lines, size.columns))
+        self.resize()
         if not self.watched:
             settings = termios.tcgetattr(self.master)
             settings[3] &= ~termios.ECHO
             termios.tcsetattr(self.master, termios.TCSANOW, settings)
+
+    def resize(self) -> None:
+        """Give the chat the viewer's window."""
+        size = os.get_terminal_size() if self.watched else os.terminal_size((100, 30))
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, _winsize(size.lines, size.columns))
 
     def stop(self) -> None:
         """End the chat if it has not ended, and everything it started."""
@@ -156,13 +160,13 @@ class _Chat:
     def say(self, text: str) -> None:
         """Type a line, like a person where one looks on."""
         if not self.watched:
-            os.write(self.master, f"{text}\n".encode())
+            self._type(f"{text}\n".encode())
             return
         for letter in text:
-            os.write(self.master, letter.encode())
+            self._type(letter.encode())
             self.rest(_KEY_PAUSE)
         self.rest(0.4)
-        os.write(self.master, b"\r")
+        self._type(b"\r")
 
     def rest(self, seconds: float) -> None:
         """Let the viewer look; without one, only as long as the chat needs."""
@@ -205,8 +209,13 @@ class _Chat:
             return
         since = self.asked_at.setdefault(self.answered, time.monotonic())
         if time.monotonic() - since >= (_LOOK if self.watched else 0.2):
-            os.write(self.master, b"\r" if self.watched else b"1\n")
+            self._type(b"\r" if self.watched else b"1\n")
             self.answered += 1
+
+    def _type(self, data: bytes) -> None:
+        if not self.ended:
+            with contextlib.suppress(OSError):  # it ended this moment; the next look says so
+                os.write(self.master, data)
 
     def _pump(self, seconds: float) -> None:
         """Carry bytes both ways for a moment."""
@@ -222,7 +231,7 @@ class _Chat:
                 return
             self._show(data)
         if self.watched and sys.stdin.fileno() in ready and (pressed := os.read(sys.stdin.fileno(), 1024)):
-            os.write(self.master, pressed)
+            self._type(pressed)
 
     def _show(self, data: bytes) -> None:
         if self.watched:
@@ -247,6 +256,22 @@ def _winsize(rows: int, columns: int) -> bytes:
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]
+
+
+@contextlib.contextmanager
+def _signals(chat: _Chat) -> Iterator[None]:
+    """A resize goes on to the chat; being told to end still cleans up."""
+
+    def leave(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    handlers = {signal.SIGTERM: leave, signal.SIGHUP: leave, signal.SIGWINCH: lambda number, frame: chat.resize()}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -162,13 +162,15 @@ def test_a_stored_session_can_be_examined(command: Command) -> None:
     assert command.cowork("doctor", "--session", "zzzz").code == 2
 
 
-def left_over() -> set[str]:
-    return {name for name in os.listdir("/tmp") if name.startswith("cowork-demo-")}
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """Where the demo makes its scratch folder; empty before, and to be empty afterwards."""
+    (tmp_path / "tmp").mkdir()
+    return tmp_path / "tmp"
 
 
-def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command) -> None:
-    before = left_over()
-    done = command.cowork("demo", timeout=110)
+def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command, temporary: Path) -> None:
+    done = command.cowork("demo", timeout=110, env={"TMPDIR": str(temporary)})
     assert done.code == 0, done.out + done.err
     for piece in (
         "✓ explore  guest checkout",
@@ -180,19 +182,19 @@ def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command) 
     ):
         assert piece in done.out, piece
     assert "\x1b" not in done.out
-    assert left_over() <= before
+    assert list(temporary.iterdir()) == []
     assert list(command.home.iterdir()) == []
 
 
-def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: Path) -> None:
-    before = left_over()
-    with Terminal([str(COWORK), "demo"], columns=100, rows=34, env={"HOME": str(tmp_path)}, cwd=tmp_path) as terminal:
+def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: Path, temporary: Path) -> None:
+    env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
+    with Terminal([str(COWORK), "demo"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
         terminal.wait_for("╭ explore · refund service", 30)
         terminal.wait_for("╭ Allow Edit?", 60)
         terminal.wait_for("Both tests pass", 40)
         terminal.wait_for("That was the tour", 60)
         assert terminal.wait_exit(20) == 0
-    assert left_over() <= before
+    assert list(temporary.iterdir()) == []
 
 
 def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None:
@@ -256,3 +258,26 @@ def test_without_a_keyring_the_command_says_what_to_install(command: Command) ->
         pytest.skip("a keyring is installed here")
     assert done.code == 2
     assert "cowork[keyring]" in done.err or "keyring refused" in done.err
+
+
+def test_a_demo_that_is_ended_early_leaves_nothing_either(tmp_path: Path, temporary: Path) -> None:
+    env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
+    with Terminal([str(COWORK), "demo"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
+        terminal.wait_for("╭ explore · refund service", 30)
+        terminal.type("<Ctrl+C>")
+        terminal.wait_for("nterrupted", 20)
+        terminal.type("<Ctrl+C>", "<Ctrl+C>")
+        assert terminal.wait_exit(40) in (0, 130)
+    process = subprocess.Popen(
+        [str(COWORK), "demo"],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        env=os.environ | env,
+    )
+    assert process.stdout
+    process.stdout.readline()
+    process.terminate()
+    assert process.wait(30) == 130
+    process.stdout.close()
+    assert list(temporary.iterdir()) == []
