@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
 from cowork.permissions.patterns import Rule, parse
 
@@ -24,7 +24,7 @@ PLAN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rules:
     """All rules of a run. Whichever layer a rule came from, deny beats ask and ask beats allow."""
 
@@ -45,7 +45,7 @@ class Rules:
         return Rules(self.allow, self.ask + other.ask, self.deny + other.deny)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scene:
     """Where a call happens: folders, trust, and whether a sandbox holds commands to the workspace."""
 

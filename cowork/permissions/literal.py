@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.permissions.words import names
 
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]*|\[|:")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Argument:
     """A word: its text, whether it holds a `*` or `?` the shell will expand, and whether it was quoted."""
 
@@ -41,7 +41,7 @@ class Argument:
     quoted: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Simple:
     """One literal simple command; `after` is the operator before it."""
 

@@ -7,11 +7,11 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
 from cowork.permissions.words import Word
 from cowork.permissions.wrappers import program
 
@@ -26,7 +26,7 @@ _EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm t
 _EXAMPLES += " Task(explore)."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """One rule. An empty pattern covers every call of the tool."""
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
 
+from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.workspace import Workspace
 from cowork.permissions.commands import read_only
@@ -28,7 +29,7 @@ MAX_FOUND = 1_000
 Verdict = Literal["read-only", "ask", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """One simple command as people see it. `argv` is set when it is literal, so that an allow rule may match it."""
 
@@ -40,7 +41,7 @@ class Part:
     needed: bool = True  # cd and its like need no rule of their own
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judgement:
     """What a command would do, as far as it can be told without running it."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from typing import Protocol
 
+from cowork.core.frozen import frozen
 from cowork.permissions.literal import Argument
 
 Kind = str  # text | number | path
@@ -23,7 +23,7 @@ class Look(Protocol):
     def trusted(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spec:
     """The flags a command may have (`values` take one), what its operands are and how many it may have."""
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
 from cowork.permissions.private import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.
@@ -39,7 +40,7 @@ _MOST_STORE = 8 << 20
 _MOST_DEPTH = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trusted:
     """A folder the user trusts, and since when."""
 

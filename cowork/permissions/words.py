@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from cowork.core.frozen import frozen
+
 
 def names(text: str) -> frozenset[str]:
     """A set of words, written as they would be read aloud."""
     return frozenset(text.split())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """`text` is the value when `literal`, else the value with what is only known at run time left as written."""
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from cowork.core.frozen import frozen
 from cowork.permissions.words import Word, names
 
 SHELLS = names("sh bash dash ash zsh ksh mksh pdksh fish csh tcsh rbash busybox-sh yash posh pwsh")
@@ -100,7 +100,7 @@ _MOST_WORDS = 400
 _LOADER = re.compile(r"ld(?:-linux.*|-musl.*)?\.so(?:\.\d+)?")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inner:
     """What a wrapper runs: words, or a text of shell code. Neither: it is only known at run time."""
 
