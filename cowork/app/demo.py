@@ -35,13 +35,13 @@ _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\
 _RULES = ("Bash(python3 -m unittest:*)",)  # the child's own test run needs no second question
 
 
-def play() -> int:
-    """Show the tour and clean up; 0 when it came to its end."""
+def play(pace: float = 1.0) -> int:
+    """Show the tour and clean up; 0 when it came to its end. `pace` stretches its pauses."""
     watched = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     with tempfile.TemporaryDirectory(prefix="cowork-demo-") as folder:
         stage = _Stage(Path(folder))
-        stage.build(pace=1.0 if watched else 0.15)
-        chat = _Chat(stage, watched=watched)
+        stage.build(pace=pace if watched else 0.15)
+        chat = _Chat(stage, watched=watched, pace=pace)
         try:
             chat.start()
             with _signals(chat), _raw_input() if watched else contextlib.nullcontext():
@@ -114,6 +114,7 @@ class _Chat:
 
     stage: _Stage
     watched: bool
+    pace: float = 1.0
     pid: int = 0
     master: int = -1
     ended: bool = False
@@ -170,7 +171,7 @@ class _Chat:
 
     def rest(self, seconds: float) -> None:
         """Let the viewer look; without one, only as long as the chat needs."""
-        until = time.monotonic() + (seconds if self.watched else min(seconds, 0.6))
+        until = time.monotonic() + (seconds * self.pace if self.watched else min(seconds, 0.6))
         while not self.ended and time.monotonic() < until:
             self._pump(min(0.05, max(0.0, until - time.monotonic())))
 
@@ -208,7 +209,7 @@ class _Chat:
         if asked <= self.answered:
             return
         since = self.asked_at.setdefault(self.answered, time.monotonic())
-        if time.monotonic() - since >= (_LOOK if self.watched else 0.2):
+        if time.monotonic() - since >= (max(1.0, _LOOK * self.pace) if self.watched else 0.2):
             self._type(b"\r" if self.watched else b"1\n")
             self.answered += 1
 

@@ -44,8 +44,12 @@ def doctor(
     return 1 if bad else 0
 
 
-def demo() -> int:
+def demo(
+    pace: Annotated[
+        float, typer.Option("--pace", help="1 is a person's pace, 0.5 twice as fast.", min=0.1, max=3)
+    ] = 1.0,
+) -> int:
     """Show what cowork is like: a short tour that plays by itself and leaves nothing behind."""
     from cowork.app.demo import play
 
-    return play()
+    return play(pace)

@@ -188,7 +188,7 @@ def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command, 
 
 def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: Path, temporary: Path) -> None:
     env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
-    with Terminal([str(COWORK), "demo"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
+    with Terminal([str(COWORK), "demo", "--pace", "0.3"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
         terminal.wait_for("╭ explore · refund service", 30)
         terminal.wait_for("╭ Allow Edit?", 60)
         terminal.wait_for("Both tests pass", 40)
