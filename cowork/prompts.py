@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import datetime
 import functools
 import os
-import platform
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -57,8 +56,8 @@ def tool_specs(schemas: Mapping[str, Json], agents: Mapping[str, AgentDef]) -> t
 
 def environment(cwd: Path, branch: str = "") -> str:
     """Facts that hold for the whole session; said once, with the first prompt, so the cached prefix stays."""
-    lines = [f"cwd: {cwd}", f"platform: {platform.system()} {platform.machine()}"]
-    lines.append(f"date: {datetime.date.today().isoformat()}")
+    machine = os.uname()
+    lines = [f"cwd: {cwd}", f"platform: {machine.sysname} {machine.machine}", f"date: {time.strftime('%Y-%m-%d')}"]
     lines.append(f"git branch: {branch}" if branch else "git: not a repository")
     return "<environment>\n" + "\n".join(lines) + "\n</environment>"
 
