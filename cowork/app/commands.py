@@ -54,8 +54,9 @@ class _Commands:
         self.offered: list[setup.Found] = []
 
     async def clear(self, rest: str) -> CommandResult:
+        kept = self.host.run.log is not None and bool(rewind_points(self.host.events))
         await self.host.reopen(replace(self.host.options, resume="", continue_=False))
-        return None
+        return "A new conversation. `/resume` has the one before." if kept else "A new conversation."
 
     async def compact(self, rest: str) -> CommandResult:
         agent = self.host.run.agent
@@ -102,7 +103,7 @@ class _Commands:
         if self.host.run.log and self.host.run.agent.turns:
             options = replace(options, resume=self.host.run.session_id, continue_=False)
             self.host.run.log.close()  # it is taken up again at once
-        await self.host.reopen(options)
+        await self.host.reopen(options, seen=True)
         return f"This chat goes on with **{name}**. `cowork config init` makes it permanent."
 
     async def doctor(self, rest: str) -> CommandResult:
@@ -168,7 +169,7 @@ class _Commands:
             raise UserError("This chat is not stored, so it cannot be forked.", "Start without --no-session.")
         log.sync()
         copy = fork(self._sessions(), log.id)
-        await self.host.reopen(replace(self.host.options, resume=copy, continue_=False))
+        await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=True)
         return f"This is {copy} now; the original {log.id} stays as it was."
 
     async def rewind(self, rest: str) -> CommandResult:

@@ -54,21 +54,21 @@ class ChatHost:
         self.begin()
         jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
 
-    def begin(self) -> None:
-        """Start (or take up) the conversation of the current run."""
+    def begin(self, *, seen: bool = False) -> None:
+        """Start (or take up) the conversation of the current run; what was `seen` is not shown again."""
         past = list(self.run.log.loaded.events) if self.run.log else []
         self.events[:] = past
         self._paid = totals(e for e in past if e.session_id in ("", self.run.session_id)).whole.cost_usd
-        for event in past:
+        for event in () if seen else past:
             self._sink(event)
         begin(self.run)
 
-    async def reopen(self, options: RunOptions) -> None:
-        """Close this conversation and open another."""
+    async def reopen(self, options: RunOptions, *, seen: bool = False) -> None:
+        """Close this conversation and open another, or the same one (`seen`) with other settings."""
         fresh = self._open(options, self.environ, self)
         await self.run.close()
         self.run, self.options = fresh, options
-        self.begin()
+        self.begin(seen=seen)
 
     def on_event(self, event: Event) -> None:
         if event.durable:

@@ -16,6 +16,7 @@ READY = "/help"
 COWORK = str(Path(sys.executable).with_name("cowork"))
 SCRIPT = """
 model: tour-1
+resume: true
 main:
   - call: {Read: {file_path: auth.py}}
   - call: {Edit: {file_path: auth.py, old_string: "return False", new_string: "return True"}}
@@ -117,6 +118,36 @@ def test_resume_finds_a_session_by_a_few_letters_and_goes_on_with_it(tmp_path: P
         assert terminal.wait_exit() == 0
 
 
+def test_a_fork_goes_on_without_saying_everything_again_and_clear_starts_over(tmp_path: Path) -> None:
+    with chat(tmp_path, *script(tmp_path)) as terminal:
+        say(terminal, "fix the login", "The edit is through.")
+        terminal.type("/fork", "<Enter>")
+        terminal.wait_for_pattern(r"This is \w{12} now; the original \w{12} stays as it was")
+        say(terminal, "now the store", "The command is through.")
+        rows = terminal.scrollback()
+        assert sum(row == "❯ fix the login" for row in rows) == 1
+        terminal.type("/clear", "<Enter>")
+        terminal.wait_for("/resume has the one before")
+        terminal.type("/resume", "<Enter>")
+        terminal.wait_for("Go on with which session?")
+        terminal.wait_for("❯ now the store")  # the fork, last used, with what was said in it alone
+        assert len(re.findall(r"fix the login  .* turns", terminal.text())) == 2
+
+
+def test_a_session_that_goes_on_shows_what_it_has_cost(tmp_path: Path) -> None:
+    with chat(tmp_path, *script(tmp_path)):
+        pass
+    (tmp_path / "script.yaml").write_text("model: tour-1\nprice: {input: 3, output: 15}\nmain: [An answer.]\n")
+    with chat(tmp_path, *script(tmp_path)) as terminal:
+        say(terminal, "hello", "An answer.")
+        terminal.wait_for_pattern(r"\$0\.0\d\d")
+        cost = re.findall(r"\$0\.0\d\d", terminal.text())[-1]
+        terminal.type("/exit", "<Enter>")
+        assert terminal.wait_exit() == 0
+    with chat(tmp_path, "--continue") as terminal:
+        terminal.wait_for(cost)
+
+
 @pytest.mark.parametrize("columns", [24, 40, 120])
 def test_lists_fit_any_width_and_a_resize_leaves_nothing_behind(tmp_path: Path, columns: int) -> None:
     with chat(
@@ -127,7 +158,7 @@ def test_lists_fit_any_width_and_a_resize_leaves_nothing_behind(tmp_path: Path, 
         terminal.resize(columns + 9, 24)
         terminal.settle(0.5)
         terminal.type("expl", "<Enter>")
-        terminal.wait_for_pattern(r"explore: ")
+        terminal.wait_until(lambda: "  explore: Finds" in "\n".join(terminal.scrollback()), what="the agent's page")
         terminal.type("/mode", "<Enter>")
         terminal.wait_for_pattern(r"❯ ask")
         terminal.type("plan")

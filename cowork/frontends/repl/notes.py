@@ -101,7 +101,8 @@ def notice_lines(event: Notice, columns: int) -> list[Line]:
 def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
     what = "context compacted" if event.summary else "old tool results cleared"
     if event.tokens_before:
-        what += f": {numbers.tokens(event.tokens_before)} → {numbers.tokens(event.tokens_after)} tokens"
+        after = f" → {numbers.tokens(event.tokens_after)}" if event.tokens_after else ""
+        what += f": {numbers.tokens(event.tokens_before)}{after} tokens"
     if event.kept:
         what += f" · kept {', '.join(one_line(k) for k in event.kept)}"
     return [[("dim", "· " if not i else "  "), ("dim", row)] for i, row in enumerate(wrap(what, columns - 3))]

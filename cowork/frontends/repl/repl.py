@@ -97,9 +97,9 @@ class Repl:
 
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person and wait for the answer; it is drawn while `run` is running."""
-        if self._plain is not None:
-            return await self._plain.ask(question)
-        return await self.dialogs.ask(question)
+        answer = await (self._plain or self.dialogs).ask(question)
+        self.scene.resume(question.tool, question.input)
+        return answer
 
     # ---------------------------------------------------------------- running
 

@@ -92,6 +92,12 @@ class Scene:
         self.panels.clear()
         self.todos = todos
 
+    def resume(self, name: str, given: Json) -> None:
+        """A call that waited for an answer starts only now."""
+        for tool in self.tools.values():
+            if (tool.name, tool.input) == (name, given):
+                tool.started = self.clock()
+
     def say(self, kind: str, draw: Draw) -> None:
         """Print something once, above the live region. Kinds are set apart by a blank line."""
         self._pending.append((kind, draw))

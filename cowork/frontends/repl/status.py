@@ -46,7 +46,9 @@ def status_line(status: Status, columns: int, *, queued: int = 0, children: int 
         facts.popitem()
         line = _joined(facts.values())
     spare = room - line_width(line)
-    if hint and spare >= width(hint) + 3:
+    while hint and spare < width(hint) + 3:  # its last part matters most
+        hint = hint.partition(" · ")[2]
+    if hint:
         line += [("", " " * (spare - width(hint))), ("faint", hint)]
     return clip_line(line, columns)
 

@@ -147,8 +147,10 @@ def _body(record: Mapping[str, Any], display: Json, columns: int) -> list[Line]:
         case "diff":
             return diff_lines(str(display.get("diff", "")), columns, limit=_DIFF_LINES)
         case "terminal":
-            lines = output_lines(str(display.get("output", "")), columns, _OUTPUT_LINES, note=False)
-            hidden = int(display.get("lines") or 0) - len(lines)
+            total = int(display.get("lines") or 0)
+            limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself
+            lines = output_lines(str(display.get("output", "")), columns, limit, note=False)
+            hidden = total - len(lines)
             if hidden > 0:
                 lines.insert(
                     0, [("faint", "  │ "), ("dim", clip(f"… {numbers.count(hidden, 'line')} before", columns - 5))]
