@@ -1,0 +1,97 @@
+"""Nothing is said twice, and what gives way on a narrow line is what matters least."""
+
+from __future__ import annotations
+
+import pytest
+
+from cowork.core.events import ContextCompacted, ToolStarted
+from cowork.core.ports import Question
+from cowork.frontends.repl.dialogs import what_lines
+from cowork.frontends.repl.host import Status
+from cowork.frontends.repl.lines import Line, plain
+from cowork.frontends.repl.live import live_lines
+from cowork.frontends.repl.notes import compacted_lines
+from cowork.frontends.repl.scene import Scene
+from cowork.frontends.repl.status import banner_lines, status_line
+from cowork.frontends.repl.theme import Theme
+from cowork.frontends.repl.tools_view import finished_lines
+
+ASKED = Question("permission", "Allow Bash?", tool="Bash", input={"command": "make"}, reason="runs a command")
+STATUS = Status("0.1", "/srv/shops/of/many/kinds/shop", "main", True, "sonnet", context_percent=3.0)
+
+
+def text(lines: list[Line]) -> list[str]:
+    return [plain(line).rstrip() for line in lines]
+
+
+def test_a_call_that_is_asked_about_is_not_drawn_beside_its_question() -> None:
+    scene = Scene(clock=lambda: 0.0)
+    scene.begin()
+    scene.apply(ToolStarted("1", "Bash", {"command": "make"}))
+    scene.apply(ToolStarted("2", "Bash", {"command": "make check"}))
+    shown = "\n".join(text(live_lines(scene, 60, 20, Theme(), asked=ASKED, asking=True)))
+    assert "$ make check" in shown
+    assert "$ make\n" not in f"{shown}\n"
+    assert "$ make\n" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+
+
+def test_the_time_of_a_call_starts_when_it_was_allowed() -> None:
+    now = [0.0]
+    scene = Scene(clock=lambda: now[0])
+    scene.begin()
+    scene.apply(ToolStarted("1", "Bash", {"command": "make"}))
+    now[0] = 60.0
+    assert "60 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+    scene.resume("Bash", {"command": "make"})
+    now[0] = 63.0
+    assert "3 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+
+
+def test_a_reason_that_stands_beside_a_part_is_not_repeated() -> None:
+    parts = [{"text": "make", "verdict": "ask", "why": "runs a command"}]
+    display = {"kind": "command", "parts": parts}
+    question = Question(
+        "permission", "?", tool="Bash", input=ASKED.input, reason="runs a command", display=display
+    )  # fmt: skip
+    assert "\n".join(text(what_lines(question, 60))).count("runs a command") == 1
+    assert "\n".join(text(what_lines(ASKED, 60))).count("runs a command") == 1
+
+
+@pytest.mark.parametrize("columns", [44, 60, 120])
+def test_the_banner_shortens_the_folder_before_anything_else(columns: int) -> None:
+    first = text(banner_lines(STATUS, columns))[0]
+    assert first.startswith(" cowork 0.1 · ")
+    assert first.endswith("shop  main ✓trusted")
+
+
+@pytest.mark.parametrize("columns", [20, 40, 120])
+def test_a_note_under_the_banner_is_there_to_the_last_word(columns: int) -> None:
+    note = "no model key found: running on the offline model. /model or `cowork config init` sets one up"
+    rows = text(banner_lines(Status("0.1", "/srv", model="m", notes=(note,)), columns))
+    start = next(n for n, row in enumerate(rows) if "no model" in row)
+    assert " ".join(row.removeprefix(" !").strip() for row in rows[start:]) == note
+
+
+def test_of_a_hint_that_does_not_fit_the_last_part_stays() -> None:
+    hint = "⌃O expand · ⇥ select · Esc interrupt"
+    assert plain(status_line(STATUS, 90, hint=hint)).endswith(hint)
+    assert plain(status_line(STATUS, 70, hint=hint)).endswith(f" {hint}")
+    assert plain(status_line(STATUS, 60, hint=hint)).endswith("  ⇥ select · Esc interrupt")
+    assert plain(status_line(STATUS, 48, hint=hint)).endswith("  Esc interrupt")
+    assert "Esc" not in plain(status_line(STATUS, 36, hint=hint))
+
+
+@pytest.mark.parametrize(("lines", "note"), [(5, ""), (6, ""), (7, "  │ … 2 lines before")])
+def test_one_hidden_line_is_shown_instead_of_counted(lines: int, note: str) -> None:
+    output = "".join(f"line {n}\n" for n in range(lines))
+    display = {"kind": "terminal", "output": output, "exit_code": 0, "lines": lines}
+    drawn = text(finished_lines("Bash", {"command": "x"}, {"status": "success"}, display, 60))
+    assert drawn[1] == (note or "  │ line 0")
+
+
+def test_a_compaction_tells_only_the_numbers_it_has() -> None:
+    assert (
+        "3.4k → 1.2k tokens"
+        in text(compacted_lines(ContextCompacted("s", tokens_before=3400, tokens_after=1200), 80))[0]
+    )
+    assert ": 3.4k tokens" in text(compacted_lines(ContextCompacted("s", tokens_before=3400), 80))[0]
