@@ -44,7 +44,8 @@ class Place:
 
 def describe(intent: Intent, *, prefix: str = "") -> Plan:
     """Name the likeliest places for a phrase, and say what was searched for."""
-    keys = words.keywords(intent.subject)[:_MOST_KEYWORDS]
+    said = words.keywords(intent.subject)
+    keys = ([key for key in said if key not in words.STRONG_KINDS] or said)[:_MOST_KEYWORDS]
     if all(key in words.SOFT for key in keys):
         return _nothing(intent, keys)
     places = yield from _places(intent, keys, _aside(intent))
@@ -202,15 +203,29 @@ def _place(
     in_body = _held(hits.keys, (w for line in inner for w in words.words(line.text)))
     chain = source.enclosing(items, item.line).split(".")[:-1]
     around_it = _held(hits.keys, (part for name in chain for part in words.parts(name))) - in_name if in_name else set()
-    whole = bool(in_name) and len(in_name | around_it) == len(hits.keys)
+    points = 4 * hits.sum(in_name) + 2.5 * hits.sum(in_doc) + 0.8 * hits.sum(in_body)
+    points += _fit(hits, item, in_name, around_it)
     exact = sum(key in words.parts(item.name) for key in hits.keys)
-    points = 4 * hits.sum(in_name) + 2.5 * hits.sum(in_doc) + 0.8 * hits.sum(in_body) + (2.5 if whole else 0)
     points += 2.2 * hits.sum(around_it)
     points += 0.08 * min(len(inner), 10) + 0.3 * exact + (0.25 if item.indent == 0 else 0)
     points += (0.4 if item.kind in ("class", "type") else 0) - (0.3 if item.name.startswith("_") else 0)
     points -= 0.15 * max(0, len(words.parts(item.name)) - len(in_name))
     strong = in_name | around_it | in_doc | _held(hits.keys, words.words(item.path))
     return Place(item, doc, (base + points) * hits.covered(strong, in_body), ".".join(chain[-1:]))
+
+
+def _fit(hits: _Hits, item: Definition, in_name: set[str], around_it: set[str]) -> float:
+    """A name that says all of it, or nothing else, is more likely meant than one that says some of it."""
+    parts = words.parts(item.name)
+    told = sum(any(words.affinity(key, part) >= 0.4 for key in hits.keys) for part in parts)
+    points = 0.0
+    if in_name and len(in_name) == len(hits.keys):
+        points += 3.5
+    elif in_name and len(in_name | around_it) == len(hits.keys):
+        points += 1.5
+    if parts and told == len(parts):
+        points += 0.9
+    return points
 
 
 def _told(intent: Intent, keys: Sequence[str], places: list[Place]) -> str:

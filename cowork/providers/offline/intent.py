@@ -126,4 +126,4 @@ def place_of(text: str) -> str:
     named = re.search(
         r"\b(?:in|under|inside|within|of) (?:the )?[`'\"]?([\w.-]+)[`'\"]? (?:folder|directory|dir)\b", text
     )
-    return named[1] if named else ""
+    return named[1] if named and named[1].lower() not in words.STOP else ""

@@ -164,6 +164,8 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
     _rule(r"\b(?:inherit(?:s|ing|ed)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?|derive[sd]? "
           r"from)\s+(?P<x>[`'\"]?\w.*)",
           _of("uses")),
+    _rule(r"\bbase class (?:of|for) (?:all |the |every |each )*(?P<x>\w+)",
+          lambda t, h: Intent("where", h["x"].removesuffix("s").capitalize(), "", "class")),
     _rule(r"\bdifference between\b|\bcompare\b|\bpros and cons\b|\bshould (?:i|we)\b", _fixed("unknown")),
     _rule(r"\b(?:largest|biggest|longest) (?:\w+ )?files?\b|^how (?:big|large|long) is (?:it|this|the)\b",
           lambda t, h: Intent("count", "lines", place_of(t))),

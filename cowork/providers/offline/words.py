@@ -69,7 +69,7 @@ STRONG_KINDS = frozenset(_STRONG_KINDS_TEXT.split())
 # Words that say little by themselves, but break ties.
 _SOFT_TEXT = """
     handle handles handled handling manage manages managed managing process processed processes processing done run
-    runs running file files
+    runs running file files test tests testing
 """
 SOFT = frozenset(_SOFT_TEXT.split())
 
@@ -92,7 +92,9 @@ _SYNONYMS = {
     "synchronous": "sync",
     "commandline": "cli",
     "automatically": "auto",
-    "spellings": "spell",
+    "raised": "error",
+    "raises": "error",
+    "thrown": "error",
 }
 
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<![\w])'([^'\n]+)'(?!\w)|‘([^’\n]+)’")
@@ -173,6 +175,8 @@ def keywords(text: str) -> list[str]:
 
 def stem(word: str) -> str:
     """The part of a word its relatives share, for use as a prefix."""
+    if found := re.match(r"(\w{3,}y)[sz](?:is|es?|ed|ing|ers?)$", word):
+        return found[1]  # analysis, analyzer
     for ending, least in (("ization", 5), ("ions", 6), ("ion", 6), ("ings", 4), ("ing", 4), ("ies", 3)):
         if word.endswith(ending) and len(word) - len(ending) >= least:
             return _single(word[: -len(ending)])
