@@ -70,7 +70,7 @@ def rewind_rows(plan: Plan | None) -> list[Row]:
     if plan.conflicts:
         outside = "\n".join(f"- `{step.path}`" for step in plan.conflicts)
         about = f"Also what changed outside of cowork since (a copy is kept):\n\n{outside}"
-        rows.append(Row("both force", "Conversation and files, overwriting changes of others", "", about))
+        rows.append(Row("both force", "Both, overwriting what others changed", "", about))
     return rows
 
 

@@ -133,7 +133,7 @@ class _Commands:
         return list(self.host.run.agents)
 
     async def tools(self, rest: str) -> CommandResult:
-        rows = [(s.name, s.description.split("\n")[0][:90]) for s in self.host.run.agent.specs]
+        rows = [(s.name, views.first_sentence(s.description)) for s in self.host.run.agent.specs]
         return views.table(("tool", "does"), rows)
 
     async def diff(self, rest: str) -> CommandResult:
@@ -197,7 +197,7 @@ class _Commands:
             restored = run.checkpoints.restore(plan, force="force" in words)
             done = restored.restored
             if restored.kept:
-                said.append(f"Kept, as they changed outside: {', '.join(restored.kept)} (`force` overrides).")
+                said.append(f"Kept, as others changed them since: {', '.join(restored.kept)}")
             said += [f"{path}: {why}" for path, why in restored.failed]
         run.emit(SessionRewound(point.id, what in ("chat", "both"), done))
         run.agent.runner.state.seen.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core.blocks import Image, Text, ToolResult, ToolUse
@@ -46,6 +47,12 @@ def title(prompt: PromptAdded) -> str:
     """A prompt in one short line."""
     words = " ".join((prompt.label or prompt.text).split())
     return words if len(words) <= 70 else words[:69] + "…"
+
+
+def first_sentence(text: str, most: int = 100) -> str:
+    """What a text says first; a long sentence ends at a word."""
+    sentence = re.split(r"(?<=[.;:])\s", " ".join(text.split()), maxsplit=1)[0].rstrip(";:")
+    return sentence if len(sentence) <= most else sentence[:most].rpartition(" ")[0] + " …"
 
 
 def session_preview(events: Sequence[Event]) -> str:
