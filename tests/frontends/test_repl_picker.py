@@ -14,7 +14,7 @@ from cowork.frontends.repl.lines import line_width, plain
 from cowork.frontends.repl.picker import Picker, Picking, matching, picker_lines
 from cowork.frontends.repl.scene import Scene
 from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import short_pattern
+from cowork.frontends.repl.tools_view import short_glob, short_pattern
 from cowork.frontends.repl.turns import Turns
 from tests.fakes.repl_host import FakeHost
 
@@ -238,6 +238,7 @@ async def test_changes_are_shown_as_diffs() -> None:
     [
         ("Picker", "Picker"),
         (r"def login\(", r"def login\("),
+        (r"(?:^|[^\w])wrap(?:[^\w]|$)", "…wrap…"),
         (r"(?:^|[^\w$])rewind_points(?:[^\w$]|$)", "…rewind_points…"),
         (r"(?:^|[^\w])(?:def|class|function|fn|struct)\b[^=;]*[^\w$]Picker(?:[^\w]|$)", "…def|class|…Picker…"),
         (r"^\s*(?:\"\"\"|'''|///?!?|#+|--)\s?.*(?:pick)", "…pick…"),
@@ -248,8 +249,16 @@ def test_a_long_pattern_is_shown_by_its_words(pattern: str, shown: str) -> None:
     assert short_pattern(pattern) == shown
 
 
+@pytest.mark.parametrize(
+    ("glob", "shown"),
+    [("*.{c,h,cc,cpp,java}", "*.{c,h,cc,…}"), ("*.{ts,tsx,js,jsx}", "*.{ts,tsx,js,jsx}"), ("**/*.py", "**/*.py")],
+)
+def test_a_long_list_in_a_glob_is_cut(glob: str, shown: str) -> None:
+    assert short_glob(glob) == shown
+
+
 @settings(deadline=None)
-@given(st.text(st.sampled_from(r"ab|()[]{}\?*+.^$:<=!2,"), min_size=31, max_size=200))
+@given(st.text(st.sampled_from(r"ab|()[]{}\?*+.^$:<=!2,"), min_size=25, max_size=200))
 def test_any_pattern_can_be_shortened(pattern: str) -> None:
     assert short_pattern(pattern)
 

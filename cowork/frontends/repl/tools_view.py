@@ -20,7 +20,7 @@ _GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("ba
 _DIFF_LINES = 40
 _OUTPUT_LINES = 5
 _ERROR_LINES = 4
-_LONG_PATTERN = 30
+_LONG_PATTERN = 24
 _BAR = "\0"  # between alternatives that are kept together
 
 
@@ -37,10 +37,10 @@ def argument(name: str, given: Mapping[str, Any], cwd: str = "") -> str:
         return one_line("$ " + str(given.get("command", "")).strip().replace("\n", " ⏎ "))
     if name == "Grep":
         where = given.get("path") or given.get("glob") or given.get("type")
-        tail = f" in {short_path(str(where), cwd)}" if where else ""
+        tail = f" in {short_glob(short_path(str(where), cwd))}" if where else ""
         return one_line(f'"{short_pattern(str(given.get("pattern", "")))}"{tail}')
     if name == "Glob":
-        return one_line(str(given.get("pattern", "")))
+        return one_line(short_glob(str(given.get("pattern", ""))))
     if name == "TodoWrite":
         return ""
     for key in ("description", "label", "query", "url", "bash_id", "id", "name"):
@@ -123,6 +123,11 @@ def short_pattern(pattern: str) -> str:
             break
     text = re.sub(r"[…^$*+?|]*…[…^$*+?|]*", "…", re.sub(r"[\^$*+?]", "…", text)).replace(_BAR, "|")
     return text if text.strip("…") else pattern
+
+
+def short_glob(glob: str) -> str:
+    """A glob whose lists of more than four are cut to three."""
+    return re.sub(r"\{((?:[^{},]*,){3})(?:[^{},]*,)+[^{},]*\}", r"{\1…}", glob)
 
 
 def _alternatives(group: re.Match[str]) -> str:
