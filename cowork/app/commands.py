@@ -152,7 +152,7 @@ class _Commands:
     async def resume(self, rest: str) -> CommandResult:
         if not rest:
             here = self.host.run.session_id
-            found = [e for e in index.list_sessions(self._sessions(), self.host.run.root) if e.id != here]
+            found = [e for e in index.list_sessions(self._sessions(), self.host.run.root) if e.id != here and e.title]
             if not found:
                 return "There is no other session in this folder."
             rows = choices.session_rows(found, self._sessions())

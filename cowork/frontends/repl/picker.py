@@ -19,6 +19,7 @@ _PREVIEW_ROWS = 9
 _BOTH = 8  # rows that are enough for the list and a preview
 _LABEL = 16  # columns a label has at least; the detail gives way
 _PAUSE_S = 0.04  # a preview is found when the cursor rests, not for every row it passes
+_DOT = " · "
 _WAITING = "…"
 
 
@@ -215,14 +216,29 @@ def _list(picking: Picking, shown: Sequence[Row], inner: int, height: int) -> li
     start = max(0, min(index - height // 2, len(shown) - height))
     part = shown[start : start + height]
     labels, details = [one_line(row.label) for row in part], [one_line(row.detail) for row in part]
-    room = inner - 4 - max(map(width, details))
-    room = min(max(map(width, labels)), room if room >= _LABEL else inner - 2)
+    room = min(max(map(width, labels)), _label_room(details, inner))
     out: list[Line] = []
     for place, (label, detail) in enumerate(zip(labels, details, strict=True), start):
         chosen = place == index
         line: Line = [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", pad(label, room))]
-        out.append([*line, ("dim", clip(f"  {detail}", max(0, inner - 2 - room)))])
+        out.append([*line, ("dim", f"  {_facts(detail, inner - 4 - room)}")])
     return out
+
+
+def _label_room(details: Sequence[str], inner: int) -> int:
+    """Columns left of the details, or of the first fact of each, or all of them."""
+    for wanted in (details, [detail.partition(_DOT)[0] for detail in details]):
+        room = inner - 4 - max(map(width, wanted))
+        if room >= _LABEL:
+            return room
+    return inner - 2
+
+
+def _facts(detail: str, columns: int) -> str:
+    """As many whole facts as fit; a single one is cut."""
+    while width(detail) > columns and _DOT in detail:
+        detail = detail.rpartition(_DOT)[0]
+    return clip(detail, max(0, columns))
 
 
 def _preview(picking: Picking, inner: int, theme: Theme) -> list[Line]:
