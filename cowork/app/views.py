@@ -123,14 +123,6 @@ def context_page(agent: Agent) -> str:
     return f"**{used}** at the last request\n\n" + table(("part", "~tokens", "of the window"), rows)
 
 
-def agents_page(agents: Mapping[str, AgentDef]) -> str:
-    rows = [
-        (a.name, a.description, ", ".join(a.tools) if a.tools is not None else "all but Task", a.model, a.origin)
-        for a in agents.values()
-    ]
-    return table(("agent", "for", "tools", "model", "from"), rows)
-
-
 def agent_page(agent: AgentDef) -> str:
     """One agent: what for, with what, and its role."""
     tools = ", ".join(agent.tools) if agent.tools is not None else "all but Task"
@@ -146,14 +138,6 @@ def plan_list(plan: Plan) -> str:
         return "No files would change."
     parts = ((_action(s), f"`{s.path}`", _counts(s), f"({_remark(s)})" if _remark(s) else "") for s in plan.files)
     return "\n".join("- " + " ".join(part for part in row if part) for row in parts)
-
-
-def plan_page(plan: Plan) -> str:
-    """What a rewind would do to files."""
-    if not plan.files:
-        return "No files would change."
-    rows = [(_action(step), step.path, _counts(step), _remark(step)) for step in plan.files]
-    return table(("does", "file", "lines", ""), rows)
 
 
 def _action(step: Step) -> str:

@@ -238,7 +238,7 @@ def _facts(detail: str, columns: int) -> str:
     """As many whole facts as fit; a single one is cut."""
     while width(detail) > columns and _DOT in detail:
         detail = detail.rpartition(_DOT)[0]
-    return clip(detail, max(0, columns))
+    return clip(detail, columns) if columns >= 4 else ""
 
 
 def _preview(picking: Picking, inner: int, theme: Theme) -> list[Line]:
