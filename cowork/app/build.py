@@ -242,6 +242,7 @@ def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissi
         sandbox=sandbox,
         auto_allow=config.sandbox.auto_allow,
     )
+    sandbox.online = permissions.online
     tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
     if any(rule.startswith("Read") for rule in config.permissions.deny):
         tree.may_read = lambda path: (

@@ -129,7 +129,7 @@ class Run:
             permit=Unjudged(),
             workspace=self.permissions.workspace,
             state=theirs.state,
-            tree=replace(self.tree, wrap=lambda argv, cwd: argv),
+            tree=replace(self.tree, wrap=lambda argv, cwd, command: argv),
         )
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:

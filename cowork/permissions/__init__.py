@@ -13,12 +13,15 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.patterns import Rule, parse_all
 from cowork.permissions.private import write_private
 from cowork.permissions.rules import Rules, Scene, decide, mode_of, tighter
+from cowork.permissions.running import online
 
 _MOST_RULES = 1 << 20  # bytes of a rules file
 
 
 class Box(Protocol):
     """What permissions ask of a sandbox."""
+
+    network: bool
 
     @property
     def active(self) -> bool: ...
@@ -76,7 +79,7 @@ class Permissions:
 
     def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         """The decision for one call."""
-        rules = self.rules + self._top._kept + Rules(allow=tuple(rule for _, rule in self.granted))
+        rules = self._all()
         given = tuple(str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name))
         boxed = self.sandbox is not None and self.sandbox.active
         runs = any(effect.kind == "exec" for effect in effects)
@@ -89,6 +92,11 @@ class Permissions:
         )
         return decide(tool, effects, rules, self.mode, scene)
 
+    def online(self, command: str, cwd: Path) -> bool:
+        """Whether this command has the network inside the sandbox: as rules say, else as the sandbox is set."""
+        otherwise = self.sandbox is not None and self.sandbox.network
+        return online(command, cwd, self._all(), Scene(self.workspace, trusted=self.trusted), otherwise=otherwise)
+
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         """Remember a grant for this run, or for every run in this folder."""
         if not rule:
@@ -100,6 +108,9 @@ class Permissions:
             kept = [*top._kept.allow, *(one for one in rules if one not in top._kept.allow)]
             _save(self.rules_file, self.workspace.root, kept)
             top._kept = Rules(allow=tuple(kept))
+
+    def _all(self) -> Rules:
+        return self.rules + self._top._kept + Rules(allow=tuple(rule for _, rule in self.granted))
 
     @property
     def _top(self) -> Permissions:

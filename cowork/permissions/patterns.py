@@ -18,7 +18,8 @@ from cowork.permissions.wrappers import program
 READERS = ("Read", "Grep", "Glob", "LS")
 WRITERS = ("Edit", "MultiEdit", "Write")
 DELEGATES = ("Task", "Agent", "subagent")
-TOOLS = (*READERS, *WRITERS, "Bash", "BashOutput", "KillBash", "TodoWrite", *DELEGATES)
+NETWORK = "Network"  # not a tool: which commands have the network inside the sandbox
+TOOLS = (*READERS, *WRITERS, "Bash", "BashOutput", "KillBash", "TodoWrite", *DELEGATES, NETWORK)
 
 _RULE = re.compile(r"\s*([A-Za-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _BETWEEN = re.compile(r"(?<=\)),\s*(?=[A-Z][A-Za-z]*\()")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import protected
 from cowork.permissions.layers import PLAN, Rules, Scene
-from cowork.permissions.patterns import Rule, allows, denies, path_matches
+from cowork.permissions.patterns import NETWORK, Rule, allows, denies, path_matches
 from cowork.permissions.shell import Judgement, Part, judge, words_of
 from cowork.permissions.words import names
 
@@ -98,6 +98,23 @@ def decide_command(tool: str, effect: Effect, rules: Rules, mode: str, scene: Sc
     if read_only:
         return Decision("allow", display=display, read_only=True)
     return _by_mode(judgement, found, mode, scene, display)
+
+
+def online(command: str, cwd: Path, rules: Rules, scene: Scene, *, otherwise: bool) -> bool:
+    """Whether a command has the network in the sandbox; `otherwise` where no Network rule speaks.
+
+    An allow rule must cover each part that does not only read, by its literal words. It does not say that it may run.
+    """
+    allow = [rule for rule in rules.allow if rule.tool == NETWORK]
+    deny = [rule for rule in rules.deny if rule.tool == NETWORK]
+    if not deny and (otherwise or not allow):
+        return otherwise
+    judgement = judge(command, scene.workspace, cwd, trusted=scene.trusted)
+    if deny and (judgement.unclear or any(denies(r, c.words) is not False for r in deny for c in judgement.commands)):
+        return False
+    left = [part for part in judgement.parts if part.verdict != "read-only"]
+    covered = judgement.literal and bool(left) and all(any(allows(rule, p.argv) for rule in allow) for p in left)
+    return otherwise or covered
 
 
 def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, display: dict[str, Any]) -> Decision:

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -65,6 +65,7 @@ class Sandbox:
         self.home = Path(environ.get("HOME") or os.path.expanduser("~"))
         own = environ.get("COWORK_HOME", "")
         self.hidden = (*hidden, *((Path(own),) if own else ()))
+        self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
         self._path = environ.get("PATH", os.defpath)
 
     @property
@@ -77,20 +78,21 @@ class Sandbox:
         """Why no command may run: a box is required and there is none."""
         return f"a sandbox is required and {self._missing()}" if self.mode == "required" and not self.active else ""
 
-    def wrap(self, argv: Sequence[str], cwd: Path) -> Sequence[str]:
-        """The words that run `argv` in the box; unchanged when there is none and none is required."""
+    def wrap(self, argv: Sequence[str], cwd: Path, command: str = "") -> Sequence[str]:
+        """The words that run `argv`, which runs `command`, in the box; unchanged when none is there and required."""
         if self.refusal:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
         if not self.active:
             return argv
+        network = self.online(command, cwd)
         if sys.platform == "darwin":
             return [
                 "/usr/bin/sandbox-exec",
                 "-p",
-                profile(self.workspace, self.writable(), self.secrets(), network=self.network),
+                profile(self.workspace, self.writable(), self.secrets(), network=network),
                 *argv,
             ]
-        return [*self.box(cwd), "--", *argv]
+        return [*self.box(cwd, network=network), "--", *argv]
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -104,7 +106,7 @@ class Sandbox:
         network = "with network" if self.network else "no network"
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
-    def box(self, cwd: Path) -> list[str]:
+    def box(self, cwd: Path, *, network: bool) -> list[str]:
         """bubblewrap and its options; mounts go from the root down, so that a deeper one covers a higher one."""
         words = [
             shutil.which("bwrap", path=self._path) or "bwrap",
@@ -112,7 +114,7 @@ class Sandbox:
             "--die-with-parent",
             "--new-session",
         ]
-        words += ["--share-net"] if self.network else []
+        words += ["--share-net"] if network else []
         words += [
             "--cap-drop",
             "ALL",
@@ -130,7 +132,7 @@ class Sandbox:
             Path(place): ["--tmpfs", place] for place in ("/tmp", "/var/tmp", "/run", "/dev/shm")
         }
         resolver = Path("/run/systemd/resolve")
-        if self.network and resolver.is_dir():
+        if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
         for path in self.secrets():
             mounts[path] = ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]

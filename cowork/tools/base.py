@@ -48,13 +48,14 @@ class TreeState:
 
     scratch: Path  # full outputs go here; the model may Read them
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
-    wrap: Callable[[Sequence[str], Path], Sequence[str]] = lambda argv, cwd: argv  # the sandbox around a command
+    wrap: Callable[[Sequence[str], Path, str], Sequence[str]] = lambda argv, cwd, command: argv  # the sandbox
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, Job] = field(default_factory=dict)
     job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
+    guards: frozenset[str] | None = None  # protected paths that were there when a command was last looked after
     nursery: Any = None  # the process that runs commands, started by the first one
 
 

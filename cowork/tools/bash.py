@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools import jobs, rg
+from cowork.tools import guards, jobs, rg
 from cowork.tools.base import Param, ToolContext, tool
 from cowork.tools.capture import WHOLE_BYTES, Capture, Live
 
@@ -43,6 +43,7 @@ async def bash(
         raise ToolError("INVALID_PARAM", "command holds a NUL character. Leave it out.")
     notes = _return_to_workspace(ctx)
     ctx.tree.before_change(None)
+    guards.watch(ctx)
     if run_in_background:
         return await _background(ctx, command, notes)
     capture = Capture(ctx.tree.scratch, "bash")
@@ -62,7 +63,7 @@ async def bash(
     live.flush()
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
-    notes += _follow(ctx, ended.cwd) + _leftovers(ended)
+    notes += guards.new(ctx) + _follow(ctx, ended.cwd) + _leftovers(ended)
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
 
@@ -81,7 +82,7 @@ async def bash_output(
         lines.insert(0, f"[… {skipped:,} bytes left out; all of it is in {capture.path} …]")
     if capture.full:
         lines.append(f"[No longer recorded: {capture.path} is full. The latest:]\n{capture.tail(2_000)}")
-    whole = "\n".join([*lines, "", f"{bash_id} {state}."])
+    whole = "\n".join([*lines, *guards.new(ctx), "", f"{bash_id} {state}."])
     display = _terminal(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
     data: Json = {"bash_id": bash_id, "running": job.running, "exit_code": code, "lines": capture.lines}
     make = partial if skipped or capture.full else ok

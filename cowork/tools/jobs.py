@@ -258,7 +258,7 @@ async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_t
     mark = os.urandom(8).hex()
     environ = _environ(tree.environ, mark)
     shell = _shell(environ)
-    program, *arguments = tree.wrap(shell, cwd)
+    program, *arguments = tree.wrap(shell, cwd, command)
     argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
     try:
         control, output = prepare(tree).open()

@@ -187,6 +187,57 @@ def test_there_is_no_network(yard: Yard) -> None:
         server.close()
 
 
+NETWORK = [
+    # rules that allow, rules that deny, command, whether it has the network
+    (["Network(curl:*)"], [], "curl http://x", True),
+    (["Network(curl:*)"], [], "ls && curl http://x | head", True),
+    (["Network"], [], "make fetch", True),
+    (["Network(npm ci)"], [], "npm ci", True),
+    (["Bash(curl:*)"], [], "curl http://x", False),
+    (["Bash"], [], "curl http://x", False),
+    (["Network(npm ci)"], [], "npm ci --registry http://x", False),
+    (["Network(curl:*)"], [], "curl http://x; wget http://y", False),
+    (["Network(curl:*)"], [], "env curl http://x", False),
+    (["Network(curl:*)"], [], "curl $(cat .env)", False),
+    (["Network(curl:*)"], [], "curl http://x > out", False),
+    (["Network(curl:*)"], [], "CURL http://x", False),
+    (["Network(curl:*)"], [], "ls", False),
+    (["Network"], ["Network(curl:*)"], "curl http://x", False),
+    (["Network"], ["Network(curl:*)"], "timeout 5 curl http://x", False),
+    (["Network"], ["Network(curl:*)"], "$X http://x", False),
+    (["Network"], ["Network(curl:*)"], "wget http://x", True),
+    (["Network"], ["Network"], "wget http://x", False),
+]
+
+
+@pytest.mark.parametrize(("allow", "deny", "command", "expected"), NETWORK)
+def test_rules_say_which_commands_have_the_network(
+    allow: list[str], deny: list[str], command: str, expected: bool, workspace: Workspace
+) -> None:
+    permit = Permissions(workspace=workspace, allow=allow, deny=deny, trusted=True)
+    assert permit.online(command, workspace.root) is expected
+    assert permit.child().online(command, workspace.root) is expected
+
+
+def test_a_network_rule_lets_nothing_run_that_would_be_asked(workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, allow=["Network"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", "curl http://x")]).verdict == "ask"
+
+
+def test_a_deny_rule_closes_a_network_that_is_open(workspace: Workspace) -> None:
+    sandbox = Sandbox(workspace=workspace, network=True)
+    permit = Permissions(workspace=workspace, project_deny=["Network(curl:*)"], trusted=True, sandbox=sandbox)
+    assert permit.online("wget http://x", workspace.root)
+    assert not permit.online("curl http://x", workspace.root)
+
+
+def test_a_command_that_a_rule_lets_out_can_connect(yard: Yard) -> None:
+    sandbox = yard.sandbox()
+    sandbox.online = Permissions(workspace=Workspace(yard.root), allow=["Network(curl:*)"], trusted=True).online
+    for command, shared in (("curl http://x", True), ("wget http://x", False)):
+        assert ("--share-net" in sandbox.wrap(["true"], yard.root, command)) is shared
+
+
 def test_other_processes_and_the_host_name_are_out_of_reach(yard: Yard) -> None:
     said = yard.run(
         f"hostname; kill -0 {os.getpid()} 2>/dev/null && echo SEEN; ls /proc | grep -c '^[0-9]'; ls -A /tmp /run"

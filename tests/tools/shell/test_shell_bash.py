@@ -298,17 +298,17 @@ async def test_a_checkpoint_is_taken_before_a_command(desk: Desk) -> None:
 async def test_the_sandbox_goes_around_the_shell(desk: Desk) -> None:
     seen: list[object] = []
 
-    def wrap(argv, cwd):
-        seen.append(cwd)
+    def wrap(argv, cwd, command):
+        seen.append((cwd, command))
         return ["env", "WRAPPED=yes", *argv]
 
     desk.ctx.tree.wrap = wrap
     assert (await desk.call(bash, command="echo $WRAPPED")).text == "yes"
-    assert seen == [desk.root]
+    assert seen == [(desk.root, "echo $WRAPPED")]
 
 
 async def test_a_sandbox_that_does_not_start_is_an_error(desk: Desk) -> None:
-    desk.ctx.tree.wrap = lambda argv, cwd: ["/no/such/sandbox", *argv]
+    desk.ctx.tree.wrap = lambda argv, cwd, command: ["/no/such/sandbox", *argv]
     with pytest.raises(ToolError) as caught:
         await desk.call(bash, command="true")
     assert caught.value.code == "EXECUTION_ERROR"
@@ -317,7 +317,7 @@ async def test_a_sandbox_that_does_not_start_is_an_error(desk: Desk) -> None:
 
 def bubblewrapped(ctx: ToolContext) -> None:
     root = str(ctx.workspace.root)
-    ctx.tree.wrap = lambda argv, cwd: [
+    ctx.tree.wrap = lambda argv, cwd, command: [
         *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", root, root),
         *("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd), "--"),
         *argv,

@@ -1,0 +1,50 @@
+"""Commands that make files other programs run or obey: the model and the person are told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cowork.core.events import Notice
+from cowork.tools.bash import bash, bash_output
+from tests.tools.shell.conftest import Desk, soon
+
+
+@pytest.fixture
+def told(desk: Desk) -> list[Any]:
+    heard: list[Any] = []
+    desk.ctx.emit = heard.append
+    return heard
+
+
+@pytest.mark.parametrize(
+    "name", [".envrc", "AGENTS.md", "agents.MD", ".mcp.json", ".vscode/tasks.json", ".cowork/agents", ".husky/pre-push"]
+)
+async def test_a_protected_file_a_command_made_is_told_once(desk: Desk, told: list[Any], name: str) -> None:
+    record = await desk.call(bash, command=f"mkdir -p $(dirname {name}); echo x > {name}")
+    assert name in record.text
+    (notice,) = told
+    assert isinstance(notice, Notice)
+    assert (notice.level, notice.code) == ("warning", "protected.made")
+    assert str(desk.root / name) in notice.data["paths"]
+    again = await desk.call(bash, command="true")
+    assert name not in again.text
+    assert len(told) == 1
+
+
+async def test_what_was_there_before_or_came_by_a_file_tool_is_not_told(desk: Desk, told: list[Any]) -> None:
+    desk.write(".vscode/settings.json", "{}")
+    desk.write("AGENTS.md", "before")
+    await desk.call(bash, command="echo more >> AGENTS.md; touch ordinary.txt")
+    desk.ctx.tree.written[str(desk.write(".envrc", "by Write"))] = "hash"
+    await desk.call(bash, command="true")
+    assert told == []
+
+
+async def test_what_a_background_command_made_is_told_with_its_output(desk: Desk, told: list[Any]) -> None:
+    record = await desk.call(bash, command="sleep 0.4; echo x > .envrc", run_in_background=True)
+    assert await soon((desk.root / ".envrc").exists)
+    record = await desk.call(bash_output, bash_id=record.data["bash_id"])
+    assert ".envrc" in record.text
+    assert len(told) == 1
