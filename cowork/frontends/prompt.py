@@ -62,7 +62,8 @@ async def _ask(terminal: int, question: Question) -> Answer:
         if question.kind == "choice" and word.isdigit() and 1 <= int(word) <= len(question.options):
             return Answer("once", question.options[int(word) - 1])
         if key == "n" and "n" in choices:
-            return Answer("no", rest.strip() or await _why(terminal))
+            heard = question.kind != "trust"  # no model is there yet to be told why
+            return Answer("no", rest.strip() or (await _why(terminal) if heard else ""))
         if key in choices and key in _ANSWERS:
             return Answer(_ANSWERS[key])
 

@@ -77,6 +77,12 @@ async def test_a_question_is_answered_with_a_letter(terminal: Terminal, typed: l
     assert await asyncio.wait_for(asked, 10) == expected
 
 
+async def test_a_no_to_trust_needs_no_reason_for_no_model_is_there(terminal: Terminal) -> None:
+    asked = asyncio.create_task(LinePrompt(terminal.name)(Question("trust", "Trust /x?")))
+    await terminal.answer("n\n")
+    assert await asyncio.wait_for(asked, 10) == Answer("no")
+
+
 async def test_what_would_be_granted_is_shown_before_it_is(terminal: Terminal) -> None:
     asked = asyncio.create_task(LinePrompt(terminal.name)(EDIT))
     await terminal.until("> ")
