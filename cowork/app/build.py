@@ -141,6 +141,9 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
 def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
     """The folder, whether it is trusted, the configuration and the agents."""
     root = folder_of(options)
+    for folder in options.add_dirs:
+        if not Path(folder).expanduser().is_dir():
+            raise UserError(f"{folder} is not a folder.", "Give --add-dir a folder that tools may use.")
     trusted = not options.bare and (options.trust or is_trusted(root, environ))
     config = load(
         cwd=root,
@@ -191,6 +194,11 @@ def _main_agent(
         tools = {n: t for n, t in tools.items() if n not in role.disallowed_tools}
     wanted = options.model or (role.model if role and role.model != "inherit" else "main")
     provider, tier = world.model(wanted)
+    if options.model not in ("", "main", "light", "offline") and provider.name == "offline":
+        raise UserError(
+            f"No service is known for the model {options.model!r}.",
+            "Say where it is: --provider and a key, or LLM_BASE_URL; `cowork config init` finds local servers.",
+        )
     _need_price(config, provider)
     emit = world.emitter.bind("main")
     modes = (role.permission_mode,) if role else ()
@@ -237,7 +245,7 @@ def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissi
         allow=config.permissions.allow,
         ask=config.permissions.ask,
         deny=config.permissions.deny,
-        rules_file=paths.config_dir(environ) / "rules.json",
+        rules_file=None if place.options.bare else paths.config_dir(environ) / "rules.json",
         trusted=place.trusted or not steering(place.root),  # the judge looks at git's own files at every call
         sandbox=sandbox,
         auto_allow=config.sandbox.auto_allow,
@@ -293,6 +301,8 @@ def _session(place: Place) -> tuple[SessionLog | None, list[Event]]:
     options = place.options
     sessions = paths.sessions_dir(place.environ)
     if options.continue_ or options.resume:
+        if options.no_session:
+            raise UserError("--no-session stores nothing, so it cannot go on with a session.", "Leave one of them out.")
         entry = index.find(sessions, options.resume) if options.resume else index.latest(sessions, place.root)
         log = SessionLog.open(sessions, entry.id)
         return log, list(log.loaded.events)

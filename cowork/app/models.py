@@ -77,6 +77,8 @@ class Models:
 
         if self._replay is None:
             assert self._options.replay is not None
+            if self._options.record:
+                raise UserError("--record and --replay exclude each other.", "A replay is recorded already.")
             self._start_files()
             self._replay = Replay(
                 self._options.replay, facts=self._facts, secrets=self._secrets(), on_request=self._on_request

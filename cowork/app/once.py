@@ -91,7 +91,8 @@ class _Once:
         outcome = task.result()
         strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.denials)
         if outcome.reason == "completed" and (outcome.denied_last or strict):
-            return "denied", outcome.text, {"code": "denied", "message": "The run ended on a denied action."}
+            message = "The run ended on a denied action." if outcome.denied_last else "An action was denied."
+            return "denied", outcome.text, {"code": "denied", "message": message}
         return outcome.reason, outcome.text, outcome.error
 
     def _output(self) -> Emit:

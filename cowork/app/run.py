@@ -113,6 +113,10 @@ class Run:
         try:
             self.structured, outcome = await typed(self.agent, outcome, self.output_schema)
         except SchemaFailed as failure:
+            if failure.outcome.reason != "completed":
+                return (
+                    failure.outcome
+                )  # a limit or the service ended the repair, and that is what the caller can act on
             error = {"code": "schema", "message": failure.message}
             return replace(failure.outcome, reason="schema", error=error)
         return outcome

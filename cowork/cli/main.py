@@ -25,9 +25,7 @@ def main(argv: Sequence[str]) -> int:
     """Do what the words say; gives the exit code."""
     _open_streams()
     try:
-        code = _dispatch(list(argv))
-        sys.stdout.flush()
-        return code
+        return _flushed(_dispatch(list(argv)))
     except UserError as error:
         complain(error.message, error.hint)
         return error.exit_code
@@ -44,10 +42,10 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
         from cowork.app import chat
 
         return chat(options)
-    words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
-    from cowork.app import run_once
-
     try:
+        words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
+        from cowork.app import run_once
+
         return run_once(replace(options, prompt=words, context=context))
     except UserError as error:
         if options.output != "text":
@@ -57,6 +55,8 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
 
 def _tell_programs(output: str, error: UserError) -> None:
     """A run that could not begin still gives the one object that programs wait for."""
+    import time
+
     from cowork.app.result import result_object
     from cowork.core.blocks import Usage
     from cowork.core.events import RunEnded
@@ -79,7 +79,20 @@ def _tell_programs(output: str, error: UserError) -> None:
         error={"code": "auth" if error.exit_code == 3 else "usage", "message": error.message},
     )
     write = JsonResult if output == "json" else JsonStream
-    write(sys.stdout)(RunEnded(result))
+    write(sys.stdout)(RunEnded(result, id=1, at=round(time.time(), 3)))
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once everything is out; output that found no room is a failure."""
+    try:
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        forget_stdout()
+        complain(f"stdout could not be written: {error.strerror}")
+        return code or 1
 
 
 def forget_stdout() -> None:

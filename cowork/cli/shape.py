@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cowork.config.options import Option, RunOptions, options_of
+from cowork.core.errors import UserError
 
 _TYPES: Mapping[str, Any] = {
     "str": str | None,
@@ -47,6 +48,11 @@ def with_options(*, chat: bool) -> Callable[[Callable[..., Any]], Callable[..., 
 
 def said(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the command line really said: a 0 counts, an option that was left out does not."""
+    for name, _, _, option in options_of(chat=False):
+        value = values.get(name)
+        blank = value == "" or (isinstance(value, list) and "" in value)
+        if blank and option.metavar != "TEXT":  # most likely a variable that is not set; do not guess what it held
+            raise UserError(f"{option.flags[0]} needs a value", "It was given an empty one.")
     return {name: value for name, value in values.items() if value not in (None, "", []) and value is not False}
 
 

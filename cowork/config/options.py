@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cowork.config.merge import split_list
+from cowork.core.errors import UserError
 
 
 class Option(NamedTuple):
@@ -166,6 +167,8 @@ class RunOptions:
                 given[shown.key] = value
         if self.tools:
             given["tools.enabled"] = split_list(",".join(self.tools))
+            if not given["tools.enabled"]:
+                raise UserError("--tools names no tool", "Name some, such as --tools Read,Grep.")
         if self.script is not None:
             given |= {"models.main.script": str(self.script), "models.main.provider": "scripted"}
         if self.log_file is not None:

@@ -118,7 +118,7 @@ class Runner:
         self._emit(ToolStarted(call.id, call.name, call.input))
         self.counts[call.name] = self.counts.get(call.name, 0) + 1
         self._on_action(call.name, call.input)
-        record = failed("ABORTED", "Interrupted by the user before it finished. Its effects may be partly done.")
+        record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
             record = await self._guarded(call)
         except Interrupted as stop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from cowork.core.blocks import Json
@@ -32,22 +33,33 @@ def instruction(schema: Json) -> str:
 
 async def typed(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outcome]:
     """The value of the answer and the outcome it came with; asks for repairs in tool-less turns."""
+    turns = outcome.turns
     for repair in range(REPAIRS + 1):
-        value, problems = _read(outcome.text, schema)
+        text = _unfenced(outcome.text)
+        value, problems = _read(text, schema)
         if not problems:
-            return value, outcome
+            return value, replace(outcome, text=text)
         if repair == REPAIRS or outcome.reason not in ("completed", "max_turns"):
+            break
+        if agent.max_turns and turns + repair >= agent.max_turns and not agent.report_at_limit:
+            message = f"Turn limit reached: {agent.max_turns}, before the answer fit the output schema"
+            outcome = replace(outcome, reason="max_turns", error={"code": "max_turns", "message": message})
             break
         ask = f"That is not valid: {'; '.join(problems[:5])}.\n{instruction(schema)}"
         outcome = await agent.run(Prompt(ask, source="system"), tools=False)
     raise SchemaFailed(problems, outcome)
 
 
-def _read(text: str, schema: Json) -> tuple[Any, list[str]]:
-    """(value, problems); a code fence around the JSON is forgiven."""
+def _unfenced(text: str) -> str:
+    """The text without a code fence around it, so that a program can read the answer as it is."""
     fenced = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n\s*```\s*", text, re.DOTALL)
+    return fenced[1] if fenced else text
+
+
+def _read(text: str, schema: Json) -> tuple[Any, list[str]]:
+    """(value, problems)."""
     try:
-        value = json.loads(fenced[1] if fenced else text)
+        value = json.loads(text)
     except ValueError as error:
         return None, [f"it is not JSON ({error})"]
     return value, validate(schema, value)
