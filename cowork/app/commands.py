@@ -41,7 +41,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("fork", "go on in a copy of this session", on.fork, resets=True),
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
         Command("export", "write the conversation to a file", on.export, "[file.md|file.json]"),
-        Command("init", "write AGENTS.md by exploring", on.init),
+        Command("init", "write AGENTS.md by exploring", on.init, sends=True),
         Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
     )
@@ -236,7 +236,7 @@ def _user_commands(host: ChatHost, taken: set[str]) -> list[Command]:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         help_line = next((line.strip("# ") for line in text.splitlines() if line.strip("# -")), path.name)
-        found[path.stem] = Command(path.stem, help_line[:70], _sends(path.stem, text), "[arguments]")
+        found[path.stem] = Command(path.stem, help_line[:70], _sends(path.stem, text), "[arguments]", sends=True)
     return list(found.values())
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, FileChange, Row
+from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, FileChange, Prompt, Row
 from cowork.frontends.repl.lines import line_width, plain
 from cowork.frontends.repl.picker import Picker, Picking, matching, picker_lines
 from cowork.frontends.repl.scene import Scene
@@ -222,6 +222,16 @@ async def test_a_draft_goes_into_the_input() -> None:
     stage = Stage(Command("go", "", twice(Draft("the old prompt", "went back"))), ["a1", "y"])
     assert "went back" in await stage.said("/go")
     assert stage.given_back == ["the old prompt"]
+
+
+async def test_a_command_that_sends_a_prompt_is_shown_once() -> None:
+    async def run(rest: str) -> CommandResult:
+        return Prompt("Explore this repository.", label="/go")
+
+    stage = Stage(Command("go", "", run, sends=True), [])
+    stage.host.emit_to = stage.scene.apply
+    assert (await stage.said("/go")).count("❯ /go") == 1
+    assert stage.host.said == ["Explore this repository."]
 
 
 async def test_changes_are_shown_as_diffs() -> None:

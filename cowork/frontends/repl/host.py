@@ -92,6 +92,7 @@ class Command:
 
     A UserError it raises is shown calmly. `busy`: it may run while a turn works; otherwise it waits in the queue.
     `resets`: the conversation is another one afterwards, so what the chat remembers of the old one is dropped.
+    `sends`: it gives a Prompt, which is shown when it is sent, so the command itself need not be.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Command:
     choices: Callable[[], Sequence[str]] | None = None  # completions of the argument
     busy: bool = False
     resets: bool = False
+    sends: bool = False
 
 
 @dataclass(frozen=True, slots=True)

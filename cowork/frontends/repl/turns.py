@@ -12,7 +12,9 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.frontends.repl.diffs import changes_lines
 from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
+from cowork.frontends.repl.lines import clip
 from cowork.frontends.repl.scene import Scene, markdown_lines
+from cowork.frontends.repl.tools_view import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,9 @@ class Turns:
     async def _command(self, text: str) -> None:
         name, rest = _name(text), text[1:].partition(" ")[2].strip()
         command = self.commands().get(name)
-        self.scene.say("prompt", lambda columns, theme: [[("user.bar", "❯ "), ("dim", text.split("\n")[0][:columns])]])
+        if command is None or not command.sends:
+            line = one_line(text)
+            self.scene.say("prompt", lambda columns, theme: [[("user.bar", "❯ "), ("dim", clip(line, columns - 3))]])
         if command is None:
             self._trouble(f"There is no command /{name}.", "/help lists them all.")
             return
