@@ -67,7 +67,7 @@ def build(
     log, past = _session(place)
     try:
         emitter = Emitter(
-            log.id if log else new_id(), first_id=past[-1].id + 1 if past else 1, on_failure=on_sink_failure
+            log.id if log else new_id(), first_id=log.loaded.last_id + 1 if log else 1, on_failure=on_sink_failure
         )
         if log:
             emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))

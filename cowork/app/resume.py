@@ -15,18 +15,28 @@ from cowork.engine.loop import Prompt
 from cowork.engine.results import ChildEnd, record_of
 from cowork.sessions.restore import Child, restore, surviving
 
+_SAID = 2  # damages that are told one by one
+
 
 def begin(run: Run) -> None:
     """Start a run's story, or go on with the one its log holds; once, before the first prompt."""
     past = run.log.loaded.events if run.log else ()
     run.begin(resumed=bool(past))
-    if run.log and past:
-        _take_up(run, past, run.log.loaded.damage)
+    if run.log and (run.options.resume or run.options.continue_):
+        _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))
+    if past:
+        _take_up(run, past)
 
 
-def _take_up(run: Run, past: Sequence[Event], damage: Sequence[str]) -> None:
-    if damage:
-        run.emit(Notice(f"The session log was damaged and is repaired: {'; '.join(damage)}", "warning", "log.damage"))
+def _say_damage(run: Run, damage: Sequence[str]) -> None:
+    if not damage:
+        return
+    more = f" And {len(damage) - _SAID} more: `cowork doctor --session` lists them." if len(damage) > _SAID else ""
+    text = f"The session log was damaged and is repaired: {' '.join(damage[:_SAID])}{more}"
+    run.emit(Notice(text, "warning", "log.damage"))
+
+
+def _take_up(run: Run, past: Sequence[Event]) -> None:
     found = restore(past, run.root)
     state = run.agent.runner.state
     state.todos[:] = found.todos
