@@ -12,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -24,6 +23,7 @@ from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox import Sandbox
 from cowork.sessions import index
@@ -43,7 +43,7 @@ _HOSTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One line: how it stands, and the fix where there is something to mend."""
 

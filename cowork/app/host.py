@@ -12,7 +12,7 @@ from typing import Any, Literal
 from cowork import __version__
 from cowork.app.resume import begin
 from cowork.app.run import Run
-from cowork.app.trust import steering
+from cowork.app.trust import grant, is_trusted, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, ToolUse
@@ -156,9 +156,12 @@ class ChatHost:
 
     async def add_note(self, text: str) -> str:
         path = self.run.root / "AGENTS.md"
+        trusted = is_trusted(self.run.root, self.environ) or not steering(self.run.root)
         before = path.read_text(encoding="utf-8") if path.exists() else "# Notes for agents\n"
         gap = "" if before.endswith("\n") else "\n"
         path.write_text(f"{before}{gap}- {text}\n", encoding="utf-8")
+        if trusted:
+            grant(self.run.root, self.environ)  # the person wrote it, so there is nothing new to ask about
         self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="system", label="note"))
         return f"Noted in {path.name}: {text}"
 

@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from cowork.config import keyring
 from cowork.config.models import DEFAULT_MODELS
 from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
+from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
 from cowork.providers.http1 import HttpError, body_of, encode_head, parse_head
 
@@ -24,7 +24,7 @@ _MOST_BYTES = 1 << 20
 _NOT_FOR_CHAT = ("embed", "rerank", "whisper", "tts", "clip")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A service that could be used: a vendor whose key is set, or a server that answered."""
 

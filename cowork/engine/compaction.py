@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cowork.core.blocks import Block, Image, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.events import ContextCompacted, Event, PromptAdded, ReplyAdded, ToolEnded
 from cowork.core.frozen import frozen
 from cowork.core.ports import Reply, Request, Retry
+from cowork.core.transcript import Transcript, fold
 from cowork.engine.loop import Agent
 
 CHARS_A_TOKEN = 4
@@ -60,20 +62,20 @@ class Compaction:
             return False
         told, usage, cost = await self._ask(agent, older, hint)
         pins, names = self._pins(agent)
-        agent.emit(
-            ContextCompacted(
-                summary=f"[The conversation so far, compacted.]\n\n{pins}\n\n<summary>\n{told}\n</summary>",
-                keep_from=keep_from,
-                trigger=trigger,
-                tokens_before=before,
-                tokens_after=0,
-                kept=names,
-                usage=usage,
-                cost_usd=cost,
-                model=agent.provider.model,
-            )
+        event = ContextCompacted(
+            summary=f"[The conversation so far, compacted.]\n\n{pins}\n\n<summary>\n{told}\n</summary>",
+            keep_from=keep_from,
+            trigger=trigger,
+            tokens_before=before,
+            kept=names,
+            usage=usage,
+            cost_usd=cost,
+            model=agent.provider.model,
+            agent=agent.path,
         )
-        agent.context_tokens = estimate(agent)
+        after = estimate(agent, fold([*agent.transcript.history(), event], agent.path))
+        agent.emit(replace(event, tokens_after=after))
+        agent.context_tokens = after
         return True
 
     async def _ask(self, agent: Agent, older: Sequence[Event], hint: str) -> tuple[str, Usage, float | None]:
@@ -131,10 +133,11 @@ class Compaction:
         return "\n\n".join(parts), tuple(names)
 
 
-def estimate(agent: Agent) -> int:
+def estimate(agent: Agent, transcript: Transcript | None = None) -> int:
     """Tokens the next request would take, roughly: characters by four."""
+    transcript = transcript or agent.transcript
     fixed = len(agent.system) + sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs)
-    return fixed // CHARS_A_TOKEN + sum(_tokens(b) for m in agent.transcript.messages() for b in m.content)
+    return fixed // CHARS_A_TOKEN + sum(_tokens(b) for m in transcript.messages() for b in m.content)
 
 
 def render(events: Sequence[Event], *, results: bool = True) -> str:

@@ -133,7 +133,8 @@ def _spent(usage: Usage, price: Price) -> Json:
 
 
 def _at(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+    name = key if key.isprintable() else json.dumps(key)
+    return f"{path}.{name}" if path else name
 
 
 def _replaced(value: Any, pairs: Mapping[str, str]) -> Any:

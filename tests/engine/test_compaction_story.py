@@ -57,6 +57,7 @@ async def test_a_full_window_becomes_a_summary_that_pins_what_matters(stage: Sta
         assert kept in event.summary
     assert event.kept
     assert event.usage.total > 0
+    assert 0 < event.tokens_after < event.tokens_before
     requests = [r for r in stage.provider.requests if r.tools]
     assert all(violations(r.messages) == [] for r in requests)
     after = requests[-1].messages

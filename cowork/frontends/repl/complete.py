@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from cowork.core.frozen import frozen
 from cowork.frontends.repl.host import Command
 from cowork.frontends.repl.lines import Line, clip, clip_start, pad, width
 from cowork.frontends.repl.tools_view import one_line
@@ -20,7 +21,7 @@ _SLASH = re.compile(r"^/([\w:-]*)$")
 _ARGUMENT = re.compile(r"^/([\w:-]+)\s+(\S*)$")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Item:
     """One thing on offer: what is put into the input, and one line about it."""
 
@@ -66,7 +67,7 @@ class Menu:
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Context:
     """What is being completed before the cursor."""
 

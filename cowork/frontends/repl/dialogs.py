@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl.diffs import command_lines, diff_lines
@@ -20,7 +21,7 @@ SETTLE_S = 0.15  # a key pressed twice or held down must not answer a question n
 _SHOWN = 9  # choices at a time
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     label: str
     answer: Literal["once", "session", "always", "no"]

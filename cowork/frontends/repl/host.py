@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeAlias
 
 from cowork.core.events import Event
+from cowork.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Status:
     """What the start banner and the status line show. Empty fields are left out."""
 
@@ -29,7 +29,7 @@ class Status:
     notes: tuple[str, ...] = ()  # lines under the banner: no key found, a bad agent file
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompt:
     """A command's result that is sent to the model; people see `label` instead of a long text."""
 
@@ -37,7 +37,7 @@ class Prompt:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """One thing to choose. `preview` is Markdown, or finds it when the row is looked at."""
 
@@ -47,7 +47,7 @@ class Row:
     preview: str | Callable[[], Awaitable[str]] = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choose:
     """A command's result that lets the person choose; `then` goes on with what was chosen and may ask again."""
 
@@ -57,7 +57,7 @@ class Choose:
     start: int = 0  # the row the cursor stands on first
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileChange:
     """What became of one file; without a diff there is only the remark."""
 
@@ -67,14 +67,14 @@ class FileChange:
     edited: bool = True  # False: all of it is new, or gone
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Changes:
     """A command's result that is shown as diffs."""
 
     files: Sequence[FileChange]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """A command's result that goes into the input, to be changed and sent; `said` is Markdown to print."""
 
@@ -85,7 +85,7 @@ class Draft:
 CommandResult: TypeAlias = "str | Prompt | Choose | Changes | Draft | None"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Command:
     """A slash command. `run` gets what was typed after the name and gives Markdown, a Prompt to send, something to
     choose from, diffs, a draft for the input, or nothing.
@@ -105,7 +105,7 @@ class Command:
     sends: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Options:
     """How the chat behaves; all from configuration."""
 

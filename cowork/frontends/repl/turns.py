@@ -10,6 +10,7 @@ from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
+from cowork.core.frozen import frozen
 from cowork.frontends.repl.diffs import changes_lines
 from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
 from cowork.frontends.repl.lines import clip
@@ -17,7 +18,7 @@ from cowork.frontends.repl.scene import Scene, markdown_lines
 from cowork.frontends.repl.tools_view import one_line
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sent:
     """Something that waits for its turn."""
 

@@ -6,8 +6,8 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline import found, rank, source, words
 from cowork.providers.offline.answer import NEEDS_MODEL, code, shortened
 from cowork.providers.offline.found import Line
@@ -32,7 +32,7 @@ _ASIDE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A definition (or the top of a file) and how well it fits."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline.plan import Result
 
 _LINE = re.compile(r"^(.+?):(\d+):(.*)$")
@@ -14,7 +14,7 @@ _COUNT = re.compile(r"^(.+):(\d+)$")
 _FILES = re.compile(r"^(?:more than )?([\d,]+) files?, newest first\.$", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A line of a file that a search found."""
 

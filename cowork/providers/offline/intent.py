@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Literal
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline import words
 
 Kind = Literal[
@@ -44,7 +44,7 @@ SEARCHES = frozenset({"where", "describe", "uses", "outline", "howto", "entry", 
 EDITS = frozenset({"replace", "rename", "add", "create", "remove"})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intent:
     """What somebody wants, with the words it is about."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from dataclasses import dataclass
+
+from cowork.core.frozen import frozen
 
 ANY_NAME = r"[A-Za-z_$][\w$]*"
 _NOT_METHODS_TEXT = """
@@ -178,7 +179,7 @@ WEIGHT = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Definition:
     """A line that defines a name."""
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cowork.core.blocks import Json, Message, Text, ToolResult
+from cowork.core.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A tool call a plan wants made."""
 
@@ -26,7 +27,7 @@ class Call:
         return f"{self.name} {json.dumps(self.input, sort_keys=True)}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Result:
     """What a call came to, as a model reads it."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline import found
 from cowork.providers.offline.answer import code, fence, shortened
 from cowork.providers.offline.intent import Intent
@@ -38,7 +38,7 @@ _README = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 _BORING = re.compile(r"^\s*(?:#+\s*)?(?:\[!\[|!\[|<|\[\w+\]:|\.\. |:alt|:target|=+$|-+$|\*+$|\|)")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Files:
     """The files at the top that tell of a project, by name; each as its lines by number."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from cowork.core.blocks import Json, Message, Text
+from cowork.core.frozen import frozen
 from cowork.core.ports import Request
 from cowork.providers.offline.plan import Memory
 
@@ -17,7 +17,7 @@ _COMPACTED = "[The conversation so far, compacted.]"
 _NUDGE = "Your last reply was empty."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Talk:
     """What a request comes down to."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline.answer import code, fence, plural, shortened
 
 _MOST_FAILED = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """A test that failed, where, and the line that says why."""
 
