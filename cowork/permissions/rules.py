@@ -91,7 +91,8 @@ def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
     verb = "written" if writes else "read"
     if writes and workspace.may_read(path):
         return f"{path} may be read but not written"
-    hint = f"the user can allow its folder with --add-dir {path.parent}"
+    folder = path if os.path.isdir(path) else path.parent
+    hint = f"the user can allow {'it' if folder == path else 'its folder'} with --add-dir {folder}"
     return f"{path} is outside the workspace and may not be {verb}; {hint}"
 
 

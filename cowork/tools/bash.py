@@ -164,6 +164,7 @@ def _leftovers(ended: jobs.Ended) -> list[str]:
 
 def _record(command: str, running: jobs.Command, ended: jobs.Ended, notes: list[str], timeout: int) -> ToolRecord:
     capture = running.capture
+    signal = ended.signal or jobs.signal_of_code(ended.code or 0)
     summary = "exit 0" if ended.code == 0 else f"exit {ended.code}" if ended.code is not None else ended.signal
     if timeout:
         summary = f"timed out after {timeout / 1000:g} s"
@@ -172,11 +173,12 @@ def _record(command: str, running: jobs.Command, ended: jobs.Ended, notes: list[
     elif ended.signal:
         notes.insert(0, f"Ended by {ended.signal}.")
     elif ended.code:
-        notes.insert(0, f"Exit code {ended.code}.")
+        # A shell or a sandbox around the command tells a signal as 128 and its number.
+        notes.insert(0, f"Exit code {ended.code} ({signal})." if signal else f"Exit code {ended.code}.")
     text = _text(capture) or ("" if timeout or notes else "(no output)")
     data: Json = {
         "exit_code": ended.code,
-        "signal": ended.signal,
+        "signal": signal,
         "duration_ms": round(running.seconds * 1000),
         "lines": capture.lines,
         "bytes": capture.bytes,

@@ -11,6 +11,9 @@ from itertools import accumulate
 
 MAX_WANTED = 60  # lines of the wanted text that are looked at
 MAX_WORDS = 40
+MAX_COMPARED = 2_000  # lines whose spelling is compared
+MAX_LIKENESS = 200  # characters of them
+ALIKE = 0.5  # share of pairs of characters that makes two lines alike
 COMMON = 300  # a line or word found more often than this says nothing about the place
 
 
@@ -20,6 +23,8 @@ def nearest_lines(text: str, wanted: str) -> tuple[str, int]:
     start = _by_lines(lines, sought)
     if start is None:
         start = _by_words(text, lines, sought)
+    if start is None:
+        start = _by_likeness(lines, sought)
     if start is None:
         return "", 0
     there = lines[start : start + len(sought)]
@@ -76,6 +81,24 @@ def _by_words(text: str, lines: list[str], sought: list[str]) -> int | None:
             votes[bisect_right(starts, place) - 1 - words[word]] += 1000 * len(word) // count
             place = text.find(word, place + len(word))
     return _winner(votes, len(lines))
+
+
+def _by_likeness(lines: list[str], sought: list[str]) -> int | None:
+    """No word occurs either: the line that shares most pairs of characters with the longest one wanted."""
+    number = max(range(len(sought)), key=lambda i: len(_key(sought[i])))
+    wanted = _pairs(sought[number])
+    best, place = 0.0, None
+    for at, line in enumerate(lines[:MAX_COMPARED]):
+        pairs = _pairs(line)
+        alike = 2 * len(wanted & pairs) / (len(wanted) + len(pairs) or 1)
+        if alike >= ALIKE and alike > best:
+            best, place = alike, at
+    return None if place is None else max(0, place - number)
+
+
+def _pairs(line: str) -> set[str]:
+    key = _key(line)[:MAX_LIKENESS]
+    return {key[i : i + 2] for i in range(len(key) - 1)}
 
 
 def _winner(votes: Counter[int], total: int) -> int | None:

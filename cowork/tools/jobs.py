@@ -339,6 +339,11 @@ def _ended(raw: dict[str, Any] | None) -> Ended:
     return Ended(os.WEXITSTATUS(status), cwd=raw["cwd"], left=left, survivors=survivors)
 
 
+def signal_of_code(code: int) -> str:
+    """The signal an exit code tells of, by the convention of shells."""
+    return signal.Signals(code - 128).name if code - 128 in list(signal.Signals) else ""
+
+
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name

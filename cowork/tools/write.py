@@ -40,7 +40,8 @@ async def write(
         return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **_counts(diff))
     replace(ctx, path, old, data)
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-    said = f"Replaced {shown}: {diff.summary}, now {lines} lines." if old else f"Created {shown}: {lines} lines."
+    size = "1 line" if lines == 1 else f"{lines} lines"
+    said = f"Replaced {shown}: {diff.summary}, now {size}." if old else f"Created {shown}: {size}."
     return ok(
         f"{said}{note}{links_note(old)}",
         display=_display(shown, diff),

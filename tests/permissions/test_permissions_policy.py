@@ -137,7 +137,9 @@ def bash(permissions: Permissions, command: str) -> Decision:
 
 def test_a_file_outside_names_the_option_that_would_allow_it(workspace: Workspace) -> None:
     decision = permit(workspace).judge("main", "Read", {"file_path": "/etc/passwd"}, [Effect("read", "/etc/passwd")])
-    assert decision.reason.endswith("--add-dir /etc")
+    assert decision.reason.endswith("its folder with --add-dir /etc")
+    decision = permit(workspace).judge("main", "LS", {"path": "/etc"}, [Effect("read", "/etc")])
+    assert decision.reason.endswith("allow it with --add-dir /etc")
 
 
 def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> None:

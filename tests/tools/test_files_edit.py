@@ -144,6 +144,8 @@ async def test_overlapping_matches_are_not_unique(agent: Agent) -> None:
         ("alpha beta gamma\n", "  beta ga  ", "without the whitespace at the start or end of old_string"),
         ("one\ntwo\nthree\nfour\n", "one\ntwo\n3\nfour", "The nearest is lines 1-4:"),
         ("def compute_total(items):\n", "def compute_sum(items, tax):", "The nearest is line 1:"),
+        ("zero\nreturn getUserName()\n", "retrun get_user_name()", "The nearest is line 2:"),
+        ("hello\nworld\n", "hallo", "The nearest is line 1:"),
         ("abc\n", "zzz qqq", "No line is like it"),
     ],
 )
@@ -440,7 +442,7 @@ async def test_an_edit_that_would_blow_the_file_up_is_refused_before_it_does(age
 
 async def test_a_name_that_is_no_utf8_can_be_written_read_and_edited(agent: Agent, folder: Path) -> None:
     name = "caf\udce9.txt"
-    assert (await agent.call(write, file_path=name, content="one\n")).text == "Created caf�.txt: 1 lines."
+    assert (await agent.call(write, file_path=name, content="one\n")).text == "Created caf�.txt: 1 line."
     assert (await agent.call(read, file_path=name)).text == "1\tone"
     assert (await agent.call(edit, file_path=name, old_string="one", new_string="two")).status == "success"
     assert [os.fsencode(p.name) for p in folder.iterdir()] == [b"caf\xe9.txt"]

@@ -47,6 +47,13 @@ async def test_a_signal_is_named(desk: Desk) -> None:
     assert "SIGSEGV" in record.text
 
 
+async def test_a_signal_that_came_as_an_exit_code_is_named_too(desk: Desk) -> None:
+    record = await desk.call(bash, command="bash -c 'kill -KILL $$'; exit $?")
+    assert (record.data["exit_code"], record.data["signal"]) == (137, "SIGKILL")
+    assert "Exit code 137 (SIGKILL)." in record.text
+    assert (await desk.call(bash, command="exit 250")).data["signal"] == ""
+
+
 async def test_silence_is_said(desk: Desk) -> None:
     assert (await desk.call(bash, command="true")).text == "(no output)"
 
