@@ -107,7 +107,7 @@ class Usage:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Usage:
-        return cls(*(int(raw.get(name) or 0) for name in cls.__annotations__))
+        return cls(*[int(raw.get(name) or 0) for name in cls.__annotations__])
 
 
 def add_cost(a: float | None, b: float | None) -> float | None:
@@ -180,5 +180,5 @@ def blocks_from_list(raw: object) -> tuple[Block, ...]:
     """The readable blocks of a JSON list; what is not a block is left out."""
     if not isinstance(raw, list):
         return ()
-    found = (block_from_dict(item) for item in raw if isinstance(item, dict))
-    return tuple(block for block in found if block is not None)
+    found = [block_from_dict(item) for item in raw if isinstance(item, dict)]
+    return tuple([block for block in found if block is not None])

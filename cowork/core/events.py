@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import Any, ClassVar
 
 from cowork.core.blocks import Block, Image, Json, Usage, blocks_from_list, blocks_to_list
-from cowork.core.frozen import frozen
+from cowork.core.frozen import frozen, revive
 
 
 @frozen(kw_only=True)
@@ -314,7 +314,7 @@ def from_dict(raw: Mapping[str, Any]) -> Event | None:
         if name in known:
             decode = known[name]
             given[name] = decode(value) if decode else value
-    return cls(**given)
+    return revive(cls, given)
 
 
 def _images(raw: object) -> tuple[Image, ...]:

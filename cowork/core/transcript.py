@@ -140,7 +140,8 @@ class Transcript:
         calls = tuple(b for b in blocks if isinstance(b, ToolUse))
         entry = _Entry(event.id, blocks, calls)
         self._entries.append(entry)
-        self._owner.update((call.id, entry) for call in calls)
+        for call in calls:
+            self._owner[call.id] = entry
 
     def _add_result(self, event: ToolEnded) -> None:
         entry = self._owner.get(event.tool_use_id)
@@ -196,15 +197,12 @@ def _sendable(content: tuple[Block, ...]) -> tuple[Block, ...]:
     kept: list[Block] = []
     ids: set[str] = set()
     for block in content:
-        match block:
-            case Text(text) if not text.strip():
+        if isinstance(block, ToolResult) or (isinstance(block, Text) and not block.text.strip()):
+            continue
+        if isinstance(block, ToolUse):
+            if not block.id or not block.name or block.id in ids:
                 continue
-            case ToolResult():
-                continue
-            case ToolUse(id, name):
-                if not id or not name or id in ids:
-                    continue
-                ids.add(id)
+            ids.add(block.id)
         kept.append(block)
     return tuple(kept)
 
