@@ -29,6 +29,7 @@ from cowork.app.tour import FILES, ORDER, QUESTION, script
 from cowork.core.errors import UserError
 
 LIMIT = 110.0  # seconds; the tour ends itself long before
+_CLEAR = b"\x05\x15"  # Ctrl-E, Ctrl-U
 _KEY_PAUSE = 0.035
 _LOOK = 2.5  # how long a dialog stands before the player answers it
 _CONTROL = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_=>])")
@@ -163,6 +164,7 @@ class _Chat:
         if not self.watched:
             self._type(f"{text}\n".encode())
             return
+        self._type(_CLEAR)  # a rewind puts the old prompt back into the input
         for letter in text:
             self._type(letter.encode())
             self.rest(_KEY_PAUSE)
