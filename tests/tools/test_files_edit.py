@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cowork.core.ports import Effect
@@ -385,6 +386,7 @@ def _as_nobody(root: Path, *calls: tuple[Tool, dict[str, str]]) -> list[str]:
 TEXT = st.text(st.sampled_from("ab \t\n\r"), max_size=30)
 
 
+@example("\r\r\n", "a", "")
 @given(TEXT, st.text(st.sampled_from("ab\n"), min_size=1, max_size=4), TEXT)
 def test_replacing_is_what_it_says_once_newlines_are_alike(text: str, wanted: str, new: str) -> None:
     pages = Pages(text)
@@ -392,7 +394,8 @@ def test_replacing_is_what_it_says_once_newlines_are_alike(text: str, wanted: st
     result, found = pages.replace(wanted, new)
     plain = text.replace("\r\n", "\n")
     if "\r" not in new:
-        assert result.replace("\r\n", "\n") == plain.replace(wanted, new).replace("\r\n", "\n")
+        # A lone carriage return may come to stand before a line end, so those count as one with it.
+        assert re.sub(r"\r+\n", "\n", result) == re.sub(r"\r+\n", "\n", plain.replace(wanted, new))
     assert found.count == plain.count(wanted)
     assert len(found.lines) == min(20, found.count)
     if "\r\n" not in text:
