@@ -66,7 +66,9 @@ class Sandbox:
         own = environ.get("COWORK_HOME", "")
         self.hidden = (*hidden, *((Path(own),) if own else ()))
         self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
-        self._path = environ.get("PATH", os.defpath)
+        # A relative place would take a program of the folder one is in for the sandbox.
+        places = environ.get("PATH", os.defpath).split(os.pathsep)
+        self._path = os.pathsep.join(place for place in places if os.path.isabs(place))
 
     @property
     def active(self) -> bool:
@@ -208,7 +210,14 @@ def _probe(bwrap: str) -> str:
         "true",
     ]
     try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PROBE_SECONDS, check=False)
+        done = subprocess.run(  # without our environment, which may hold keys
+            words,
+            env={"PATH": os.defpath},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PROBE_SECONDS,
+            check=False,
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"bubblewrap does not start: {error}"
     if done.returncode == 0:

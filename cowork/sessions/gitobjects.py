@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from cowork.core.hygiene import clean_environ
+
 _ENTRY = struct.Struct("!IIIIIIIIII20sH")
 _TIMEOUT_S = 60
 _NO_SIDE_EFFECTS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "core.pager=cat")
@@ -120,7 +122,7 @@ class GitObjects:
 
     def _run(self, mode: str, names: list[str]) -> bytes:
         command = ["git", *_NO_SIDE_EFFECTS, f"--git-dir={self.git_folder}", "cat-file", mode]
-        environ = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        environ = {k: v for k, v in clean_environ(os.environ).items() if not k.startswith("GIT_")}
         environ |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         try:
             done = subprocess.run(

@@ -396,3 +396,16 @@ def test_trust_is_not_in_reach_of_a_command(yard: Yard) -> None:
     before = store.read_text()
     yard.run(f"echo '{{}}' > {store}; rm -f {store}")
     assert store.read_text() == before
+
+
+def test_a_bwrap_in_the_folder_one_is_in_is_never_run(
+    tmp_path: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil").mkdir()
+    fake = tmp_path / "evil" / "bwrap"
+    fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/RAN\n")
+    fake.chmod(0o755)
+    monkeypatch.chdir(tmp_path / "evil")
+    for path in ("", ".", "./", ":/nowhere", "../evil"):
+        assert not Sandbox(workspace=workspace, environ={"PATH": path}).active
+    assert not (tmp_path / "RAN").exists()
