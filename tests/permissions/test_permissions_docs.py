@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.e2e import test_secrets_nowhere, test_terminal_hygiene
 from tests.permissions import (
     test_permissions_deny,
     test_permissions_fuzz,
@@ -38,6 +39,9 @@ def counts() -> dict[str, int]:
         "swaps of a link": 2 * paths.SOAK_SWAPS,
         "protected names": 3 * len(paths.PROTECTED.split()),
         "escape payloads": len(set(test_permissions_hygiene.PAYLOADS)),
+        "those payloads": len(set(test_terminal_hygiene.PAYLOADS)),
+        "which commands rules give": len(test_permissions_sandbox.NETWORK),
+        "secrets planted": len(test_secrets_nowhere.SECRETS),
         "changes that end trust": len(test_permissions_trust.CHANGES),
         "ways to break out": len(test_permissions_sandbox.GUARDED) + len(test_permissions_sandbox.SECRETS),
         "hostile repositories": len(test_permissions_hostile.REPOSITORIES),
@@ -54,5 +58,5 @@ def test_the_numbers_in_the_security_page_are_true() -> None:
 
 
 def test_every_test_the_security_page_names_is_there() -> None:
-    for name in re.findall(r"\| (test_permissions_\w+) \|", PAGE.read_text(encoding="utf-8")):
-        assert Path(__file__).with_name(f"{name}.py").is_file()
+    for name in re.findall(r"\| (test_\w+) \|", PAGE.read_text(encoding="utf-8")):
+        assert list(PAGE.parents[1].glob(f"tests/*/{name}.py"))
