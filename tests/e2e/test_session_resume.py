@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.terminal import Terminal
 from tests.fakes.command import COWORK, Command, Ended
 from tests.fakes.stage import call, say, turn
 
@@ -166,3 +167,22 @@ def test_a_full_disk_ends_no_run_and_is_said_once(tmp_path: Path) -> None:
         assert command.play([say("ok")], "--continue").code == 0
     finally:
         subprocess.run(["umount", str(home)], check=True)
+
+
+def test_a_fork_goes_on_in_a_copy_and_leaves_the_first_alone(command: Command, log: Path) -> None:
+    before = log.read_bytes()
+    (command.home / "ok.json").write_text(json.dumps([say("in the copy")]))
+    words = [str(COWORK), "--script", str(command.home / "ok.json"), "--resume", log.parent.name]
+    with Terminal(words, cwd=command.folder, env=command.env) as terminal:
+        terminal.wait_for("/help", 30)
+        terminal.type("/fork", "<Enter>")
+        terminal.wait_until(lambda: len(list(log.parents[1].glob("*/events.jsonl"))) == 2, what="the copy")
+        terminal.wait_for("/help")
+        terminal.type("go on", "<Enter>")
+        terminal.wait_for("in the copy", 20)
+    first = log.read_bytes()
+    assert first.startswith(before)
+    assert b"in the copy" not in first
+    (copy,) = [path for path in log.parents[1].glob("*/events.jsonl") if path != log]
+    assert b"first answer" in copy.read_bytes()
+    assert b"in the copy" in copy.read_bytes()
