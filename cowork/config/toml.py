@@ -59,15 +59,21 @@ def lines_of(text: str) -> dict[tuple[str, ...], int]:
             break
         if text[at] == "[":
             table, end = _dotted(text, at + (2 if text.startswith("[[", at) else 1))
-            found.setdefault(table, line)
+            _note(found, table, line)
             stop = _end_of_line(text, end)
         else:
             names, end = _dotted(text, at)
-            found.setdefault((*table, *names), line)
+            _note(found, (*table, *names), line)
             stop = _end_of_value(text, end)
         line += text.count("\n", at, stop)
         at = max(stop, at + 1)
     return found
+
+
+def _note(found: dict[tuple[str, ...], int], names: tuple[str, ...], line: int) -> None:
+    """A dotted name is also the first place of the tables it opens on the way."""
+    for length in range(1, len(names) + 1):
+        found.setdefault(names[:length], line)
 
 
 def _refuse_long_names(text: str, shown: str) -> None:

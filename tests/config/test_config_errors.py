@@ -70,6 +70,7 @@ FILE = "~/.config/cowork/config.toml"
             "Did you mean agent.subagent.max_depth?",
         ),
         ("max_depth = 2", f"config: {FILE}:1 unknown key max_depth", "Did you mean agent.subagent.max_depth?"),
+        ("\n[model.main]\nmodel = 'x'", f"config: {FILE}:2 unknown key model", "Did you mean models?"),
         ("[permission]\nmode = 'ask'", f"config: {FILE}:1 unknown key permission", "Did you mean permissions?"),
         ("ui = 3", f"config: {FILE}:1 ui must be a table", "Write it as [ui]."),
         (
@@ -194,10 +195,13 @@ f = "\\u0041"
 "\\u0041" = 1
 '''
     assert toml.lines_of(text) == {
+        ("a",): 2,
         ("a", "b"): 2,
         ("quoted key",): 3,
         ("multi",): 7,
         ("literal",): 12,
+        ("table",): 15,
+        ("table", "dotted.name"): 15,
         ("table", "dotted.name", "lit"): 15,
         ("table", "dotted.name", "lit", "c"): 16,
         ("many",): 17,
@@ -221,7 +225,7 @@ def test_the_line_of_a_key_is_where_it_was_written(entries: list[tuple[list[str]
     text, expected = "", {}
     for names, value in entries:
         path = tuple(name.strip("\"'") for name in names)
-        expected[path] = text.count("\n") + 1
+        expected |= {path[: n + 1]: text.count("\n") + 1 for n in range(len(path))}
         text += f"{' . '.join(names)} = {value}\n\n"
     assert toml.lines_of(text) == expected
     toml.parse(text, "t")
