@@ -59,6 +59,8 @@ class _Once:
                 run.end(reason, text, error)
         finally:
             await run.close()
+        if bug := _bug(self.task):
+            raise bug  # whoever started the run keeps the traceback and says where it is
         return PIPE_CLOSED if self.stopped == "pipe" else EXIT_CODES[reason]
 
     def stop(self, reason: str) -> None:
@@ -88,6 +90,10 @@ class _Once:
             message = f"Timed out after {run.config.limits.timeout:g} s."
             text = run.agent.transcript.last_text(run.agent.since)
             return "timeout", text, {"code": "timeout", "message": message}
+        if bug := _bug(task):
+            text = run.agent.transcript.last_text(run.agent.since)
+            message = f"An error inside cowork: {type(bug).__name__}."
+            return "internal_error", text, {"code": "internal_error", "message": message}
         outcome = task.result()
         strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.denials)
         if outcome.reason == "completed" and (outcome.denied_last or strict):
@@ -115,6 +121,12 @@ class _Once:
     def _sink_failed(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
             self.stop("pipe")
+
+
+def _bug(task: asyncio.Task[Outcome]) -> BaseException | None:
+    """What nobody foresaw: an exception that is no way for a run to end."""
+    error = None if task.cancelled() else task.exception()
+    return None if isinstance(error, TimeoutError | UserError) else error
 
 
 async def _nobody(question: Question) -> Answer:

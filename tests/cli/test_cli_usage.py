@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -78,3 +79,26 @@ def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
     done = cowork("run", "--no\x1b[31mpe", "x")
     assert done.returncode == 2
     assert "\x1b" not in done.stderr
+
+
+@pytest.mark.parametrize("output", ["json", "stream-json"])
+def test_programs_hear_of_an_error_nobody_foresaw(cowork: Any, output: str) -> None:
+    code = (
+        "import sys; from cowork.providers import scripted; from cowork.cli import main\n"
+        "scripted.Scripted.stream = lambda self, request: 1 / 0\n"
+        "main.run()"
+    )
+    words = ["run", "--script", cowork.script("- Hello."), "--output", output, "go"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        capture_output=True,
+        text=True,
+        cwd=cowork.folder,
+        stdin=subprocess.DEVNULL,
+    )
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (done.returncode, last["status"], last["terminal_reason"]) == (1, "error", "internal_error")
+    assert last["error"]["message"] == "An error inside cowork: ZeroDivisionError."
+    assert last["type"] == ("result" if output == "json" else "run.ended")
+    assert "crash.log" in done.stderr
+    assert "Traceback" not in done.stderr
