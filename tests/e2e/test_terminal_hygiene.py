@@ -69,7 +69,7 @@ def place(tmp_path: Path, payloads: list[str]) -> Path:
     (work / ".cowork" / "agents").mkdir(parents=True)
     texts = [marked(p) for p in payloads]
     (work / "evil.txt").write_bytes("\n".join(texts).encode("utf-8", "surrogatepass"))
-    (work / "code.py").write_bytes("".join(f"a = '{t}'\n" for t in texts).encode("utf-8", "replace"))
+    (work / "code.py").write_bytes("".join(f"a = '{t}'\n" for t in texts if "\0" not in t).encode("utf-8", "replace"))
     for number, payload in enumerate(payloads):
         if nameable(payload):
             (work / f"n{number} {marked(payload)}.txt").write_text("QZ name")
