@@ -59,6 +59,7 @@ _SUBCOMMANDS = dict.fromkeys(
 )
 _TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
+_HALF = re.compile("[\ud800-\udfff]")
 MAX_PATHS = 400
 _EDITS_FREELY = frozenset({"mkdir", "touch"})
 
@@ -74,6 +75,8 @@ class _Findings:
 
 
 def decide_command(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+    if _HALF.search(effect.target):
+        return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
     cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
     judgement = judge(effect.target, scene.workspace, cwd, trusted=scene.trusted)
     found = _apply(tool, judgement, rules, scene)

@@ -383,3 +383,11 @@ def test_modes_are_known_by_the_names_other_agents_use() -> None:
     assert tighter("plan", "bypass") == "plan"
     with pytest.raises(UserError):
         mode_of("yolo")
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "accept-edits", "bypass"])
+def test_half_a_character_in_a_command_is_refused_and_crashes_nothing(mode: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode=mode, allow=["Bash", "Network"], deny=["Read(x)"], trusted=True)
+    for command in ("printf QZ\ud83d", "cat \udc00", "ls '\udcff'"):
+        decision = permit.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+        assert (decision.verdict, "half a character" in decision.reason) == ("deny", True)
