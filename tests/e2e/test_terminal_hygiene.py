@@ -90,6 +90,11 @@ def spelled(payload: str) -> str:
     return "".join(f"\\U{ord(c):08x}" for c in marked(payload) if not "\ud800" <= c <= "\udfff")
 
 
+def whole(payloads: Sequence[str]) -> list[str]:
+    """Without half characters, with which a command is refused unasked."""
+    return [p for p in payloads if not set("\ud83d\udc00") & set(p)]
+
+
 def nameable(payload: str) -> bool:
     return not set("/\0\ud83d\udc00") & set(payload)
 
@@ -216,10 +221,11 @@ def test_what_a_model_and_its_tools_say_is_drawn_escaped(place: Path, payloads: 
 
 @pytest.mark.soak
 def test_questions_and_lists_in_the_chat_are_drawn_escaped(place: Path, payloads: list[str]) -> None:
+    first = whole(payloads)
     asked = [
-        call("Bash", command=f"touch '{marked(payloads[0])}' {marked(payloads[1])} $({marked(payloads[2])})"),
-        call("Edit", file_path="code.py", old_string="a = ", new_string=marked(payloads[3]), replace_all=True),
-        call("Write", file_path=f"new {marked(payloads[4])}.txt", content="\n".join(map(marked, payloads))),
+        call("Bash", command=f"touch '{marked(first[0])}' {marked(first[1])} $({marked(first[2])})"),
+        call("Edit", file_path="code.py", old_string="a = ", new_string=marked(first[3]), replace_all=True),
+        call("Write", file_path=f"new {marked(first[4])}.txt", content="\n".join(map(marked, first))),
     ]
     look = call("Read", file_path="code.py")
     script = {
@@ -254,7 +260,8 @@ def test_questions_and_lists_in_the_chat_are_drawn_escaped(place: Path, payloads
 def test_a_one_shot_draws_escaped(place: Path, payloads: list[str]) -> None:
     texts = " ".join(map(marked, payloads))
     fault = {"fault": {"status": 529, "message": texts, "retry_after": 0.01}}
-    asked = [call("Bash", command=f"touch {texts}"), call("Write", file_path="x", content=texts)]
+    safe = " ".join(map(marked, whole(payloads)))
+    asked = [call("Bash", command=f"touch {safe}"), call("Write", file_path="x", content=safe)]
     stories = {
         "play": [turn(*calls(payloads), say=texts, think=texts), {**fault, **say(prose(payloads))}],
         "ask": [turn(*asked), say(texts)],
