@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import os
 import re
@@ -33,6 +34,7 @@ OURS = re.compile(
     r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07"  # the title, kept and put back
     r"|\x1b\]11;\?\x1b\\"  # is it dark or light
 )
+HALF = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*\x1b?)?$")
 STEERS = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
@@ -44,7 +46,8 @@ def marked(payload: str) -> str:
 
 def foreign(raw: bytes, payloads: Sequence[str]) -> list[str]:
     """What reached the terminal and is not ours."""
-    text = raw.decode()  # a lone 8-bit C1 would not decode
+    text = codecs.getincrementaldecoder("utf-8")().decode(raw)  # a lone 8-bit C1 would not decode
+    text = HALF.sub("", text)  # what is still being written is looked at next time
     found = [
         f"{m.group()!r} in {text[max(0, m.start() - 30) : m.end() + 30]!r}" for m in STEERS.finditer(OURS.sub("", text))
     ]
