@@ -38,6 +38,7 @@ $(READY): pyproject.toml
 	@command -v uv >/dev/null 2>&1 \
 	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -e '.[dev]'; } \
 	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; }
+	@$(BIN)/python -m compileall -q cowork  # so that the first start is as quick as the next
 	@touch $@
 
 clean:
