@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import select
 import signal
+import stat
 import sys
 from collections.abc import Mapping
 
@@ -20,6 +23,7 @@ from cowork.core.events import Notice
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Outcome, Prompt
 
+STDOUT = 1
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 
@@ -49,6 +53,7 @@ class _Once:
             sinks=[self._output()],
             on_sink_failure=self._sink_failed,
         )
+        self._watch_reader(loop)
         # Only the answering can be stopped from outside; telling how it ended and closing always run to their end.
         self.task = loop.create_task(self._answered(run))
         try:
@@ -58,6 +63,7 @@ class _Once:
             if self.stopped != "pipe":
                 run.end(reason, text, error)
         finally:
+            loop.remove_reader(STDOUT)
             await run.close()
         if bug := _bug(self.task):
             raise bug  # whoever started the run keeps the traceback and says where it is
@@ -70,6 +76,20 @@ class _Once:
         self.stopped = reason
         if self.task:
             self.task.cancel()
+
+    def _watch_reader(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Hear at once when nobody reads stdout any more: a long command says nothing that could fail to arrive."""
+        with contextlib.suppress(OSError, NotImplementedError):  # files and the like have no reader to lose
+            kind = os.fstat(STDOUT).st_mode
+            if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
+                loop.add_reader(STDOUT, self._look_for_reader, loop)
+
+    def _look_for_reader(self, loop: asyncio.AbstractEventLoop) -> None:
+        loop.remove_reader(STDOUT)  # whatever woke us would go on doing so
+        look = select.poll()
+        look.register(STDOUT, 0)  # being hung up on is told without being asked for
+        if look.poll(0):
+            self.stop("pipe")
 
     async def _answered(self, run: Run) -> Outcome:
         begin(run)

@@ -25,10 +25,13 @@ def main(argv: Sequence[str]) -> int:
     """Do what the words say; gives the exit code."""
     _open_streams()
     try:
-        return _flushed(_dispatch(list(argv)))
-    except UserError as error:
-        complain(error.message, error.hint)
-        return error.exit_code
+        try:
+            return _flushed(_dispatch(list(argv)))
+        except UserError as error:
+            complain(error.message, error.hint)
+            if (output := quick.output_of(argv)) != "text":
+                _tell_programs(output, error)
+            return error.exit_code
     except BrokenPipeError:
         forget_stdout()
         return 141
@@ -42,15 +45,10 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
         from cowork.app import chat
 
         return chat(options)
-    try:
-        words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
-        from cowork.app import run_once
+    words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
+    from cowork.app import run_once
 
-        return run_once(replace(options, prompt=words, context=context))
-    except UserError as error:
-        if options.output != "text":
-            _tell_programs(options.output, error)
-        raise
+    return run_once(replace(options, prompt=words, context=context))
 
 
 def _tell_programs(output: str, error: UserError) -> None:

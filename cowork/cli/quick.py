@@ -52,6 +52,21 @@ def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:
     return command, words[0] if words else None, RunOptions(**given)
 
 
+def output_of(argv: Sequence[str]) -> str:
+    """What `--output` asks for, however wrong the rest of a `cowork run` is: programs wait for an object then too."""
+    words = list(argv[: argv.index("--")] if "--" in argv else argv)
+    if "run" not in words:
+        return "text"
+    (option,) = (entry[3] for entry in options_of(chat=False) if entry[0] == "output")
+    wanted = "text"
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        value = value if equals else following
+        if flag in option.flags and value in option.choices:
+            wanted = value
+    return wanted
+
+
 def _take(given: dict[str, Any], name: str, kind: str, option: Option, value: str) -> bool:
     if not value or (option.choices and value not in option.choices):
         return False

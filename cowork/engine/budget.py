@@ -63,7 +63,7 @@ class Ledger:
         self.cost_usd: float | None = 0.0
         self.executions = 0
         self._seconds = 0.0  # of finished work, for limits on the sum of children's time
-        self._clocks: list[float] = []  # when work under way began
+        self._clocks: list[tuple[float, Callable[[], None]]] = []  # when work under way began, and whom to tell
         self._reserved: list[Reservation] = []
         self._waiting: list[asyncio.Future[None]] = []
 
@@ -84,7 +84,22 @@ class Ledger:
     def seconds(self) -> float:
         """What children took, those at work included."""
         now = time.monotonic()
-        return self._seconds + sum(now - began for began in self._clocks)
+        return self._seconds + sum(now - began for began, _ in self._clocks)
+
+    def time_message(self) -> str:
+        """How much time was used of how much, in the nearest ledger that limits it."""
+        near = next((ledger for ledger in self.chain() if ledger.limits.seconds is not None), self)
+        return f"Time limit reached: {near.seconds:.0f}s/{near.limits.seconds or 0:g}s"
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long those at work may go on before a time limit is reached, here or above; None without one."""
+        ends = [
+            (ledger.limits.seconds - ledger.seconds) / max(1, len(ledger._clocks))
+            for ledger in self.chain()
+            if ledger.limits.seconds is not None
+        ]
+        return min(ends, default=None)
 
     async def reserve(self, tokens: int, cost_usd: float | None) -> Reservation:
         """Room for a request that may use this much; waits near a limit, raises BudgetExceeded at it."""
@@ -109,18 +124,27 @@ class Ledger:
         self.usage = self.usage + usage
         self.cost_usd = add_cost(self.cost_usd, cost_usd)
 
-    def start_clock(self) -> Callable[[], None]:
-        """Count time from now on, here and above, until what this gives is called."""
-        began = time.monotonic()
+    def start_clock(self, moved: Callable[[], None] = lambda: None) -> Callable[[], None]:
+        """Count time from now on, here and above, until what this gives is called.
+
+        `moved` hears when the time left is another: more work side by side uses up a limit sooner.
+        """
+        clock = (time.monotonic(), moved)
         for ledger in self.chain():
-            ledger._clocks.append(began)
+            ledger._clocks.append(clock)
+        self._tell_clocks()
 
         def stop() -> None:
             for ledger in self.chain():
-                ledger._clocks.remove(began)
-                ledger._seconds += time.monotonic() - began
+                ledger._clocks.remove(clock)
+                ledger._seconds += time.monotonic() - clock[0]
+            self._tell_clocks()
 
         return stop
+
+    def _tell_clocks(self) -> None:
+        for _, moved in self.chain()[-1]._clocks:
+            moved()
 
     def release(self, reservation: Reservation) -> None:
         if reservation in self._reserved:
@@ -145,7 +169,7 @@ class Ledger:
             if self.cost_usd >= limits.cost_usd:
                 raise BudgetExceeded("cost", f"Cost limit reached: ${self.cost_usd:.4f}/${limits.cost_usd:.4f}")
         if limits.seconds is not None and self.seconds >= limits.seconds:
-            raise BudgetExceeded("time", f"Time limit reached: {self.seconds:.0f}s/{limits.seconds:g}s")
+            raise BudgetExceeded("time", self.time_message())
 
     def _has_room(self, wanted: Reservation) -> bool:
         """Room for it now? With nothing in flight the last request may go over the limit."""

@@ -12,6 +12,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import AgentDef, Answer, ToolRecord, ok
+from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.orders import Parent
 from cowork.engine.results import ChildEnd, ChildStatus
@@ -21,24 +22,29 @@ from cowork.tools.base import Job
 
 
 class Clock:
-    """A child's two time limits: in all, and of silence while its model should speak. Asking a person stops both."""
+    """A child's time limits: in all, of silence while its model should speak, and what all children share.
 
-    def __init__(self, total: float, idle: float) -> None:
-        self.total, self.idle = total, idle  # seconds; 0 is no limit
+    Asking a person stops every one of them.
+    """
+
+    def __init__(self, total: float, idle: float, ledger: Ledger) -> None:
+        self.total, self.idle, self.ledger = total, idle, ledger  # seconds; 0 is no limit
         self._limit: asyncio.Timeout | None = None
+        self._stop_counting: Callable[[], None] | None = None
         self._end: float | None = None
-        self._waiting = False  # for the model to speak
+        self._quiet: float | None = None  # until when the model should speak
+        self._next = "total"  # the limit that will be hit first
         self._questions = 0
         self._asked_at = 0.0
 
     def start(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
         self._end = _now() + self.total if self.total else None
-        self._set()
+        self._count()
 
     def progress(self, waiting: bool) -> None:
         """The model gave a sign of life, and should (or need not) give the next."""
-        self._waiting = waiting
+        self._quiet = _now() + self.idle if self.idle and waiting else None
         self._set()
 
     async def stopped_for(self, answer: Awaitable[Answer]) -> Answer:
@@ -46,31 +52,46 @@ class Clock:
         self._questions += 1
         if self._questions == 1:
             self._asked_at = _now()
-        self._set()
+            self._pause()
         try:
             return await answer
         finally:
             self._questions -= 1
-            if not self._questions and self._end is not None:
-                self._end += _now() - self._asked_at
-            self._set()
+            if not self._questions and self._limit is not None:
+                waited = _now() - self._asked_at
+                self._end = self._end and self._end + waited
+                self._quiet = self._quiet and self._quiet + waited
+                self._count()
 
     def stop(self) -> None:
         """It is over; nothing moves the limits any more."""
         self._limit = None
+        self._pause()
 
-    @property
-    def message(self) -> str:
-        """Which limit was hit, as SPEC words it."""
-        hit = self.total if self._end is not None and _now() >= self._end else self.idle
-        return f"Subagent task timed out after {round(hit * 1000)}ms"
+    def hit(self) -> tuple[ToolErrorCode, str]:
+        """Which limit it was, as SPEC words it."""
+        if self._next == "shared":
+            return "QUOTA_EXCEEDED", f"Resource quota exceeded: {self.ledger.time_message()}"
+        hit = self.total if self._next == "total" else self.idle
+        return "TIMEOUT", f"Subagent task timed out after {round(hit * 1000)}ms"
+
+    def _count(self) -> None:
+        self._stop_counting = self.ledger.start_clock(self._set)
+
+    def _pause(self) -> None:
+        if self._stop_counting:
+            self._stop_counting()
+        self._stop_counting = None
+        self._set()
 
     def _set(self) -> None:
         if self._limit is None or self._limit.expired():
             return
-        quiet = _now() + self.idle if self.idle and self._waiting else None
-        ends = () if self._questions else (self._end, quiet)
-        self._limit.reschedule(min((t for t in ends if t is not None), default=None))
+        left = self.ledger.seconds_left
+        ends = {"total": self._end, "idle": self._quiet, "shared": None if left is None else _now() + left}
+        known = [] if self._questions else [(end, name) for name, end in ends.items() if end is not None]
+        end, self._next = min(known, default=(None, ""))
+        self._limit.reschedule(end)
 
 
 @dataclass(slots=True)
@@ -88,7 +109,6 @@ class Child:
     started: float = 0.0  # 0: still in line
     since: int = 0  # id of its first event; what it said in an earlier life is not its result now
     task: asyncio.Task[ChildEnd] | None = None
-    stop_clock: Callable[[], None] = lambda: None  # ends the counting of its time
     status: str = "active"
     stop: str = ""  # why somebody stopped it
     action: str = ""
@@ -219,7 +239,8 @@ async def bounded(child: Child, order: Json) -> ChildEnd:
     except TimeoutError:
         if not limit.expired():
             raise
-        return child.end("error", child.salvage(), "TIMEOUT", child.clock.message)
+        code, message = child.clock.hit()
+        return child.end("error" if code == "TIMEOUT" else "incomplete", child.salvage(), code, message)
     finally:
         child.clock.stop()
 

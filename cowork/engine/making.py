@@ -67,7 +67,7 @@ def make(
     wanted, provider, tier = _model(world, plan)
     if plan.ledger.cost_limited and provider.price(Usage(1, 1)) is None:
         raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
-    clock = Clock(definition.timeout or settings.timeout, settings.idle_timeout)
+    clock = Clock(definition.timeout or settings.timeout, settings.idle_timeout, plan.ledger)
     ask = parent.ask or world.ask
     as_parent = Parent(
         plan.path,

@@ -19,12 +19,15 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
+from cowork.engine.line import Line
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
+from cowork.tools.registry import DELEGATES
 from cowork.tools.schema import check
 
 log = logging.getLogger("cowork.engine")
 
 ALIASES = {"Agent": "Task"}
+AT_ONCE = 16  # calls of one agent; children stand in a line of their own
 SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
 
 
@@ -80,13 +83,14 @@ class Runner:
         self._known_tools = known_tools
         self._on_action = on_action
         self._failures: dict[str, int] = {}
+        self._line = Line(AT_ONCE)
 
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
         """Every call's record, in call order. Readers run side by side, writers one after another."""
         records: list[ToolRecord] = []
         for group in self._groups(calls):
             async with asyncio.TaskGroup() as tasks:
-                running = [tasks.create_task(self._one(call)) for call in group]
+                running = [tasks.create_task(self._in_turn(call)) for call in group]
             records += [task.result() for task in running]
         return records
 
@@ -111,6 +115,16 @@ class Runner:
             return self._judge(tool, args, self._effects(tool, call, args)).read_only
         except ToolError:
             return True  # it will be refused, which changes nothing
+
+    async def _in_turn(self, call: ToolUse) -> ToolRecord:
+        """The call, once there is a place for it: a model may ask for hundreds in one reply."""
+        if ALIASES.get(call.name, call.name) in DELEGATES:
+            return await self._one(call)
+        await self._line.enter()
+        try:
+            return await self._one(call)
+        finally:
+            self._line.leave()
 
     async def _one(self, call: ToolUse) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""

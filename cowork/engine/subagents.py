@@ -255,7 +255,6 @@ class Subagents:
                 child.as_parent.placed = True
             child.status, child.started = "active", time.monotonic()
             child.since = self.world.emitter.next_id
-            child.stop_clock = self._ledger.start_clock()
             self.world.emitter.publish(child.update(), child.path)
             return await bounded(child, order)
         except asyncio.CancelledError:
@@ -305,7 +304,6 @@ class Subagents:
     def _book(self, child: Child, end: ChildEnd, order: Json, matched_from: str) -> ToolRecord:
         """Count it, tell everybody, give the parent's record."""
         self.running.pop(child.id, None)
-        child.stop_clock()
         self._finished[child.path] = child.agent.transcript
         self._finished.move_to_end(child.path)
         while len(self._finished) > KEPT_TRANSCRIPTS:

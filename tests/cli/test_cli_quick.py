@@ -107,3 +107,24 @@ def test_ordinary_command_lines_are_plain(argv: list[str]) -> None:
 )
 def test_anything_else_is_left_to_typer(argv: list[str]) -> None:
     assert quick.parse(argv) is None
+
+
+@pytest.mark.parametrize(
+    ("argv", "output"),
+    [
+        (["run", "--output", "json", "--nope"], "json"),
+        (["run", "--nope", "--output=stream-json"], "stream-json"),
+        (["run", "-o", "json", "a", "b"], "json"),
+        (["run", "-ojson", "--max-turns"], "json"),
+        (["--cwd", "x", "run", "--output", "json"], "json"),
+        (["run", "--output", "json", "--output", "text", "--nope"], "text"),
+        (["run", "--output", "xml"], "text"),
+        (["run", "--output"], "text"),
+        (["run", "--", "--output", "json"], "text"),
+        (["tools", "--output", "json"], "text"),
+        ([], "text"),
+    ],
+    ids=str,
+)
+def test_the_output_is_known_even_where_the_rest_is_wrong(argv: list[str], output: str) -> None:
+    assert quick.output_of(argv) == output

@@ -210,6 +210,8 @@ def test_no_credentials_is_exit_3(cowork: Any) -> None:
         (["--provider", "anthropic"], 3, "auth", "auth"),
         (["--config", "none.toml"], 2, "internal_error", "usage"),
         (["--resume", "zzz"], 2, "internal_error", "usage"),
+        (["--nope"], 2, "internal_error", "usage"),
+        (["--max-turns", "many"], 2, "internal_error", "usage"),
     ],
 )
 def test_a_run_that_cannot_begin_still_gives_programs_their_object(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,11 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(place: Path, *extra: str) -> subprocess.Popen[str]:
+def start(place: Path, *extra: str, stdout: Any = subprocess.PIPE) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "cowork", "run", "--script", "script.json", "--permission-mode", "bypass"]
     environ = {**os.environ, "COWORK_HOME": str(place / "home"), "SURVIVOR_MARK": str(place)}
     return subprocess.Popen(
-        [*command, *extra, "go"], cwd=place, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, *extra, "go"], cwd=place, env=environ, text=True, stdout=stdout, stderr=subprocess.PIPE
     )
 
 
@@ -122,6 +124,48 @@ def test_a_reader_that_goes_away_is_141_and_quiet(place: Path) -> None:
     assert run.stderr is not None
     assert run.stderr.read() == ""
     assert gone(place)
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_reader_that_goes_away_while_a_command_runs_is_141_too(place: Path, output: str) -> None:
+    run = start(place, "--output", output, "--quiet")
+    until(lambda: any("sleep 30" in line for line in survivors(place)))
+    hang_up(run)
+    assert gone(place), survivors(place)
+
+
+def test_a_reader_that_goes_away_while_the_model_is_silent_is_141_too(place: Path) -> None:
+    (place / "script.json").write_text(json.dumps([{"say": "Never said.", "delay_ms": 60_000}]))
+    run = start(place, "--output", "text", "--quiet", "--dump-requests", "asked.jsonl")
+    until(lambda: (place / "asked.jsonl").is_file() and (place / "asked.jsonl").stat().st_size > 0)
+    hang_up(run)
+
+
+def test_a_socket_whose_reader_goes_away_is_141_too(place: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        run = start(place, "--output", "json", "--quiet", stdout=theirs)
+        until(lambda: any("sleep 30" in line for line in survivors(place)))
+        theirs.close()
+        ours.close()
+        assert run.wait(timeout=20) == 141
+    assert gone(place), survivors(place)
+
+
+def hang_up(run: subprocess.Popen[str]) -> None:
+    """Stop reading; the run must end of itself, without a word."""
+    assert run.stdout is not None
+    assert run.stderr is not None
+    run.stdout.close()
+    assert run.wait(timeout=20) == 141
+    assert run.stderr.read() == ""
+
+
+def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_run_that_takes_too_long_is_124(place: Path) -> None:

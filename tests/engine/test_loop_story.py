@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Annotated
 
 import pytest
 
 from cowork.core.blocks import Text, ToolResult
 from cowork.core.events import PromptAdded, ReplyAdded, ToolEnded, TurnEnded
+from cowork.core.ports import ToolRecord, ok
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.loop import EMPTY_NUDGE, Prompt
+from cowork.engine.runner import AT_ONCE
 from cowork.providers.retry import with_retry
 from cowork.providers.scripted import Scripted
+from cowork.tools.base import ToolContext, tool
 from tests.fakes.stage import Stage, call, say, turn
 from tests.fakes.wire_rules import violations
 
@@ -174,3 +178,26 @@ async def test_readers_run_side_by_side_and_writers_in_order(stage: Stage) -> No
     order = [e.type for e in story.events if e.type in ("tool.started", "tool.ended")]
     assert order == ["tool.started", "tool.ended"] * 3 + ["tool.started"] * 2 + ["tool.ended"] * 2
     assert "12" in str(story.last_message.results[2].content)
+
+
+async def test_no_more_than_sixteen_calls_of_a_turn_run_at_once(stage: Stage) -> None:
+    inside: list[str] = []
+    most = 0
+    full = asyncio.Event()
+
+    @tool("LS", parallel=True)
+    async def wait(ctx: ToolContext, name: Annotated[str, "Who"]) -> ToolRecord:
+        nonlocal most
+        inside.append(name)
+        most = max(most, len(inside))
+        if len(inside) == AT_ONCE:
+            full.set()
+        await full.wait()  # nobody leaves before all the places are taken
+        inside.remove(name)
+        return ok(name)
+
+    stage.tools["LS"] = wait
+    names = [str(n) for n in range(3 * AT_ONCE)]
+    story = await stage.play("go", [turn(*(call("LS", name=n) for n in names)), say("ok")])
+    assert most == AT_ONCE == 16
+    assert [r.content for r in story.last_message.results] == names

@@ -62,6 +62,50 @@ async def test_the_time_of_children_still_at_work_counts(stage: Stage) -> None:
     assert records(stage)[0]["error"]["message"].startswith("Resource quota exceeded: Time limit reached: ")
 
 
+async def test_the_time_all_children_share_ends_those_at_work(stage: Stage) -> None:
+    stage.settings.max_total_time = 0.5
+    stage.policy.allow_all = True
+    silent = {**say("never said"), "delay_ms": 3_600_000}
+    busy = turn(call("Bash", command="sleep 3600"), say="I run it.")
+    orders = [task("explore", "one"), task("general-purpose", "two")]
+    story = await stage.play("go", [turn(*orders), say("ok")], {"explore": [silent], "general-purpose": [busy]})
+    assert codes(stage) == ["QUOTA_EXCEEDED"] * 2
+    for record in records(stage):
+        assert record["error"]["message"].startswith("Resource quota exceeded: Time limit reached: ")
+    assert story.outcome.text == "ok"
+    assert not stage.subagents.running
+
+
+async def test_time_that_is_shared_lasts_longer_when_others_are_done() -> None:
+    ledger = Ledger(Limits(seconds=100))
+    heard: list[float] = []
+
+    def hear() -> None:
+        heard.append(round(ledger.seconds_left or 0))
+
+    stops = [ledger.start_clock(hear) for _ in range(4)]
+    assert heard[-1] == 25
+    for stop in stops[1:]:
+        stop()
+    assert heard[-1] == 100
+
+
+async def test_a_person_who_takes_time_does_not_use_up_what_children_share(stage: Stage) -> None:
+    stage.settings.max_total_time = 3_600
+    counting: list[int] = []
+
+    def answer(question: Question) -> Answer:
+        counting.append(len(stage.ledger._clocks))
+        return Answer("once")
+
+    stage.answer = answer
+    write = turn(call("Write", file_path="a", content="b"))
+    await stage.play("go", [turn(task("general-purpose")), say("ok")], {"general-purpose": [write, say("done")]})
+    assert counting == [0]
+    assert codes(stage) == [""]
+    assert stage.ledger._clocks == []
+
+
 async def test_a_cost_limit_without_known_prices_is_refused_and_not_ignored(stage: Stage) -> None:
     stage.settings.max_total_cost_usd = 1.0
     story = await stage.play("go", [turn(task()), say("ok")], {"explore": [say("never")]})
