@@ -271,7 +271,7 @@ def _checkpoints(place: Place, log: SessionLog | None, tree: TreeState) -> Check
         return None
     extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
     checkpoints = Checkpoints(log.folder / "checkpoints", place.root, extra)
-    tree.before_change = checkpoints.before_change
+    tree.before_change, tree.watch = checkpoints.before_change, checkpoints.watch
     return checkpoints
 
 

@@ -31,6 +31,7 @@ def result_object(
     duration_ms: int,
     usage: Json,
     cost_usd: float | None,
+    estimated: bool = False,
     model: str,
     tasks: list[Json],
     cost_by_type: Json,
@@ -38,8 +39,8 @@ def result_object(
     structured: object,
     error: Json | None,
 ) -> Json:
-    """SPEC's result; the keys are always all there."""
-    return {
+    """SPEC's result; its keys are always all there, and `usage_estimated` where a request was cut off."""
+    result = {
         "type": "result",
         "status": "success" if EXIT_CODES.get(reason, 1) == 0 else "error",
         "result": text,
@@ -56,3 +57,4 @@ def result_object(
         "structured_output": structured,
         "error": error,
     }
+    return result | {"usage_estimated": True} if estimated else result

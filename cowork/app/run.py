@@ -147,6 +147,7 @@ class Run:
             duration_ms=round((time.monotonic() - self.started) * 1000),
             usage=self.ledger.usage.to_dict(),
             cost_usd=self.ledger.cost_usd,
+            estimated=self.ledger.estimated,
             model=self.agent.provider.model,
             tasks=self.subagents.tasks(),
             cost_by_type=self.subagents.cost_by_type(),

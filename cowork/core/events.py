@@ -184,6 +184,7 @@ class RetryScheduled(Event):
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
     model: str = ""
+    estimated: bool = False  # the service did not tell all of the usage
 
 
 @frozen
@@ -229,7 +230,11 @@ class Notice(Event):
 
 @frozen
 class TurnEnded(Event):
-    """The answer to one prompt is complete, or was stopped; `reason` is SPEC's terminal_reason."""
+    """The answer to one prompt is complete, or was stopped; `reason` is SPEC's terminal_reason.
+
+    `cut_off` is the part of its own `usage` that went into a request without a reply, if there was one:
+    `{usage, cost_usd, model, estimated}`.
+    """
 
     type: ClassVar[str] = "turn.ended"
     reason: str = "completed"
@@ -239,6 +244,7 @@ class TurnEnded(Event):
     cost_usd: float | None = None
     duration_ms: int = 0
     error: Json = field(default_factory=dict)
+    cut_off: Json = field(default_factory=dict)
 
 
 @frozen

@@ -65,6 +65,13 @@ class Delta:
 
 
 @frozen
+class Used:
+    """What the service says the request has used so far; counts only if no Reply follows."""
+
+    usage: Usage
+
+
+@frozen
 class Retry:
     """A try failed and the stream starts over after `delay_s`; what it had yielded is void."""
 
@@ -109,7 +116,7 @@ class Provider(Protocol):
     @property
     def max_output_tokens(self) -> int: ...
 
-    def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]: ...
+    def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]: ...
     def price(self, usage: Usage) -> float | None: ...
     async def aclose(self) -> None: ...
 

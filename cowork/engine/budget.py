@@ -43,13 +43,13 @@ class Reservation:
     cost_usd: float
     open: bool = True
 
-    def settle(self, usage: Usage, cost_usd: float | None) -> None:
+    def settle(self, usage: Usage, cost_usd: float | None, *, estimated: bool = False) -> None:
         """Book what the request really used and let those who wait look again."""
         if not self.open:
             return
         self.open = False
         for ledger in self.ledger.chain():
-            ledger.book(usage, cost_usd)
+            ledger.book(usage, cost_usd, estimated=estimated)
             ledger.release(self)
 
 
@@ -61,6 +61,7 @@ class Ledger:
         self.parent = parent
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
+        self.estimated = False  # a part of it is not the services' own word
         self.executions = 0
         self._seconds = 0.0  # of finished work, for limits on the sum of children's time
         self._clocks: list[tuple[float, Callable[[], None]]] = []  # when work under way began, and whom to tell
@@ -119,10 +120,11 @@ class Ledger:
         for ledger in self.chain():
             ledger.executions += 1
 
-    def book(self, usage: Usage, cost_usd: float | None) -> None:
+    def book(self, usage: Usage, cost_usd: float | None, *, estimated: bool = False) -> None:
         """Add spending to this ledger alone; `Reservation.settle` walks the chain."""
         self.usage = self.usage + usage
         self.cost_usd = add_cost(self.cost_usd, cost_usd)
+        self.estimated = self.estimated or estimated
 
     def start_clock(self, moved: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Count time from now on, here and above, until what this gives is called.

@@ -21,16 +21,18 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.frozen import frozen
-from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec
+from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec, Used
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
 from cowork.engine.runner import Runner
+from cowork.engine.spent import NOTHING, Cost, Spent
 from cowork.engine.weight import most_tokens
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
 
 EMPTY_NUDGE = "Your last reply was empty. Answer the request, or say what stops you."
 REPORT_NOW = "Stop here: you may not call tools any more. Report what you found and what is left undone."
+CUT_SHORT = {"max_tokens": "at the output limit", "context_overflow": "because the context window is full"}
 CUT_OFF = "it was cut off at the output limit; write less in one call"
 MAX_PAUSES = 8
 
@@ -106,6 +108,8 @@ class Agent:
         self.task: asyncio.Task[Any] | None = None  # in which it answers
         self._inbox: list[Prompt] = []
         self._finishing = False
+        self._before = Usage()  # of the last request
+        self._lost = NOTHING  # of requests without a reply, in this turn
 
     def tell(self, prompt: Prompt) -> None:
         """Say something before the next request."""
@@ -162,7 +166,8 @@ class Agent:
             )
             self._inbox = [p for p in self._inbox if p.source != "steer"]  # what came too late is said again, or void
             seconds = time.monotonic() - started
-            self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, round(seconds * 1000), error))
+            took, cut_off = round(seconds * 1000), self._cut_off()
+            self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, took, error, cut_off))
         return outcome
 
     async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str, bool]:
@@ -194,14 +199,23 @@ class Agent:
                 continue
             if reply.stop_reason == "refusal" and not reply.text.strip():
                 raise _Stopped("api_error", {"code": "refusal", "message": "The model refused to answer."})
-            if reply.stop_reason == "max_tokens":
-                self.emit(Notice("The answer was cut off at the output limit.", "warning", "max_tokens"))
+            if said := CUT_SHORT.get(reply.stop_reason):
+                self.emit(Notice(f"The answer was cut off {said}.", "warning", reply.stop_reason))
+            if reply.stop_reason == "refusal":
+                self.emit(Notice("The model declined to answer in full.", "warning", "refusal"))
             if reply.text.strip():
                 return reply.text, "", denied
             if nudged:
                 raise _Stopped("api_error", {"code": "empty", "message": "The model gave no answer, twice."})
             nudged = True
             self.emit(PromptAdded(EMPTY_NUDGE, source="system"))
+
+    def _cut_off(self) -> Json:
+        lost, self._lost = self._lost, NOTHING
+        if not lost.usage.total:
+            return {}
+        named: Json = {"model": self.provider.model, "estimated": lost.estimated}
+        return {"usage": lost.usage.to_dict(), "cost_usd": lost.cost_usd, **named}
 
     def _drain(self) -> None:
         inbox, self._inbox = self._inbox, []
@@ -230,29 +244,37 @@ class Agent:
         )
         self._stop_if_told()
         reservation = await self._reserved(request)
-        spent = _Spent(self.provider)
+        spent = Spent(self.provider, request, self._before)
         try:
             started = time.monotonic()
             self.on_progress(True)
             reply = await self._stream(request, spent)
             reply = replace(reply, content=self._with_good_ids(reply))
             self.turns += 1
-            self.context_tokens = reply.usage.total
-            self.emit(
-                ReplyAdded(
-                    reply.content,
-                    reply.stop_reason,
-                    reply.usage,
-                    self.provider.price(reply.usage),
-                    self.provider.model,
-                    round((time.monotonic() - started) * 1000),
-                )
-            )
+            self.context_tokens, self._before = reply.usage.total, reply.usage
+            cost = spent.replied(reply.usage)
+            took = round((time.monotonic() - started) * 1000)
+            model = self.provider.model
+            self.emit(ReplyAdded(reply.content, reply.stop_reason, reply.usage, cost.cost_usd, model, took))
             return reply
+        except ProviderError as failure:
+            self._lose(spent.failed(failure.usage))
+            raise
+        except asyncio.CancelledError:
+            self._lose(spent.stopped())
+            raise
         finally:
             self.spend(spent.usage, spent.cost_usd)
-            reservation.settle(spent.usage, spent.cost_usd)
+            reservation.settle(spent.usage, spent.cost_usd, estimated=spent.estimated)
             self.on_progress(False)
+
+    def _lose(self, cost: Cost) -> None:
+        """Keep what a request without a reply came to, for the event that ends the turn."""
+        if cost.usage.total:
+            lost = self._lost
+            self._lost = Cost(
+                lost.usage + cost.usage, add_cost(lost.cost_usd, cost.cost_usd), lost.estimated or cost.estimated
+            )
 
     def _stop_if_told(self) -> None:
         """No request after a stop of it or of anyone above it.
@@ -273,39 +295,40 @@ class Agent:
         prices = (self.provider.price(Usage(size, output)), self.provider.price(Usage(0, output, 0, size)))
         return await self.ledger.reserve(size + output, max((p for p in prices if p is not None), default=None))
 
-    async def _stream(self, request: Request, spent: _Spent) -> Reply:
+    async def _stream(self, request: Request, spent: Spent) -> Reply:
         reply: Reply | None = None
-        try:
-            async for item in self.provider.stream(request):
-                match item:
-                    case Delta("text", text):
-                        self.emit(TextDelta(text))
-                    case Delta("thinking", text):
-                        self.emit(ThinkingDelta(text))
-                    case Retry():
-                        cost = spent.add(item.usage)
-                        self.emit(
-                            RetryScheduled(
-                                item.attempt,
-                                item.max_attempts,
-                                item.delay_s,
-                                item.kind,
-                                item.message,
-                                item.usage,
-                                cost,
-                                self.provider.model,
-                            )
-                        )
-                    case Reply():
-                        reply = item
-                        spent.add(item.usage)
-                self.on_progress(True)
-        except ProviderError as failure:
-            spent.add(failure.usage)
-            raise
+        async for item in self.provider.stream(request):
+            match item:
+                case Delta(kind, text):
+                    spent.hear(item)
+                    if kind != "tool":
+                        self.emit(TextDelta(text) if kind == "text" else ThinkingDelta(text))
+                case Used():
+                    spent.hear(item)
+                case Retry():
+                    self._emit_retry(item, spent.again(item))
+                case Reply():
+                    reply = item
+                    spent.hear(Used(item.usage))
+            self.on_progress(True)
         if reply is None:
             raise ProviderError("broken_stream", "The model's answer ended before it was complete.")
         return reply
+
+    def _emit_retry(self, retry: Retry, cost: Cost) -> None:
+        self.emit(
+            RetryScheduled(
+                retry.attempt,
+                retry.max_attempts,
+                retry.delay_s,
+                retry.kind,
+                retry.message,
+                cost.usage,
+                cost.cost_usd,
+                self.provider.model,
+                cost.estimated,
+            )
+        )
 
     def _with_good_ids(self, reply: Reply) -> tuple[Block, ...]:
         """Calls get ids of their own where a server sent none or one already used; a call cut off is marked."""
@@ -316,27 +339,10 @@ class Agent:
                 if not block.id or block.id in seen:
                     block = replace(block, id=f"call_{uuid4().hex[:20]}")
                 seen.add(block.id)
-                if reply.stop_reason == "max_tokens" and index == len(reply.content) - 1:
+                if reply.stop_reason in CUT_SHORT and index == len(reply.content) - 1:
                     block = replace(block, malformed=block.malformed or CUT_OFF)
             blocks.append(block)
         return tuple(blocks)
-
-
-@dataclass(slots=True)
-class _Spent:
-    """Usage of one request and all its tries."""
-
-    provider: Provider
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-
-    def add(self, usage: Usage) -> float | None:
-        if usage == Usage():
-            return 0.0
-        cost = self.provider.price(usage)
-        self.usage = self.usage + usage
-        self.cost_usd = add_cost(self.cost_usd, cost)
-        return cost
 
 
 class _Stopped(Exception):

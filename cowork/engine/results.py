@@ -39,6 +39,7 @@ class ChildEnd:
     files_changed: Sequence[str] = ()
     usage: Usage = field(default_factory=Usage)
     cost_usd: float | None = 0.0
+    estimated: bool = False  # usage and cost, because a request was cut off
     duration_ms: int = 0
     code: ToolErrorCode | None = None
     reason: str = ""  # the exact message when something stopped it
@@ -81,6 +82,8 @@ def record_of(
             "tokens_consumed": str(end.usage.total),
         },
     }
+    if end.estimated:
+        data["usage_estimated"] = True
     if end.structured is not None:
         data["structured_output"] = end.structured
     record = ToolRecord(
@@ -114,13 +117,13 @@ def shorten(result: str, *, keep_in: Path, max_bytes: int | None) -> tuple[str, 
 
 def receipts(end: ChildEnd) -> str:
     """Turns, tools, tokens, cost, time and traces in one line; work without a single tool call is flagged."""
-    calls = sum(end.counts.values())
+    calls, about = sum(end.counts.values()), "about " * end.estimated
     tools = ", ".join(f"{name} {count}" for name, count in end.counts.items())
     parts = [
         f"{end.turns} turn{'s' * (end.turns != 1)}",
         f"{calls} tool call{'s' * (calls != 1)} ({tools})" if calls else "0 tool calls: nothing was looked at",
-        f"{end.usage.total:,} tokens",
-        "cost unknown" if end.cost_usd is None else f"${end.cost_usd:.4f}",
+        f"{about}{end.usage.total:,} tokens",
+        "cost unknown" if end.cost_usd is None else f"{about}${end.cost_usd:.4f}",
         f"{end.duration_ms / 1000:.1f} s",
     ]
     if end.exit_codes:

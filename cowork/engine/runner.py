@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Quest
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
 from cowork.engine.line import Line
+from cowork.engine.watch import Watch
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.registry import DELEGATES
 from cowork.tools.schema import check
@@ -74,7 +76,8 @@ class Runner:
         self.denials: list[Denial] = []
         self.counts: dict[str, int] = {}
         self.exit_codes: list[int] = []
-        self.files_changed: dict[str, None] = {}  # in order, each once
+        self._changed: dict[str, None] = {}  # files, in order, each once
+        self._watches: list[Watch] = []  # over what background commands change
         self._emit = emit
         self._ask = ask
         self._permit = permit
@@ -171,15 +174,40 @@ class Runner:
         args = check(tool.schema, call.input)
         ctx = self._context(call)
         effects = list(tool.effects(ctx, args))
-        await self._permitted(call, tool, ctx, args, effects)
-        record = await tool(ctx, args)
+        decision = await self._permitted(call, tool, ctx, args, effects)
+        with self._watched(args, effects, decision):
+            record = await tool(ctx, args)
         for effect in effects:  # what was seen of a file, so that a resumed session knows it too
             if effect.target in self.state.seen:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
-            changed = (self._workspace.show(Path(e.target)) for e in effects if e.kind == "write")
-            self.files_changed.update(dict.fromkeys(changed))
+            self._note(self._workspace.show(Path(e.target)) for e in effects if e.kind == "write")
         return record
+
+    def files_changed(self) -> tuple[str, ...]:
+        """What its tools, its commands and its children wrote, in the order it was noticed."""
+        for watch in self._watches:
+            self._note(watch.changed())
+        return tuple(self._changed)
+
+    @contextlib.contextmanager
+    def _watched(self, args: Json, effects: Sequence[Effect], decision: Decision) -> Iterator[None]:
+        """A child answers for the files its commands change, so the workspace is looked at around each of them."""
+        runs = any(effect.kind == "exec" for effect in effects)
+        if not runs or "/" not in self.agent or decision.read_only:
+            yield
+            return
+        watch = Watch(self.tree, self._workspace, self.agent)
+        try:
+            yield
+        finally:
+            if args.get("run_in_background"):
+                self._watches.append(watch)
+            else:
+                self._note(watch.changed())
+
+    def _note(self, paths: Iterable[str]) -> None:
+        self._changed.update(dict.fromkeys(paths))
 
     def _find(self, call: ToolUse) -> Tool:
         name = ALIASES.get(call.name, call.name)
@@ -192,18 +220,20 @@ class Runner:
         hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
         raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}")
 
-    async def _permitted(self, call: ToolUse, tool: Tool, ctx: ToolContext, args: Json, effects: list[Effect]) -> None:
+    async def _permitted(
+        self, call: ToolUse, tool: Tool, ctx: ToolContext, args: Json, effects: list[Effect]
+    ) -> Decision:
         """Returns when the call may run; else raises what the model is told."""
         decision = self._judge(tool, args, effects)
         if decision.verdict == "allow":
-            return
+            return decision
         reason = decision.reason
         if decision.verdict == "ask":
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
             display = tool.preview(ctx, args) if tool.preview else decision.display
             answer = await self._asked(tool, args, decision, display)
             if answer.choice != "no":
-                return
+                return decision
             reason = answer.note or "the user said no"
         self.denials.append(Denial(call.name, call.input, reason))
         raise ToolError("PERMISSION_DENIED", f"{call.name} was denied: {reason}. Do not try to get around this.")
@@ -254,7 +284,7 @@ class Runner:
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:
         """The record with its stats and context, its text within bounds and its traces noted."""
         text, was_cut = clip(record.text or "(no output)", keep_in=self.tree.scratch / file_name(call.id))
-        self.files_changed.update(dict.fromkeys(record.data.get("files_changed", ())))  # a child's
+        self._note(record.data.get("files_changed", ()))  # a child's
         if isinstance(exit_code := record.data.get("exit_code"), int):
             self.exit_codes.append(exit_code)
         status = "partial" if was_cut and record.status == "success" else record.status

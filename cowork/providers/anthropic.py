@@ -189,7 +189,7 @@ class AnthropicDecoder:
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         content = [made for block in blocks if (made := block.close(self._model)) is not None]
         stop = _STOPS.get(self._stop, "end_turn")
-        if stop == "max_tokens" and blocks and blocks[-1].cut_short():
+        if stop in ("max_tokens", "context_overflow") and blocks and blocks[-1].cut_short():
             last = content[-1]
             if isinstance(last, ToolUse) and not last.malformed:
                 content[-1] = ToolUse(last.id, last.name, {}, "the answer was cut off at its length limit")

@@ -13,7 +13,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, Usage, blocks_from_list, blocks_to_list
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, Reply, Request, Retry
+from cowork.core.ports import Delta, Reply, Request, Retry, Used
 
 Price = Callable[[Usage], float | None]
 
@@ -51,10 +51,12 @@ def request_bytes(request: Request) -> bytes:
     return json.dumps(request_to_dict(request)).encode()
 
 
-def item_to_dict(item: Delta | Retry | Reply, price: Price) -> Json:
+def item_to_dict(item: Delta | Used | Retry | Reply, price: Price) -> Json:
     match item:
         case Delta(kind, text):
             return {kind: text}
+        case Used(usage):
+            return {"used": usage.to_dict()}
         case Retry():
             fields = {name: getattr(item, name) for name in _RETRY_FIELDS}
             return {"retry": {**fields, **_spent(item.usage, price)}}
@@ -63,10 +65,12 @@ def item_to_dict(item: Delta | Retry | Reply, price: Price) -> Json:
             return {"reply": {**reply, **_spent(item.usage, price)}}
 
 
-def item_from_dict(raw: Json) -> Delta | Retry | Reply:
+def item_from_dict(raw: Json) -> Delta | Used | Retry | Reply:
     [(kind, value)] = raw.items()
     if kind in ("text", "thinking", "tool"):
         return Delta(kind, value)  # type: ignore[arg-type]
+    if kind == "used":
+        return Used(Usage.from_dict(value))
     usage = Usage.from_dict(value["usage"])
     if kind == "retry":
         return Retry(**{name: value[name] for name in _RETRY_FIELDS}, usage=usage)

@@ -16,6 +16,7 @@ class _Call:
     id: str
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    extra: Any = None  # what a service wants back with the call, such as a signature
 
     @property
     def began(self) -> bool:
@@ -45,12 +46,19 @@ class CallPieces:
         call = self._owner(piece.get("index"), piece.get("id") or "", name)
         shown = name if name and not call.name else ""
         _extend_name(call, name)
+        call.extra = piece.get("extra_content") or call.extra
         if isinstance(arguments, str):
             call.arguments.append(arguments)
             return shown + arguments
         if arguments is not None:
             call.arguments = [dump(arguments).decode()]
         return shown
+
+    @property
+    def extras(self) -> list[Any]:
+        """What came beside each call, in their order; empty when nothing did."""
+        found = [call.extra for call in self._calls if call.name]
+        return found if any(found) else []
 
     def close(self, *, cut_off: bool) -> list[ToolUse]:
         """The calls, each with an id of its own; `cut_off` when the answer ended at its length limit."""

@@ -85,6 +85,8 @@ def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
     code, said = _fields_of(error)
     text = f"{code} {said}"
     kind: ProviderErrorKind = _EVENT_KINDS.get(code, "broken_stream")
+    if re.fullmatch(r"[45]\d\d", code):  # routers and local servers put the status they would have answered
+        kind = _kind(int(code), text)
     if _OVERFLOW.search(text):
         kind = "context_overflow"
     elif _SPENT.search(text):
@@ -198,7 +200,7 @@ def _fields_of(error: Any) -> tuple[str, str]:
         return "", error
     if not isinstance(error, dict):
         return "", ""
-    code = next((str(error[k]) for k in ("code", "type") if isinstance(error.get(k), str) and error[k]), "")
+    code = next((str(error[k]) for k in ("code", "type") if isinstance(error.get(k), str | int) and error[k]), "")
     said = next((str(error[k]) for k in ("message", "detail", "error_description") if error.get(k)), "")
     return code, said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +28,9 @@ BASE_URL = "https://api.openai.com/v1"
 _LEAST_OUTPUT = 16
 _LONGEST_ID = 64
 _ENCRYPTED = "reasoning.encrypted_content"
+_STALE = re.compile(
+    r"not persisted|could not be (verified|decrypted)|required following item"
+)  # said of past reasoning
 _IDLE_EVENTS = ("ping", "keepalive")
 
 
@@ -53,18 +57,21 @@ class OpenAICodec:
         if request.session_id and "prompt_cache_key" not in self._refused:
             head["prompt_cache_key"] = request.session_id
         reasons = self._reasons and "reasoning" not in self._refused
-        encoded = [item for message in request.messages if (item := self._messages.get(message, reasons))]
+        recalls = reasons and "past reasoning" not in self._refused
+        encoded = [item for message in request.messages if (item := self._messages.get(message, recalls))]
         return assemble(head, "input", encoded, self._tail(request, reasons))
 
     def decoder(self, request: Request) -> OpenAIDecoder:
         return OpenAIDecoder(self._model, self._host, self._secret)
 
     def adapt(self, error: ProviderError) -> bool:
-        """Models without reasoning refuse what belongs to it; compatible services may lack the cache key."""
-        if error.kind != "bad_request":
+        """Models without reasoning refuse what belongs to it, services that of others; some lack the cache key."""
+        if error.kind not in ("bad_request", "not_found"):
             return False
         said, before = error.message.lower(), len(self._refused)
-        if "reasoning" in said or "encrypted content" in said:
+        if _STALE.search(said):
+            self._refused.add("past reasoning")
+        elif "reasoning" in said or "encrypted content" in said:
             self._refused.add("reasoning")
         if "prompt_cache_key" in said:
             self._refused.add("prompt_cache_key")
@@ -82,18 +89,18 @@ class OpenAICodec:
                 tail["reasoning"] = {"effort": effort(level), "summary": "auto"}
         return tail
 
-    def _encode_message(self, message: Message, reasons: bool) -> bytes:
+    def _encode_message(self, message: Message, recalls: bool) -> bytes:
         """The items of a message, as a comma-separated run."""
-        items = self._reply_items(message, reasons) if message.role == "assistant" else _user_items(message)
+        items = self._reply_items(message, recalls) if message.role == "assistant" else _user_items(message)
         return b",".join(dump(item) for item in items)
 
-    def _reply_items(self, message: Message, reasons: bool) -> list[Json]:
+    def _reply_items(self, message: Message, recalls: bool) -> list[Json]:
         items: list[Json] = []
         waiting: list[Json] = []  # reasoning is only taken together with what it led to
         for block in message.content:
             match block:
                 case Thinking(wire=wire, model=model):
-                    if reasons and model == self._model and wire.get("encrypted_content"):
+                    if recalls and model == self._model and wire.get("encrypted_content"):
                         waiting.append({k: v for k, v in wire.items() if v is not None and k != "status"})
                     continue
                 case Text(text) if text.strip():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
@@ -87,11 +88,15 @@ class ChatCodec:
     def _assistant(self, message: Message) -> Json:
         texts = [b.text for b in message.content if isinstance(b, Text) and b.text.strip()]
         out: Json = {"role": "assistant", "content": "\n\n".join(texts) or None}
-        thoughts = [b.text for b in message.content if isinstance(b, Thinking) and b.model == self._model]
-        if self._echo and any(thoughts):
-            out["reasoning_content"] = "".join(thoughts)
+        thoughts = [b for b in message.content if isinstance(b, Thinking) and b.model == self._model]
+        if self._echo and any(b.text for b in thoughts):
+            out["reasoning_content"] = "".join(b.text for b in thoughts)
+        if details := [d for b in thoughts for d in b.wire.get("reasoning_details", ())]:
+            out["reasoning_details"] = details
         if message.calls:
-            out["tool_calls"] = [_call(call) for call in message.calls]
+            extras = [extra for b in thoughts for extra in b.wire.get("extra_content", ())]
+            beside = zip(message.calls, _beside(extras), strict=False)
+            out["tool_calls"] = [_call(call) | extra for call, extra in beside]
         return out
 
 
@@ -109,6 +114,7 @@ class ChatDecoder:
         self._calls = CallPieces(turn)
         self._text: list[str] = []
         self._thoughts: list[str] = []
+        self._details: list[Json] = []  # reasoning as a router wants it back
         self._finish = ""
         self._refused = False
 
@@ -120,7 +126,7 @@ class ChatDecoder:
                 self.settled = self.done = True
                 break
             chunk = load_event(payload, self._host)
-            if chunk.get("error"):
+            if chunk.get("error") or chunk.get("object") == "error":
                 raise event_error(chunk, host=self._host, secret=self._secret)
             if chunk.get("usage"):
                 self.beats += 1
@@ -134,8 +140,14 @@ class ChatDecoder:
         if not self.settled:
             return None
         content: list[Block] = []
-        if thoughts := "".join(self._thoughts):
-            content.append(Thinking(thoughts, {"reasoning_content": thoughts}, self._model))
+        thoughts = "".join(self._thoughts)
+        wire = {
+            "reasoning_content": thoughts,
+            "reasoning_details": self._details,
+            "extra_content": self._calls.extras,
+        }
+        if any(wire.values()):
+            content.append(Thinking(thoughts, {name: value for name, value in wire.items() if value}, self._model))
         if text := "".join(self._text):
             content.append(Text(text))
         calls = self._calls.close(cut_off=self._finish == "length")
@@ -153,6 +165,8 @@ class ChatDecoder:
         if thought := delta.get("reasoning_content") or delta.get("reasoning"):
             self._thoughts.append(thought)
             deltas.add("thinking", thought)
+        for detail in delta.get("reasoning_details") or ():
+            _join(self._details, detail)
         if refusal := delta.get("refusal"):
             self._refused = True
             self._text.append(refusal)
@@ -166,6 +180,23 @@ class ChatDecoder:
                 raise event_error(choice.get("error"), host=self._host, secret=self._secret)
             self._finish = finish
             self.settled = True
+
+
+def _join(details: list[Json], piece: Json) -> None:
+    """Add a piece of reasoning; text comes in many, what is signed or encrypted in one."""
+    last = details[-1] if details else {}
+    name = next((name for name in ("text", "summary") if name in piece and name in last), "")
+    if name and (last.get("type"), last.get("index")) == (piece.get("type"), piece.get("index")):
+        said = {key: value for key, value in piece.items() if value is not None}
+        details[-1] = last | said | {name: (last[name] or "") + (piece[name] or "")}
+    else:
+        details.append(piece)
+
+
+def _beside(extras: Sequence[Any]) -> Iterator[Json]:
+    """What goes beside each call, for as many as there are."""
+    yield from ({"extra_content": extra} if extra else {} for extra in extras)
+    yield from repeat({})
 
 
 def _user(message: Message) -> list[Json]:

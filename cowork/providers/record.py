@@ -17,7 +17,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, Provider, Reply, Request, Retry
+from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.providers.canonical import error_to_dict, item_to_dict, request_to_dict
 from cowork.providers.wrapped import Wrapped
 
@@ -120,7 +120,7 @@ class _Recorded(Wrapped):
         self._recorder = recorder
         self._role = role
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The inner stream, written down when it ends, however it ends."""
         items: list[Json] = []
         kept = False

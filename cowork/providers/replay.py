@@ -16,7 +16,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.ports import Delta, Provider, Reply, Request, Retry
+from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.providers.canonical import (
     difference,
     error_from_dict,
@@ -76,7 +76,7 @@ class Replay:
             raise UserError(f"{self.path} holds no exchange to replay")
         return _Replayed(self, str(model["role"]), model)
 
-    def take(self, role: str, request: Request) -> tuple[list[Delta | Retry | Reply], ProviderError | None]:
+    def take(self, role: str, request: Request) -> tuple[list[Delta | Used | Retry | Reply], ProviderError | None]:
         """What was answered to a request like this one; each exchange is given once."""
         if self._on_request:
             self._on_request(request_bytes(request))
@@ -171,7 +171,7 @@ class _Replayed:
         self.context_window = int(model["context_window"])
         self.max_output_tokens = int(model["max_output_tokens"])
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The recorded items, at once; then the recorded failure, if there was one."""
         items, error = self._recording.take(self._role, request)
         for item in items:

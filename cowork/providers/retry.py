@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, Provider, Reply, Request, Retry
+from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.providers.wrapped import Wrapped
 
 FIRST_DELAY = 1.0
@@ -48,7 +48,7 @@ class _Retrying(Wrapped):
         self._sleep = sleep
         self._jitter = jitter
 
-    async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The inner stream; after a fault a `Retry` that voids what came before, then the stream anew."""
         attempt = 1
         while True:

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from cowork.core.blocks import Json, Message, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
 from cowork.providers.faults import broken_stream, stalled
 from cowork.providers.idle import IdleWatch, Silence
 
@@ -78,7 +78,7 @@ class WireProvider:
         self._idle_timeout = idle_timeout
         self._on_request = on_request
 
-    async def stream(self, request: Request) -> AsyncGenerator[Delta | Reply, None]:
+    async def stream(self, request: Request) -> AsyncGenerator[Delta | Used | Reply, None]:
         """Deltas as they come, then exactly one Reply."""
         while True:
             decoder = self._codec.decoder(request)
@@ -99,13 +99,13 @@ class WireProvider:
     async def aclose(self) -> None:
         await self._transport.aclose()
 
-    async def _deltas(self, body: bytes, decoder: Decoder) -> AsyncGenerator[Delta, None]:
+    async def _deltas(self, body: bytes, decoder: Decoder) -> AsyncGenerator[Delta | Used, None]:
         if self._on_request is not None:
             self._on_request(body)
         reads = self._transport.post(body)
         try:
             with IdleWatch(self._idle_timeout) as watch:
-                beats = 0
+                beats, told = 0, decoder.usage
                 while not decoder.done:
                     payloads = await watch.wait(anext(reads, None))
                     if payloads is None:
@@ -114,6 +114,9 @@ class WireProvider:
                     if decoder.beats != beats:
                         beats = decoder.beats
                         watch.touch(_AFTERWORD if decoder.settled else None)
+                    if decoder.usage is not told:
+                        told = decoder.usage
+                        yield Used(told)
                     for delta in deltas:
                         yield delta
             with contextlib.suppress(TimeoutError, ProviderError):

@@ -106,6 +106,24 @@ class Checkpoints:
                     for real in _meant(path):
                         self._note(turn, real)
 
+    def watch(self) -> Callable[[], tuple[str, ...]]:
+        """Look at the workspace now; what this gives looks again and names the files that differ. Never fails."""
+        before = self._seen()
+
+        def changed() -> tuple[str, ...]:
+            after = self._seen()
+            if before is None or after is None:
+                return ()
+            nodes = ((path, before.get(path), after.get(path)) for path in sorted(before.keys() | after.keys()))
+            return tuple(path for path, a, b in nodes if not same(a, b) and "d" not in (a and a.kind, b and b.kind))
+
+        return changed
+
+    def _seen(self) -> Tree | None:
+        with self._lock, contextlib.suppress(OSError, TooManyFiles):
+            return self._snapshots.take(keep=False)
+        return None
+
     def end(self) -> tuple[str, ...]:
         """The prompt is answered; gives the paths that changed."""
         with self._lock:

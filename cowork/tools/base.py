@@ -54,6 +54,7 @@ class TreeState:
     jobs: dict[str, Job] = field(default_factory=dict)
     job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
+    watch: Callable[[], Callable[[], Sequence[str]]] = lambda: tuple  # a look now, for naming later what changed since
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     guards: frozenset[str] | None = None  # protected paths that were there when a command was last looked after
     nursery: Any = None  # the process that runs commands, started by the first one

@@ -197,3 +197,48 @@ def test_an_agent_file_may_name_a_model_by_its_id(command: Command) -> None:
     assert [body["model"] for body in server.bodies] == ["test-model", "other-model-9", "test-model"]
     data = ended.record()["data"]
     assert (data["model_requested"], data["model_used"], data["model_id"]) == ("other-model-9",) * 3
+
+
+def test_the_files_that_commands_of_children_change_are_in_their_receipts(command: Command) -> None:
+    for name in ("edited", "untouched", "gone", "theirs"):
+        (command.folder / f"{name}.txt").write_text(f"{name}\n")
+    (command.folder / ".gitignore").write_text("built/\n")
+    change = "sed -i s/edited/new/ edited.txt; rm gone.txt; mkdir sub built; echo o > built/x; echo new > sub/new.txt"
+    edit = {"file_path": "theirs.txt", "old_string": "theirs", "new_string": "ours"}
+    wait = "until [ -e {} ]; do sleep 0.05; done"
+    later = {"command": f"{wait.format('sub/new.txt')}; echo later > later.txt", "run_in_background": True}
+    script = {
+        "main": [
+            {"calls": [task("general-purpose", "commands"), task("general-purpose", "background")]},
+            {"say": "Done."},
+        ],
+        "agents": {
+            "general-purpose": [
+                {
+                    "match": "commands",
+                    "turns": [
+                        {"call": {"Bash": {"command": "cat edited.txt"}}},
+                        {"call": {"Bash": {"command": change}}},
+                        {"say": "Changed."},
+                    ],
+                },
+                {
+                    "match": "background",
+                    "turns": [
+                        {"call": {"Read": {"file_path": "theirs.txt"}}},
+                        {"call": {"Edit": edit}},
+                        {"call": {"Bash": later}},
+                        {"call": {"Bash": {"command": wait.format("later.txt")}}},
+                        {"say": "Edited."},
+                    ],
+                },
+            ]
+        },
+    }
+    done = command.play(script, "--permission-mode", "bypass")
+    assert done.code == 0, done.err
+    by_commands, by_both = (e["record"] for e in done.of("tool.ended", "main"))
+    assert {"edited.txt", "gone.txt", "sub/new.txt"} <= set(by_commands["data"]["files_changed"])
+    assert not {"theirs.txt", "untouched.txt", "built/x", "sub"} & set(by_commands["data"]["files_changed"])
+    assert "files changed: " in by_commands["text"]
+    assert {"theirs.txt", "later.txt"} <= set(by_both["data"]["files_changed"])

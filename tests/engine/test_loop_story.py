@@ -8,7 +8,7 @@ from typing import Annotated
 import pytest
 
 from cowork.core.blocks import Text, ToolResult
-from cowork.core.events import PromptAdded, ReplyAdded, ToolEnded, TurnEnded
+from cowork.core.events import Notice, PromptAdded, ReplyAdded, ToolEnded, TurnEnded
 from cowork.core.ports import ToolRecord, ok
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.loop import EMPTY_NUDGE, Prompt
@@ -160,6 +160,20 @@ async def test_a_call_cut_off_at_the_output_limit_is_not_run(stage: Stage) -> No
     story = await stage.play("go", [cut, say("ok")])
     assert not (stage.workspace.root / "a").exists()
     assert "cut off" in str(story.last_message.results[0].content)
+
+
+@pytest.mark.parametrize(
+    ("stop", "said"),
+    [
+        ("max_tokens", "The answer was cut off at the output limit."),
+        ("context_overflow", "The answer was cut off because the context window is full."),
+        ("refusal", "The model declined to answer in full."),
+    ],
+)
+async def test_an_answer_that_is_not_whole_is_said_to_be(stage: Stage, stop: str, said: str) -> None:
+    story = await stage.play("go", [say("Half of", stop_reason=stop)])
+    assert [e.text for e in story.of(Notice)] == [said]
+    assert story.outcome.text == "Half of"
 
 
 async def test_readers_run_side_by_side_and_writers_in_order(stage: Stage) -> None:

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork.core.blocks import Text, Thinking, ToolUse, Usage
+from cowork.core.blocks import Message, Text, Thinking, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Reply
+from cowork.core.ports import ModelSpec, Reply, Request
 from cowork.providers.chat_calls import CallPieces
-from cowork.providers.openai_chat import ChatDecoder
+from cowork.providers.openai_chat import ChatCodec, ChatDecoder
 from tests.wire.encode import SHAPES
-from tests.wire.server import Server, call, say, turn
+from tests.wire.server import Server, Turn, call, say, turn
 from tests.wire.talk import ask, converse, provider_for
 
 TWO = (call("Read", id="c1", file_path="a.py"), call("Grep", id="c2", pattern="x"))
@@ -96,6 +96,57 @@ def test_finish_error_is_an_error() -> None:
 def test_an_error_chunk_is_an_error(error: Any) -> None:
     with pytest.raises(ProviderError, match="out of memory"):
         decode(delta(content="x"), {"error": error})
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"error": {"code": 401, "message": "User not found."}}, "auth"),
+        ({"error": {"code": 402, "message": "This needs more credits."}}, "spend_limit"),
+        ({"error": {"code": 429, "message": "Provider returned error"}}, "rate_limit"),
+        ({"error": {"code": 502, "message": "Provider disconnected"}}, "server"),
+        ({"error": {"code": 400, "message": "context length is only 4096 tokens"}}, "context_overflow"),
+        ({"object": "error", "message": "no such tool parser", "type": "BadRequestError", "code": 400}, "bad_request"),
+        ({"error": {"code": 0, "message": "odd"}}, "broken_stream"),
+    ],
+)
+def test_an_error_chunk_is_of_the_kind_its_number_says(error: Any, kind: str) -> None:
+    with pytest.raises(ProviderError) as caught:
+        decode(delta(content="x"), error)
+    assert caught.value.kind == kind
+
+
+async def test_what_a_service_sends_beside_its_reasoning_and_calls_goes_back_to_it() -> None:
+    signed = {"google": {"thought_signature": "c2lnbmVk"}}
+    pieces = [
+        {"type": "reasoning.text", "text": "I look ", "index": 0, "format": "f"},
+        {"type": "reasoning.text", "text": "there.", "index": 0, "signature": "s"},
+        {"type": "reasoning.encrypted", "data": "AAA", "index": 1},
+    ]
+    function = {"name": "Read", "arguments": '{"file_path": "a.py"}'}
+    chunks = [
+        *(delta(reasoning=piece.get("text"), reasoning_details=[piece]) for piece in pieces),
+        delta(tool_calls=[{"index": 0, "id": "c1", "function": function, "extra_content": signed}]),
+        delta(tool_calls=[{"index": 1, "id": "c2", "function": function}]),
+        delta("tool_calls"),
+    ]
+    raw = b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data:[DONE]\n\n"
+    with Server([Turn(raw=raw), say("done")]) as server:
+        async with provider_for(server, "openai-chat") as provider:
+            transcript = await converse(provider, "go", lambda c: {"status": "success", "text": "x"})
+    assert server.violations == []
+    answer = server.bodies[1]["messages"][2]
+    assert answer["reasoning_details"] == [
+        {"type": "reasoning.text", "text": "I look there.", "index": 0, "format": "f", "signature": "s"},
+        pieces[2],
+    ]
+    assert [each.get("extra_content") for each in answer["tool_calls"]] == [signed, None]
+    assert "reasoning_details" not in json.dumps(_body_for("another-model", transcript.messages()))
+
+
+def _body_for(model: str, messages: tuple[Message, ...]) -> dict[str, Any]:
+    codec = ChatCodec(ModelSpec("openai-chat", model), host="h", max_output_tokens=100)
+    return dict(json.loads(codec.encode(Request("", messages))))
 
 
 @pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])

@@ -13,7 +13,7 @@ from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply, Request
 from cowork.providers.openai import OpenAICodec, OpenAIDecoder
 from tests.wire.encode import signature
-from tests.wire.server import FORMATS, Server, call, say, think, turn
+from tests.wire.server import FORMATS, Server, call, say, status, think, turn
 from tests.wire.talk import TOOLS, ask, asking, converse, provider_for
 from tests.wire.validate import validate
 
@@ -159,6 +159,26 @@ async def test_a_model_without_reasoning_is_asked_again_without_it() -> None:
             await ask(provider)
             await ask(provider)
     assert ["reasoning" in body for body in server.bodies] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (400, "The encrypted content gAAA could not be verified. Reason: it could not be decrypted or parsed."),
+        (404, "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false."),
+        (400, "Item 'rs_1' of type 'reasoning' was provided without its required following item."),
+    ],
+)
+async def test_reasoning_a_service_no_longer_takes_is_left_out_and_thinking_goes_on(code: int, message: str) -> None:
+    refused = status(code, body={"error": {"message": message, "type": "invalid_request_error", "code": None}})
+    script = [turn(think("one"), call("Read", id="c1", file_path="a")), refused, say("ok")]
+    with Server(script) as server:
+        async with provider_for(server, "openai", thinking="low") as provider:
+            transcript = await converse(provider, "go", lambda c: {"status": "success", "text": "x"})
+    assert transcript.messages()[-1].text == "ok"
+    kinds = [[item["type"] for item in body["input"]] for body in server.bodies[1:]]
+    assert ["reasoning" in each for each in kinds] == [True, False]
+    assert server.bodies[2]["reasoning"] == {"effort": "low", "summary": "auto"}
 
 
 @pytest.mark.parametrize("format", FORMATS)

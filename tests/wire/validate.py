@@ -175,9 +175,9 @@ def _chat_message(message: Body, n: int) -> Iterable[str]:
     content = message.get("content")
     allowed = {"role", "content"}
     if role == "assistant":
-        allowed |= {"tool_calls", "reasoning_content"}
+        allowed |= {"tool_calls", "reasoning_content", "reasoning_details"}
         for k, each in enumerate(message.get("tool_calls") or []):
-            yield from unknown(each, {"id", "type", "function"}, f"{where}.tool_calls[{k}]")
+            yield from unknown(each, {"id", "type", "function", "extra_content"}, f"{where}.tool_calls[{k}]")
             function = each.get("function") or {}
             yield from _arguments(function.get("arguments"), where)
             if not each.get("id") or each.get("type") != "function" or not OPENAI_NAME.match(str(function.get("name"))):

@@ -1,0 +1,94 @@
+"""What one request costs, with every try: one that ends without a reply counts with what is known of it.
+
+A service tells the whole usage only at the end. Of a try that was stopped or broke off, what it told until then is
+taken as it is; the rest is estimated from the text that came and the size of the request, and marked as an estimate.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from cowork.core.blocks import Usage, add_cost
+from cowork.core.frozen import frozen
+from cowork.core.ports import Delta, Provider, Request, Retry, Used
+from cowork.engine.weight import BYTES_A_TOKEN, most_tokens
+
+CHARS_A_TOKEN = 4
+
+
+@frozen
+class Cost:
+    """Usage and its price; `estimated` where a part of it is not the service's word."""
+
+    usage: Usage
+    cost_usd: float | None
+    estimated: bool = False
+
+
+NOTHING = Cost(Usage(), 0.0)
+
+
+class Spent:
+    """The tries of one request, summed. `before` is what the last request of the same conversation used."""
+
+    def __init__(self, provider: Provider, request: Request, before: Usage) -> None:
+        self.usage = Usage()
+        self.cost_usd: float | None = 0.0
+        self.estimated = False
+        self._provider = provider
+        self._request = request
+        self._before = before
+        self._told = Usage()
+        self._heard = 0  # characters of the answer so far
+        self._begins = 0.0  # when the try under way was, or will be, sent
+
+    def hear(self, item: Delta | Used) -> None:
+        """A piece of the answer, or what the service says it has used for it so far."""
+        if isinstance(item, Used):
+            self._told = item.usage
+        else:
+            self._heard += len(item.text)
+
+    def replied(self, usage: Usage) -> Cost:
+        """The answer is whole, and so is the count."""
+        return self._add(usage, estimated=False)
+
+    def failed(self, told: Usage) -> Cost:
+        """The try ended on the service's side; one that never got an answer cost nothing."""
+        self._told = told if told.total else self._told
+        return self._cut() if self._heard or self._told.total else NOTHING
+
+    def again(self, retry: Retry) -> Cost:
+        """As `failed`; the next try is sent after a wait."""
+        cost = self.failed(retry.usage)
+        self._begins = time.monotonic() + retry.delay_s
+        return cost
+
+    def stopped(self) -> Cost:
+        """We ended the try: the service has read the request at least, if it was sent."""
+        return self._cut() if time.monotonic() >= self._begins else NOTHING
+
+    def _cut(self) -> Cost:
+        usage, heard = self._told, -(-self._heard // CHARS_A_TOKEN)
+        estimated = not usage.prompt_tokens or heard > usage.output_tokens
+        if not usage.prompt_tokens:
+            usage = usage + self._prompt()
+        return self._add(replace(usage, output_tokens=max(usage.output_tokens, heard)), estimated=estimated)
+
+    def _prompt(self) -> Usage:
+        """About what the request is; where the last one was cached, so was this one as far as they are the same."""
+        size = most_tokens(self._request) * BYTES_A_TOKEN // CHARS_A_TOKEN
+        before = self._before
+        cached = min(before.prompt_tokens, size) if before.cache_read_tokens or before.cache_write_tokens else 0
+        return Usage(size - cached, 0, cached)
+
+    def _add(self, usage: Usage, *, estimated: bool) -> Cost:
+        self._told, self._heard = Usage(), 0
+        if not usage.total:
+            return NOTHING
+        cost = self._provider.price(usage)
+        self.usage = self.usage + usage
+        self.cost_usd = add_cost(self.cost_usd, cost)
+        self.estimated = self.estimated or estimated
+        return Cost(usage, cost, estimated)
