@@ -24,6 +24,7 @@ from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Outcome, Prompt
 
 STDOUT = 1
+LAST_WORD = 3  # signals after which nothing is waited for
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 
@@ -40,12 +41,14 @@ class _Once:
         self.options = options
         self.environ = environ
         self.stopped = ""  # why somebody stopped it from outside
+        self.signals = 0
         self.task: asyncio.Task[Outcome] | None = None
 
     async def go(self) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self.stop, "interrupted" if number == signal.SIGINT else "terminated")
+            reason = "interrupted" if number == signal.SIGINT else "terminated"
+            loop.add_signal_handler(number, self._signalled, reason)
         run = build(
             self.options,
             self.environ,
@@ -59,7 +62,8 @@ class _Once:
         try:
             await asyncio.wait([self.task])
             reason, text, error = self._outcome(run, self.task)
-            await run.subagents.stop_all()  # what ran in the background is part of the result
+            # What ran in the background is part of the result.
+            await run.subagents.stop_all(f"the run was {self.stopped}" if self.stopped else "the run ended")
             if self.stopped != "pipe":
                 run.end(reason, text, error)
         finally:
@@ -69,8 +73,15 @@ class _Once:
             raise bug  # whoever started the run keeps the traceback and says where it is
         return PIPE_CLOSED if self.stopped == "pipe" else EXIT_CODES[reason]
 
+    def _signalled(self, reason: str) -> None:
+        """The first signal ends the run, the second changes nothing, the third leaves behind whatever hangs."""
+        self.signals += 1
+        if self.signals >= LAST_WORD:
+            os._exit(EXIT_CODES[reason])
+        self.stop(reason)
+
     def stop(self, reason: str) -> None:
-        """End the run from outside; a second signal does not wait for cleaning up twice."""
+        """End the run from outside; what is being cleaned up already is not stopped again."""
         if self.stopped:
             return
         self.stopped = reason

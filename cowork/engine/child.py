@@ -254,13 +254,13 @@ async def work(child: Child, order: Json) -> ChildEnd:
     turns = outcome.turns - outcome.reported  # the report is beyond the limit
     if order.get("summary_prompt") and outcome.reason in ("completed", "max_turns"):
         summary = await agent.run(Prompt(order["summary_prompt"], source="system"), tools=False)
-        outcome = replace(outcome, text=summary.text or outcome.text)
+        outcome = replace(outcome, text=summary.text or outcome.text, cut=summary.cut)
     if schema is not None and outcome.reason in ("completed", "max_turns"):
         try:
             structured, last = await typed(agent, outcome, schema)
         except SchemaFailed as failure:
             return _untyped(child, failure, outcome, turns)
-        outcome = replace(outcome, text=last.text)
+        outcome = replace(outcome, text=last.text, cut="")
     return _end_of(child, outcome, turns, structured)
 
 
@@ -278,6 +278,9 @@ def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> Chil
         case "completed" if outcome.early:
             reason = "It was asked to finish early."
             return child.end("incomplete", kept, reason=reason, turns=turns, structured=structured)
+        case "completed" if outcome.cut:
+            reason = f"Its report was cut off {outcome.cut}."
+            return child.end("incomplete", text, reason=reason, turns=turns, structured=structured)
         case "completed":
             return child.end("completed", text, turns=turns, structured=structured)
         case "max_turns":

@@ -50,6 +50,7 @@ class Outcome:
     denied_last: bool = False  # the final answer came straight after a denied call
     reported: bool = False  # the turn limit was reached and a last tool-less turn was given
     early: bool = False  # somebody asked it to finish, so it reported before it was done
+    cut: str = ""  # why the answer is not whole
 
 
 @dataclass(slots=True)
@@ -163,6 +164,7 @@ class Agent:
                 denied_last=denied,
                 reported=stop == "limit",
                 early=stop == "early",
+                cut=CUT_SHORT.get(stop, ""),
             )
             self._inbox = [p for p in self._inbox if p.source != "steer"]  # what came too late is said again, or void
             seconds = time.monotonic() - started
@@ -171,7 +173,7 @@ class Agent:
         return outcome
 
     async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str, bool]:
-        """(final text, `limit` or `early` when it had to report, straight after a denial)."""
+        """(final text, `limit` or `early` when it had to report, else why it stopped, straight after a denial)."""
         nudged, pauses, denied = False, 0, False
         while True:
             self._drain()
@@ -204,7 +206,7 @@ class Agent:
             if reply.stop_reason == "refusal":
                 self.emit(Notice("The model declined to answer in full.", "warning", "refusal"))
             if reply.text.strip():
-                return reply.text, "", denied
+                return reply.text, reply.stop_reason, denied
             if nudged:
                 raise _Stopped("api_error", {"code": "empty", "message": "The model gave no answer, twice."})
             nudged = True

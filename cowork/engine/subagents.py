@@ -138,9 +138,9 @@ class Subagents:
             await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         return bool(mine)
 
-    async def stop_all(self) -> None:
+    async def stop_all(self, why: str = "stopped by the user") -> None:
         """End every child, background ones too, and wait until they have."""
-        self.kill_all()
+        self.kill_all(why)
         if self._background:
             await asyncio.wait(list(self._background))
 

@@ -168,6 +168,32 @@ def until(seen: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def test_a_third_signal_waits_for_nothing(place: Path) -> None:
+    hangs = (
+        "import asyncio; from cowork.app.run import Run; from cowork.cli import main\n"
+        "async def close(self): print('closing', flush=True); await asyncio.sleep(3600)\n"
+        "Run.close = close\n"
+        "main.run()"
+    )
+    (place / "script.json").write_text(json.dumps([{"say": "Never said.", "delay_ms": 60_000}]))
+    words = ["run", "--script", "script.json", "--output", "stream-json", "go"]
+    run = subprocess.Popen(
+        [sys.executable, "-c", hangs, *words],
+        cwd=place,
+        env={**os.environ, "COWORK_HOME": str(place / "home")},
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    assert run.stdout is not None
+    assert "session.started" in run.stdout.readline()
+    run.send_signal(signal.SIGINT)
+    while run.stdout.readline() != "closing\n":
+        assert run.poll() is None
+    until(lambda: run.poll() is not None or bool(run.send_signal(signal.SIGINT)))  # signals sent at once may be one
+    assert run.returncode == 130
+
+
 def test_a_run_that_takes_too_long_is_124(place: Path) -> None:
     run = start(place, "--output", "json", "--timeout", "0.5")
     out, _ = run.communicate(timeout=20)

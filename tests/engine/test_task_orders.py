@@ -154,6 +154,15 @@ async def test_a_child_that_looked_at_nothing_says_so(stage: Stage) -> None:
     assert "0 tool calls: nothing was looked at" in records(stage)[0]["text"]
 
 
+async def test_a_report_that_was_cut_off_is_not_called_complete(stage: Stage) -> None:
+    half = say("The first of three", stop_reason="max_tokens")
+    await stage.play("go", [turn(task()), say("ok")], {"explore": [half]})
+    (record,) = records(stage)
+    assert (record["status"], record["data"]["status"]) == ("partial", "incomplete")
+    assert "Its report was cut off at the output limit." in record["text"]
+    assert record["data"]["result"] == "The first of three"
+
+
 async def test_the_name_agent_is_task(stage: Stage) -> None:
     order = task()
     order["name"] = "Agent"
