@@ -192,7 +192,7 @@ def test_signals_end_a_run_with_their_code(cowork: Any, number: signal.Signals, 
     process.send_signal(number)
     out, err = process.communicate(timeout=20)
     assert process.returncode == code, err
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
     assert json.loads(out.splitlines()[-1])["type"] == "run.ended"
     assert "Traceback" not in err
 

@@ -74,7 +74,7 @@ def test_a_silent_open_pipe_is_left_alone_after_a_second_and_said(non_interactiv
         prompt, context, said = gather("p", reading, non_interactive=non_interactive)
     assert (prompt, context) == ("p", "")
     assert said == ["stdin is an open pipe without data after 1 s; going on without it"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 def test_a_silent_socket_is_left_alone_too() -> None:
@@ -83,11 +83,12 @@ def test_a_silent_socket_is_left_alone_too() -> None:
         assert gather("p", near.fileno())[:2] == ("p", "")
 
 
-def test_an_empty_pipe_at_its_end_adds_nothing_and_costs_no_wait() -> None:
+def test_an_empty_pipe_at_its_end_adds_nothing_and_costs_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdin, "FIRST_DATA", 60.0)
     started = time.monotonic()
     with pipe() as reading:
         assert gather("p", reading) == ("p", "", [])
-    assert time.monotonic() - started < 0.9
+    assert time.monotonic() - started < 30
 
 
 def test_a_slow_writer_is_waited_for_once_it_has_begun() -> None:

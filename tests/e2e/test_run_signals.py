@@ -71,7 +71,7 @@ def survivors(place: Path) -> list[str]:
 
 
 def gone(place: Path) -> bool:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 20
     while survivors(place):
         if time.monotonic() > deadline:
             return False
@@ -205,10 +205,7 @@ def test_a_run_that_takes_too_long_is_124(place: Path) -> None:
 def test_kill_9_leaves_nobody_behind_and_the_session_goes_on(place: Path) -> None:
     run = start(place, "--output", "stream-json")
     assert run.stdout is not None
-    deadline = time.monotonic() + 10
-    while not any("sleep 30" in line for line in survivors(place)):
-        assert time.monotonic() < deadline, "the mark must be seen while commands run"
-        time.sleep(0.02)
+    until(lambda: any("sleep 30" in line for line in survivors(place)))
     run.kill()
     run.communicate()
     assert gone(place), survivors(place)

@@ -105,7 +105,7 @@ def test_a_child_is_resumed_in_a_resumed_session(command: Command) -> None:
     assert third.of("agent.started")[0]["subagent_id"] == "plan-2"
 
 
-@pytest.mark.parametrize(("words", "reason"), [(["--max-turns", "1"], "max_turns"), (["--timeout", "1"], "timeout")])
+@pytest.mark.parametrize(("words", "reason"), [(["--max-turns", "1"], "max_turns"), (["--timeout", "3"], "timeout")])
 def test_background_children_are_ended_and_counted_before_the_run_ends(
     command: Command, words: list[str], reason: str
 ) -> None:

@@ -158,7 +158,7 @@ async def test_a_parent_that_is_killed_does_not_stand_in_line_again(stage: Stage
     running = in_the_stage(stage)
     await stage.until("agent.started", "main/alpha-1/beta-3")
     stage.subagents.kill("alpha-1")
-    await asyncio.wait_for(stage.until("agent.ended", "main/alpha-1"), 5)
+    await asyncio.wait_for(stage.until("agent.ended", "main/alpha-1"), 30)
     assert list(stage.subagents.running) == ["gamma-2"]
     stage.subagents.kill("gamma-2")
     await running
@@ -236,7 +236,7 @@ async def test_a_stopped_tree_leaves_no_reservation_and_no_place(stage: Stage) -
         await running
     assert (stage.subagents.line.inside, stage.subagents.line.waiting) == (0, 0)
     assert stage.subagents.running == {}
-    reservation = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 1)
+    reservation = await asyncio.wait_for(stage.subagents._ledger.reserve(20_000, None), 30)
     reservation.settle(Usage(), 0.0)
     assert violations(stage.agent.transcript.messages()) == []
 

@@ -260,13 +260,13 @@ async def test_silence_counts_from_the_last_data_not_from_the_last_ping() -> Non
                 deltas.append(each)
 
     with Server([broken("pings", "middle", LONG)]) as server:
-        async with provider_for(server, "anthropic", idle_timeout=0.3) as provider:
+        async with provider_for(server, "anthropic", idle_timeout=1.5) as provider:
             started = time.monotonic()
             with pytest.raises(ProviderError) as caught:
                 await listen(provider)
     assert caught.value.kind == "stalled"
     assert text_of(deltas)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60
 
 
 async def test_a_consumer_that_takes_its_time_is_no_stall() -> None:
