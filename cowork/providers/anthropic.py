@@ -11,10 +11,10 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import ThinkingStyle, known
-from cowork.providers.faults import event_error
 from cowork.providers.wire import (
     Deltas,
-    EncodedMessages,
+    Fold,
+    Format,
     assemble,
     dump,
     effort,
@@ -43,19 +43,14 @@ _STOPS: dict[str, StopReason] = {
 }
 
 
-class AnthropicCodec:
+class AnthropicCodec(Format):
     """Requests whose bytes only grow at the end from turn to turn, but for the cache marks that move with it."""
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
-        self._model = spec.model
-        self._host = host
-        self._secret = spec.api_key
-        self._thinking = spec.thinking
-        self._limit = max_output_tokens
+        super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
         self._known = known(spec.model)
         self._style: ThinkingStyle = self._known.thinking
         self._effort = True
-        self._messages = EncodedMessages(self._encode_message)
 
     def encode(self, request: Request) -> bytes:
         """The request body."""
@@ -95,7 +90,7 @@ class AnthropicCodec:
 
     def _tail(self, request: Request) -> Json:
         limit = request.max_output_tokens or self._limit
-        level = self._thinking if request.thinking is None else request.thinking
+        level = self._level(request)
         tail: Json = {"max_tokens": limit, "stream": True}
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = {"type": "none"}
@@ -154,17 +149,11 @@ class AnthropicCodec:
                 return wire if thinks and self._is_own_thinking(block) else None
 
 
-class AnthropicDecoder:
+class AnthropicDecoder(Fold):
     """Folds one stream of the Messages API."""
 
     def __init__(self, model: str, host: str, secret: str) -> None:
-        self.beats = 0
-        self.settled = False
-        self.done = False
-        self.usage = Usage()
-        self._model = model
-        self._host = host
-        self._secret = secret
+        super().__init__(model, host, secret)
         self._blocks: dict[int, _Open] = {}
         self._counted: dict[str, int] = {}
         self._stop = ""
@@ -236,7 +225,7 @@ class AnthropicDecoder:
             case "message_stop":
                 self.settled = self.done = True
             case "error":
-                raise event_error(event, host=self._host, secret=self._secret)
+                raise self._failure(event)
 
     def _count(self, usage: Any) -> None:
         """Counts are totals so far: a later one replaces an earlier one."""

@@ -11,10 +11,10 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.faults import event_error
 from cowork.providers.wire import (
     Deltas,
-    EncodedMessages,
+    Fold,
+    Format,
     assemble,
     dump,
     effort,
@@ -34,18 +34,13 @@ _STALE = re.compile(
 _IDLE_EVENTS = ("ping", "keepalive")
 
 
-class OpenAICodec:
+class OpenAICodec(Format):
     """Requests that carry the whole conversation, reasoning included, so that the service need keep nothing."""
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
-        self._model = spec.model
-        self._host = host
-        self._secret = spec.api_key
-        self._thinking = spec.thinking
-        self._limit = max_output_tokens
+        super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
         self._reasons = known(spec.model).thinking == "effort" or spec.thinking not in ("off", 0)
         self._refused: set[str] = set()  # optional fields this service does not take
-        self._messages = EncodedMessages(self._encode_message)
 
     def encode(self, request: Request) -> bytes:
         """The request body."""
@@ -82,7 +77,7 @@ class OpenAICodec:
         tail: Json = {"max_output_tokens": max(limit, _LEAST_OUTPUT), "stream": True}
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = "none"
-        level = self._thinking if request.thinking is None else request.thinking
+        level = self._level(request)
         if reasons:
             tail["include"] = [_ENCRYPTED]
             if level not in ("off", 0):
@@ -116,17 +111,11 @@ class OpenAICodec:
         return items
 
 
-class OpenAIDecoder:
+class OpenAIDecoder(Fold):
     """Folds one stream of the Responses API."""
 
     def __init__(self, model: str, host: str, secret: str) -> None:
-        self.beats = 0
-        self.settled = False
-        self.done = False
-        self.usage = Usage()
-        self._model = model
-        self._host = host
-        self._secret = secret
+        super().__init__(model, host, secret)
         self._items: dict[int, Json] = {}
         self._final: Json = {}
 
@@ -184,12 +173,12 @@ class OpenAIDecoder:
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 self._end(kind, event.get("response") or {})
             case "error":
-                raise event_error(event, host=self._host, secret=self._secret)
+                raise self._failure(event)
 
     def _end(self, kind: str, response: Json) -> None:
         self.usage = _usage(response.get("usage"))
         if kind in ("response.failed", "response.cancelled"):
-            raise event_error(response.get("error"), host=self._host, secret=self._secret)
+            raise self._failure(response.get("error"))
         self._final = response
         self.settled = self.done = True
 

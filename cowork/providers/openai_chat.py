@@ -12,8 +12,7 @@ from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.chat_calls import CallPieces
-from cowork.providers.faults import event_error
-from cowork.providers.wire import Deltas, EncodedMessages, assemble, dump, effort, load_event, plain_name
+from cowork.providers.wire import Deltas, Fold, Format, assemble, dump, effort, load_event, plain_name
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -28,21 +27,16 @@ _OPTIONAL = ("stream_options", "prompt_cache_key", "reasoning_effort", "tool_cho
 _NOT_TAKEN = re.compile(r"un(supported|known|recognized|expected)|not (supported|permitted|allowed)", re.IGNORECASE)
 
 
-class ChatCodec:
+class ChatCodec(Format):
     """Requests with what a server is known to take; what it refuses by name is left out from then on."""
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
-        self._model = spec.model
-        self._host = host
-        self._secret = spec.api_key
-        self._thinking = spec.thinking
-        self._limit = max_output_tokens
+        super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
         self._openai = host.endswith(("openai.com", "azure.com"))
         self._echo = bool(spec.options.get("echo_reasoning", known(spec.model).echo_reasoning))
         self._refused: set[str] = set()
         self._swap_limit = self._openai  # OpenAI's own models want it under its newer name
         self._tried_both = False
-        self._messages = EncodedMessages(self._encode_message)
 
     def encode(self, request: Request) -> bytes:
         """The request body."""
@@ -54,7 +48,7 @@ class ChatCodec:
         tail: Json = {"stream": True, "stream_options": {"include_usage": True}}
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = "none"
-        level = self._thinking if request.thinking is None else request.thinking
+        level = self._level(request)
         if level not in ("off", 0):
             tail["reasoning_effort"] = effort(level)
         name = "max_completion_tokens" if self._swap_limit else "max_tokens"
@@ -100,17 +94,11 @@ class ChatCodec:
         return out
 
 
-class ChatDecoder:
+class ChatDecoder(Fold):
     """Folds one stream of chunks, whichever server wrote it."""
 
     def __init__(self, model: str, host: str, secret: str, turn: int) -> None:
-        self.beats = 0
-        self.settled = False
-        self.done = False
-        self.usage = Usage()
-        self._model = model
-        self._host = host
-        self._secret = secret
+        super().__init__(model, host, secret)
         self._calls = CallPieces(turn)
         self._text: list[str] = []
         self._thoughts: list[str] = []
@@ -127,7 +115,7 @@ class ChatDecoder:
                 break
             chunk = load_event(payload, self._host)
             if chunk.get("error") or chunk.get("object") == "error":
-                raise event_error(chunk, host=self._host, secret=self._secret)
+                raise self._failure(chunk)
             if chunk.get("usage"):
                 self.beats += 1
                 self.usage = _usage(chunk["usage"])
@@ -177,7 +165,7 @@ class ChatDecoder:
             deltas.add("tool", self._calls.add({"index": 0, "function": legacy}))
         if finish := choice.get("finish_reason"):
             if finish == "error":
-                raise event_error(choice.get("error"), host=self._host, secret=self._secret)
+                raise self._failure(choice.get("error"))
             self._finish = finish
             self.settled = True
 

@@ -11,8 +11,8 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 
 from cowork.core.blocks import Json, Message, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
-from cowork.providers.faults import broken_stream, stalled
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, Thinking, Used
+from cowork.providers.faults import broken_stream, event_error, stalled
 from cowork.providers.idle import IdleWatch, Silence
 
 P = ParamSpec("P")
@@ -168,6 +168,42 @@ class EncodedMessages:
             self._size = len(encoded)
         self._kept[key] = (message, encoded)
         return encoded
+
+
+class Format:
+    """What every codec keeps of its model, and of what it has encoded."""
+
+    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
+        self._model = spec.model
+        self._host = host
+        self._secret = spec.api_key
+        self._thinking = spec.thinking
+        self._limit = max_output_tokens
+        self._messages = EncodedMessages(self._encode_message)
+
+    def _level(self, request: Request) -> Thinking:
+        """How much the model is to think."""
+        return self._thinking if request.thinking is None else request.thinking
+
+    def _encode_message(self, message: Message, variant: Any) -> bytes:
+        raise NotImplementedError
+
+
+class Fold:
+    """What every decoder keeps of one stream."""
+
+    def __init__(self, model: str, host: str, secret: str) -> None:
+        self.beats = 0
+        self.settled = False
+        self.done = False
+        self.usage = Usage()
+        self._model = model
+        self._host = host
+        self._secret = secret
+
+    def _failure(self, error: object) -> ProviderError:
+        """The error a service put into the stream."""
+        return event_error(error, host=self._host, secret=self._secret)
 
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
