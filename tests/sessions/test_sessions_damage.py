@@ -166,9 +166,9 @@ def test_a_damaged_line_full_of_records_in_disguise_takes_no_time(tmp_path):
     start, end = b'{"type":"prompt.added","id":1,"at":1.0,"session_id":"', b'"_crc":"00000000"}'
     path = tmp_path / "events.jsonl"
     path.write_bytes(start * 20_000 + end + (start + end) * 20_000 + end * 20_000)
-    began = time.monotonic()
+    began = time.process_time()
     assert read(path).events == []
-    assert time.monotonic() - began < 2
+    assert time.process_time() - began < 2
 
 
 def test_the_doctor_explains_gaps_in_the_story(stamp, store):

@@ -89,19 +89,19 @@ def test_each_pattern_alone_says_what_git_says(tree, pattern):
     "pattern", ["*a" * 200 + "b", "**/a" * 100, "[a" * 200, "*" * 400, "?*" * 200, "/**" * 60 + "/x"]
 )
 def test_hostile_patterns_take_no_time(pattern):
-    start = time.monotonic()
+    start = time.process_time()
     rules = parse("\n".join([pattern, pattern + "/x"]))
     for _ in range(20):
         rules.verdict("a" * 255, "/".join(["a" * 50] * 60), folder=False)
-    assert time.monotonic() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_huge_ignore_file_is_bounded(tmp_path):
     (tmp_path / ".gitignore").write_text("*x*y*z*\n" * 1_000_000)
     (tmp_path / "kept").touch()
-    start = time.monotonic()
+    start = time.process_time()
     assert "kept" in walk(tmp_path)
-    assert time.monotonic() - start < 3
+    assert time.process_time() - start < 3
 
 
 def test_a_walk_is_bounded_and_stays_on_its_side_of_links_and_repositories(tmp_path):

