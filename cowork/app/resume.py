@@ -59,7 +59,7 @@ def _end(run: Run, child: Child, start: AgentStarted, open_calls: dict[str, Tool
     """What a child had when the process died, told as the result of the call that sent it out."""
     record, _ = record_of(_child_end(child, start), keep_in=run.scratch / file_name(f"result-{child.subagent_id}"))
     run.emitter.publish(AgentEnded(child.subagent_id, "aborted", record.to_dict()), child.agent)
-    if call := open_calls.get(start.tool_use_id):
+    if start.parent == "main" and (call := open_calls.get(start.tool_use_id)):
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
         run.emit(ToolEnded(call.id, call.name, replace(record, context=context).to_dict(), record.display))
     elif start.parent == "main":  # it ran in the background, so its call has a result already

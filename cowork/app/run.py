@@ -14,6 +14,7 @@ from cowork import __version__, prompts
 from cowork.agents import Agents
 from cowork.app.models import Models
 from cowork.app.result import result_object
+from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
@@ -187,7 +188,7 @@ async def _unasked(question: Question) -> Answer:
 
 def folder_of(options: RunOptions) -> Path:
     """The folder to work in."""
-    given = options.cwd or Path.cwd()
+    given = options.cwd or paths.here()
     root = Path(os.path.realpath(given.expanduser()))
     if not root.is_dir():
         raise UserError(f"{given} is not a folder.", "Give --cwd the folder to work in.")

@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from cowork.core.errors import UserError
+
 CONFIG_NAME = "config.toml"
 PROJECT_FOLDER = ".cowork"
+
+
+def here() -> Path:
+    """The folder the person is in, which somebody may have deleted under them."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError as error:
+        raise UserError("The folder you are in was deleted.", "Go to one that exists, or give --cwd one.") from error
 
 
 def config_dir(environ: Mapping[str, str]) -> Path:

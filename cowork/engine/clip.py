@@ -33,9 +33,10 @@ def save(text: str, path: Path) -> Path | None:
     return path
 
 
-def file_name(tool_use_id: str) -> str:
-    """A call id as a safe file name."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", tool_use_id)[:80] + ".txt"
+def file_name(tool_use_id: str, agent: str = "main") -> str:
+    """A call id as a safe file name; servers that count their calls give two children the same ids."""
+    whose = agent.removeprefix("main").removeprefix("/")
+    return re.sub(r"[^A-Za-z0-9_-]", "_", f"{whose}-{tool_use_id}" if whose else tool_use_id)[:120] + ".txt"
 
 
 def cut(text: str, max_bytes: int) -> str:

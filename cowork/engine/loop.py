@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
-from uuid import uuid4
 
 from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost
 from cowork.core.errors import ProviderError
@@ -339,7 +339,8 @@ class Agent:
         for index, block in enumerate(reply.content):
             if isinstance(block, ToolUse):
                 if not block.id or block.id in seen:
-                    block = replace(block, id=f"call_{uuid4().hex[:20]}")
+                    # Counted, not random: a replay asks for the same bytes again.
+                    block = replace(block, id=next(name for n in count(len(seen)) if (name := f"call_{n}") not in seen))
                 seen.add(block.id)
                 if reply.stop_reason in CUT_SHORT and index == len(reply.content) - 1:
                     block = replace(block, malformed=block.malformed or CUT_OFF)

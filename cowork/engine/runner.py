@@ -283,7 +283,7 @@ class Runner:
 
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:
         """The record with its stats and context, its text within bounds and its traces noted."""
-        text, was_cut = clip(record.text or "(no output)", keep_in=self.tree.scratch / file_name(call.id))
+        text, was_cut = clip(record.text or "(no output)", keep_in=self.tree.scratch / file_name(call.id, self.agent))
         self._note(record.data.get("files_changed", ()))  # a child's
         if isinstance(exit_code := record.data.get("exit_code"), int):
             self.exit_codes.append(exit_code)

@@ -259,3 +259,12 @@ def test_dumped_requests_hold_no_key(cowork: Any) -> None:
     stored = [file for file in Path(cowork.folder).rglob("*") if file.is_file()]
     assert all(key.encode() not in file.read_bytes() for file in stored)
     assert key not in done.stdout + done.stderr
+
+
+def test_a_folder_deleted_under_the_person_is_said(cowork: Any) -> None:
+    gone = cowork.folder / "gone"
+    gone.mkdir()
+    words = f'cd "{gone}" && rmdir "{gone}" && exec "{COWORK}" run hi'
+    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=dict(os.environ))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0] == "cowork: The folder you are in was deleted."

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
 
-from cowork.core.blocks import Text, ToolResult
+from cowork.core.blocks import Text, ToolResult, ToolUse
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, ToolEnded, TurnEnded
-from cowork.core.ports import ToolRecord, ok
+from cowork.core.ports import Delta, Reply, Request, Retry, ToolRecord, Used, ok
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.loop import EMPTY_NUDGE, Prompt
 from cowork.engine.runner import AT_ONCE
 from cowork.providers.retry import with_retry
 from cowork.providers.scripted import Scripted
+from cowork.providers.wrapped import Wrapped
 from cowork.tools.base import ToolContext, tool
 from tests.fakes.stage import Stage, call, say, turn
 from tests.fakes.wire_rules import violations
@@ -146,12 +149,25 @@ async def test_failed_tries_are_counted_and_their_text_is_not_kept(stage: Stage)
     assert kinds.count("reply.added") == 1
 
 
+class CountsCalls(Wrapped):
+    """A server that names the first call of every answer the same."""
+
+    async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
+        async for item in self.inner.stream(request):
+            if isinstance(item, Reply):
+                calls = (replace(b, id="call_0") if isinstance(b, ToolUse) else b for b in item.content)
+                item = replace(item, content=tuple(calls))
+            yield item
+
+
 async def test_calls_get_fresh_ids_when_a_server_repeats_them(stage: Stage) -> None:
-    again = {"name": "LS", "input": {"path": "."}, "id": "call_0"}
-    story = await stage.play("go", [turn(again), turn(again), say("ok")])
-    ids = [c.id for r in story.of(ReplyAdded) for c in r.content if hasattr(c, "input")]
-    assert len(set(ids)) == 2
-    assert violations(story.requests[-1].messages) == []
+    looks = turn(call("LS", path="."))
+    stage.set_up(CountsCalls(Scripted([looks, looks, looks, say("ok")])))
+    await stage.agent.run(Prompt("go"))
+    replies = [e for e in stage.events if isinstance(e, ReplyAdded)]
+    # Counted, so that a replay of the recording asks for the same bytes.
+    assert [b.id for r in replies for b in r.content if isinstance(b, ToolUse)] == ["call_0", "call_1", "call_2"]
+    assert violations(stage.agent.transcript.messages("")) == []
 
 
 async def test_a_call_cut_off_at_the_output_limit_is_not_run(stage: Stage) -> None:
