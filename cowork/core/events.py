@@ -191,13 +191,15 @@ class RetryScheduled(Event):
 class ContextCompacted(Event):
     """From here on the model sees `summary` in place of what came before event `keep_from`.
 
-    Results named in `cleared` are shown to it as one line. An empty summary only clears.
+    Results named in `cleared` are shown to it as one line, those in `shortened` by their head and tail. An empty
+    summary only does that.
     """
 
     type: ClassVar[str] = "context.compacted"
     summary: str = ""
     keep_from: int = 0
     cleared: tuple[str, ...] = ()
+    shortened: tuple[str, ...] = ()
     trigger: str = "auto"  # auto | manual | overflow
     tokens_before: int = 0
     tokens_after: int = 0
@@ -344,6 +346,7 @@ _DECODE: dict[str, Callable[[object], object]] = {
     "agents": _tuple,
     "todos": _tuple,
     "cleared": _tuple,
+    "shortened": _tuple,
     "kept": _tuple,
     "files": _tuple,
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import dropwhile
+from typing import Literal
 
 from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.events import (
@@ -20,22 +22,36 @@ from cowork.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from cowork.core.frozen import frozen
 
 INTERRUPTED = "Interrupted before it finished; whether it took effect is unknown. Check before you run it again."
 NEVER_RAN = "Interrupted before it ran; nothing was done."
 CLEARED = "[Old result cleared to save room. Run the tool again if you need it.]"
+SHORTENED = "[{} characters left out: the whole result does not fit. Ask for a smaller part of it.]"
+SHORT = 2_000  # characters that stay of a shortened result
 LOST_START = "[The beginning of this conversation is not available.]"
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A prompt (`calls` is None) or a reply with its calls and what came of them."""
+    """A prompt or a summary (`calls` is None), or a reply with its calls and what came of them."""
 
     id: int
     blocks: tuple[Block, ...]
     calls: tuple[ToolUse, ...] | None = None
+    summary: bool = False
     started: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
+
+
+@frozen
+class Part:
+    """One thing the model sees: a prompt, a summary, or a reply with the results of its calls."""
+
+    id: int
+    kind: Literal["prompt", "summary", "reply"]
+    blocks: tuple[Block, ...]
+    results: tuple[ToolResult, ...]
 
 
 class Transcript:
@@ -50,6 +66,9 @@ class Transcript:
         self._entries: list[_Entry] = []
         self._owner: dict[str, _Entry] = {}  # open or answered call id -> the reply it belongs to
         self._cleared: set[str] = set()
+        self._shortened: set[str] = set()
+        self.tokens = 0  # of the window, as the service counted with the newest reply, or by estimate when compacted
+        self._counted = 0  # the event that count is of
 
     def apply(self, event: Event) -> None:
         """Take one event in; those of other agents and other kinds change nothing."""
@@ -131,11 +150,31 @@ class Transcript:
         """The events that made this conversation, rewound ones left out."""
         return tuple(self._history)
 
-    def entry_ids(self) -> tuple[tuple[int, bool], ...]:
-        """(event id, is a prompt) of everything the model still sees, oldest first."""
-        return tuple((e.id, e.calls is None) for e in self._entries)
+    def parts(self) -> tuple[Part, ...]:
+        """Everything the model still sees, oldest first."""
+        return tuple(
+            Part(
+                e.id,
+                "summary" if e.summary else "prompt" if e.calls is None else "reply",
+                e.blocks,
+                tuple(self._results_of(e, {})),
+            )
+            for e in self._entries
+        )
+
+    def uncounted(self) -> tuple[Block, ...]:
+        """What came after the request that `tokens` is of."""
+        blocks: list[Block] = []
+        for entry in self._entries:
+            if entry.id > self._counted and not entry.summary:
+                blocks.extend(entry.blocks)
+            if entry.id >= self._counted:
+                blocks.extend(self._results_of(entry, {}))
+        return tuple(blocks)
 
     def _add_reply(self, event: ReplyAdded) -> None:
+        if event.usage.total:
+            self.tokens, self._counted = event.usage.total, event.id
         blocks = _sendable(event.content)
         calls = tuple(b for b in blocks if isinstance(b, ToolUse))
         entry = _Entry(event.id, blocks, calls)
@@ -160,17 +199,23 @@ class Transcript:
                 result = ToolResult(call.id, text, is_error=True)
             elif call.id in self._cleared:
                 result = ToolResult(call.id, CLEARED, result.is_error)
+            elif call.id in self._shortened:
+                result = ToolResult(call.id, _shortened(result.content), result.is_error)
             if call.id in renamed:
                 result = ToolResult(renamed[call.id], result.content, result.is_error)
             yield result
 
     def _compact(self, event: ContextCompacted) -> None:
         self._cleared.update(event.cleared)
+        self._shortened.update(event.shortened)
+        self.tokens, self._counted = event.tokens_after, event.id
         if not event.summary:
             return
-        kept = [e for e in self._entries if e.id >= event.keep_from] if event.keep_from else []
-        self._entries = [_Entry(event.id, (Text(event.summary),)), *kept]
-        self._owner = {call.id: entry for entry in kept for call in entry.calls or ()}
+        start = event.keep_from
+        # An older summary has a higher id than what was kept after it, and gives way to this one.
+        kept = dropwhile(lambda e: e.id < start or (e.summary and e.id != start), self._entries if start else ())
+        self._entries = [_Entry(event.id, (Text(event.summary),), summary=True), *kept]
+        self._owner = {call.id: entry for entry in self._entries for call in entry.calls or ()}
 
     def _rewind(self, to: int) -> None:
         history = [e for e in self._history if e.id < to]
@@ -205,6 +250,14 @@ def _sendable(content: tuple[Block, ...]) -> tuple[Block, ...]:
             ids.add(block.id)
         kept.append(block)
     return tuple(kept)
+
+
+def _shortened(content: str | tuple[Text | Image, ...]) -> str:
+    """Head and tail of a result, without its pictures."""
+    text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
+    left_out = max(0, len(text) - SHORT)
+    tail = text[-SHORT // 2 :] if left_out else ""
+    return f"{text[: len(text) - left_out - len(tail)]}\n{SHORTENED.format(left_out)}\n{tail}".rstrip()
 
 
 def _foreign(block: Block, model: str | None) -> bool:

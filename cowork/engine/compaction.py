@@ -1,29 +1,64 @@
 """Room in the window: old bulky results are cleared first; then the older conversation becomes a summary.
 
-The summary pins what must not be forgotten word for word. It is an event: the originals stay in the log.
+The summary pins what must not be forgotten word for word. It is an event: the originals stay in the log. What the
+model has not seen yet is never summarised away: results that are too large for the window are shortened.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cowork.core.blocks import Block, Image, Message, Text, ToolResult, ToolUse, Usage
-from cowork.core.errors import ProviderError
-from cowork.core.events import ContextCompacted, Event, PromptAdded, ReplyAdded, ToolEnded
+from cowork.core.blocks import Message, Text, ToolUse, Usage
+from cowork.core.errors import ProviderError, UserError
+from cowork.core.events import (
+    ContextCompacted,
+    Event,
+    Notice,
+    PromptAdded,
+    ReplyAdded,
+    ToolEnded,
+)
 from cowork.core.frozen import frozen
 from cowork.core.ports import Reply, Request, Retry
-from cowork.core.transcript import Transcript, fold
-from cowork.engine.loop import Agent
+from cowork.core.transcript import SHORT, Part, Transcript, fold
+from cowork.engine.loop import Agent, retried
+from cowork.engine.spent import Cost
+from cowork.engine.weight import usual_tokens
 
 CHARS_A_TOKEN = 4
-IMAGE_TOKENS = 1_500
-BULKY = 2_000  # characters of a result worth clearing
+BULKY = 500  # tokens of a result worth clearing
 FRESH_TURNS = 4  # replies whose results are never cleared
 KEEP_SHARE = 0.2  # of the window, for the newest messages kept as they are
+NEW_SHARE = 0.5  # of the window, for what the model has not seen yet; after an overflow as for the newest messages
 AFTER_SHARE = 0.6  # clearing alone is enough when it gets below this
+PIN_SHARE = 0.1  # of the window, for each kind of thing that is pinned
+LEAST_GAIN = 0.05  # of the window: less is not worth a summary
+ASK_SHARE = 0.5  # of the window, for the text to summarise
+TRIES = 2  # the second with a quarter of it, when the first does not fit
 SUMMARY_TOKENS = 4_000
+MESSAGE_TOKENS = 4  # that any message takes
+MOST_SCALE = 4.0
+_HOPELESS = ("auth", "connection", "spend_limit")  # whatever is asked next will fail as well
+_PEOPLE = ("user", "queue", "steer")
+
+
+@frozen
+class Room:
+    """What there is to fill. `scale`: tokens of the service that one of our estimate stands for."""
+
+    window: int
+    before: int
+    scale: float
+
+    def chars(self, share: float) -> int:
+        return int(share * self.window * CHARS_A_TOKEN / self.scale)
+
+    def tokens(self, share: float) -> int:
+        """In tokens of our estimate."""
+        return int(share * self.window / self.scale)
 
 
 @frozen
@@ -37,52 +72,73 @@ class Compaction:
 
     async def __call__(self, agent: Agent, trigger: str, hint: str = "") -> bool:
         """Make room if it is needed; says whether the conversation changed."""
+        before, scale = weigh(agent)
         window = agent.provider.context_window
-        before = max(agent.context_tokens, estimate(agent))
         if trigger == "auto" and (not self.auto or before < self.threshold * window):
             return False
+        if trigger == "overflow":  # the service knows better than we how much fits
+            window = min(window, before)
+        room = Room(window, before, scale)
         cleared, saved = _clearable(agent)
-        if trigger != "manual" and cleared and before - saved < AFTER_SHARE * window:
-            after = before - saved
-            kept = ("everything but old tool results",)
-            agent.emit(
-                ContextCompacted(cleared=cleared, trigger=trigger, tokens_before=before, tokens_after=after, kept=kept)
-            )
-            agent.context_tokens = after
+        if trigger != "manual" and cleared and before - saved * scale < AFTER_SHARE * window:
+            kept = (f"everything but {len(cleared)} old tool results",)
+            _publish(agent, room, ContextCompacted(cleared=cleared, trigger=trigger, kept=kept))
             return True
-        return await self._summarize(agent, trigger, hint, before)
+        return await self._summarize(agent, trigger, hint, room)
 
-    async def _summarize(self, agent: Agent, trigger: str, hint: str, before: int) -> bool:
-        window = agent.provider.context_window
-        keep_from = _keep_from(agent, 0 if trigger == "manual" else int(KEEP_SHARE * window * CHARS_A_TOKEN))
-        older = _before(agent, keep_from)
-        if trigger == "overflow" and not older:  # it does not fit, whatever the estimate says
-            keep_from, older = 0, _before(agent, 0)
-        if not older:
+    async def _summarize(self, agent: Agent, trigger: str, hint: str, room: Room) -> bool:
+        keep = 0.0 if trigger == "manual" else KEEP_SHARE
+        new = KEEP_SHARE if trigger == "overflow" else NEW_SHARE
+        keep_from, shortened = _kept(agent.transcript, room.tokens(keep), room.tokens(new))
+        older = _older(agent.transcript, keep_from)
+        if trigger == "auto" and _weight(agent.transcript, keep_from) < room.tokens(LEAST_GAIN):
+            older = []
+        if trigger == "overflow" and not older and not shortened:  # it does not fit, whatever the estimate says
+            keep_from, older = 0, _older(agent.transcript, 0)
+        if not older and not shortened:
             return False
-        told, usage, cost = await self._ask(agent, older, hint)
-        pins, names = self._pins(agent)
-        event = ContextCompacted(
-            summary=f"[The conversation so far, compacted.]\n\n{pins}\n\n<summary>\n{told}\n</summary>",
-            keep_from=keep_from,
-            trigger=trigger,
-            tokens_before=before,
-            kept=names,
-            usage=usage,
-            cost_usd=cost,
-            model=agent.provider.model,
-            agent=agent.path,
-        )
-        after = estimate(agent, fold([*agent.transcript.history(), event], agent.path))
-        agent.emit(replace(event, tokens_after=after))
-        agent.context_tokens = after
+        event = ContextCompacted(shortened=shortened, trigger=trigger, kept=("everything but long tool results",))
+        if older:
+            told, usage, cost = await self._told(agent, older, trigger, hint, room)
+            pins, names = self._pins(agent, keep_from, room)
+            event = replace(
+                event,
+                summary=f"[The conversation so far, compacted.]\n\n{pins}\n\n<summary>\n{told}\n</summary>",
+                keep_from=keep_from,
+                kept=names,
+                usage=usage,
+                cost_usd=cost,
+                model=agent.provider.model,
+            )
+        _publish(agent, room, event)
         return True
 
-    async def _ask(self, agent: Agent, older: Sequence[Event], hint: str) -> tuple[str, Usage, float | None]:
-        """The model's summary; when the service fails, a plain list of what happened."""
-        room = int(agent.provider.context_window * CHARS_A_TOKEN * 0.5)
+    async def _told(
+        self, agent: Agent, older: Sequence[Event], trigger: str, hint: str, room: Room
+    ) -> tuple[str, Usage, float | None]:
+        """The model's summary; when the service fails, a plain list of what happened, unless nobody waits for it."""
+        usage, why = Usage(), "the answer was empty"
         wish = f"\n\nThe user asks to keep in mind: {hint}" if hint else ""
-        text = f"<conversation>\n{_squeeze(render(older), room)}\n</conversation>{wish}"
+        most = room.chars(ASK_SHARE)
+        for _ in range(TRIES):
+            text = _fitted(older, most)
+            most = len(text) // 4
+            told, used, failure = await self._ask(agent, f"<conversation>\n{text}\n</conversation>{wish}")
+            usage = usage + used
+            if told:
+                return told, usage, _price(agent, usage)
+            why = failure.message if failure else why
+            if failure and failure.kind in _HOPELESS:
+                raise failure
+            if not failure or failure.kind != "context_overflow":
+                break
+        if trigger == "manual":
+            raise UserError(f"Nothing was compacted: {why}", "The conversation is as it was; try again, or go on.")
+        agent.emit(Notice(f"There is no summary ({why}): a list of what happened stands for it.", "warning"))
+        return _squeeze(render(older, clip=0), room.chars(PIN_SHARE)), usage, _price(agent, usage)
+
+    async def _ask(self, agent: Agent, text: str) -> tuple[str, Usage, ProviderError | None]:
+        """One request for a summary: what it said, what it used and why it failed."""
         request = Request(
             self.instructions,
             (Message("user", (Text(text),)),),
@@ -90,63 +146,78 @@ class Compaction:
             thinking="off",
             session_id=f"{agent.session_id}/compact",
         )
-        usage, told = Usage(), ""
+        told, failed = "", None
+        last, spent = Usage(), Usage()  # of the last try, and of all
         expected = Usage(len(text) // CHARS_A_TOKEN, SUMMARY_TOKENS)
         reservation = await agent.ledger.reserve(expected.total, agent.provider.price(expected))
         try:
             async for item in agent.provider.stream(request):
-                if isinstance(item, Retry | Reply):
-                    usage = usage + item.usage
-                if isinstance(item, Reply):
-                    told = item.text.strip()
+                match item:
+                    case Retry():
+                        spent = spent + item.usage
+                        agent.emit(retried(item, Cost(item.usage, _price(agent, item.usage)), agent.provider.model))
+                    case Reply():
+                        last, told = item.usage, item.text.strip()
         except ProviderError as failure:
-            usage = usage + failure.usage
+            last, failed = failure.usage, failure
         finally:
-            cost = agent.provider.price(usage) if usage != Usage() else 0.0
-            agent.spend(usage, cost)
-            reservation.settle(usage, cost)
-        return told or _squeeze(render(older, results=False), 8_000), usage, cost
+            spent = spent + last
+            agent.spend(spent, _price(agent, spent))
+            reservation.settle(spent, _price(agent, spent))
+        return told, last, failed
 
-    def _pins(self, agent: Agent) -> tuple[str, tuple[str, ...]]:
+    def _pins(self, agent: Agent, keep_from: int, room: Room) -> tuple[str, tuple[str, ...]]:
         """What is kept word for word, and the names of it for people."""
-        prompts = [e for e in agent.transcript.history() if isinstance(e, PromptAdded) and e.source != "system"]
-        first, last = prompts[0], prompts[-1]
         parts, names = [], []
-        if first.context:
-            parts.append(first.context)
+        prompts = [
+            e for e in agent.transcript.prompts() if e.source != "system" and (not keep_from or e.id < keep_from)
+        ]
+        if context := next((e.context for e in prompts if e.context), ""):
+            parts.append(_squeeze(context, room.chars(PIN_SHARE)))
             names.append("instructions")
-        parts.append(f"<request>\n{first.text}\n</request>")
-        names.append("the request")
-        if last is not first:
-            parts.append(f"<latest_request>\n{last.text}\n</latest_request>")
+        asked = [e for n, e in enumerate(prompts) if not n or e.source in _PEOPLE]
+        if asked:
+            parts.append(_requests(asked, room.chars(PIN_SHARE)))
+            names.append("the request" if len(asked) == 1 else f"{len(asked)} requests")
         state = agent.runner.state
         if state.todos:
             parts.append("<todo>\n" + "\n".join(f"[{t['status']}] {t['content']}" for t in state.todos) + "\n</todo>")
-            names.append(f"{len(state.todos)} todos")
+            names.append(_count(len(state.todos), "todo"))
         if state.seen:
             files = list(state.seen)[-20:]
             parts.append("<files_in_play>\n" + "\n".join(files) + "\n</files_in_play>")
-            names.append(f"{len(files)} files in play")
+            names.append(_count(len(files), "file") + " in play")
         if children := self.pending(agent.path):
             parts.append("<children_at_work>\n" + "\n".join(children) + "\n</children_at_work>")
-            names.append(f"{len(children)} children")
+            names.append(_count(len(children), "child", "children"))
         return "\n\n".join(parts), tuple(names)
 
 
+def weigh(agent: Agent) -> tuple[int, float]:
+    """Tokens the next request would take, and how many of the service's tokens one of our estimate is."""
+    whole = estimate(agent)
+    counted = agent.context_tokens
+    if not counted:
+        return whole, 1.0
+    new = sum(map(usual_tokens, agent.transcript.uncounted()))
+    scale = min(MOST_SCALE, max(1.0, counted / max(1, whole - new)))
+    return max(whole, counted + math.ceil(new * scale)), scale
+
+
 def estimate(agent: Agent, transcript: Transcript | None = None) -> int:
-    """Tokens the next request would take, roughly: characters by four."""
-    transcript = transcript or agent.transcript
+    """Tokens the next request would take, roughly: bytes by four."""
+    messages = (transcript or agent.transcript).messages(agent.provider.model)
     fixed = len(agent.system) + sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs)
-    return fixed // CHARS_A_TOKEN + sum(_tokens(b) for m in transcript.messages() for b in m.content)
+    return fixed // CHARS_A_TOKEN + sum(usual_tokens(b) for m in messages for b in m.content)
 
 
-def render(events: Sequence[Event], *, results: bool = True) -> str:
-    """A conversation as plain text, long results shortened."""
+def render(events: Sequence[Event], *, clip: int = 800) -> str:
+    """A conversation as plain text, results cut to `clip` characters; without them for 0."""
     lines: list[str] = []
     for event in events:
         match event:
-            case PromptAdded(text=text):
-                lines.append(f"USER: {text}")
+            case PromptAdded(text=text, images=images):
+                lines.append(f"USER: {text}" + f" [{_count(len(images), 'image')}]" * bool(images))
             case ReplyAdded(content=content):
                 for block in content:
                     if isinstance(block, Text) and block.text.strip():
@@ -154,64 +225,112 @@ def render(events: Sequence[Event], *, results: bool = True) -> str:
                     elif isinstance(block, ToolUse):
                         given = json.dumps(block.input, ensure_ascii=False)
                         lines.append(f"CALL {block.name} {_squeeze(given, 600)}")
-            case ToolEnded(record=record) if results:
-                lines.append(f"RESULT ({record.get('status')}): {_squeeze(str(record.get('text', '')), 800)}")
+            case ToolEnded(record=record) if clip:
+                lines.append(f"RESULT ({record.get('status')}): {_squeeze(str(record.get('text', '')), clip)}")
             case ContextCompacted(summary=summary) if summary:
-                lines.append(summary)
+                told = summary.partition("<summary>\n")[2].rpartition("\n</summary>")[0]  # its pins are pinned again
+                lines.append(f"BEFORE: {told or summary}")
     return "\n".join(lines)
+
+
+def _publish(agent: Agent, room: Room, event: ContextCompacted) -> None:
+    """Emit the event with the room it makes."""
+    event = replace(event, tokens_before=room.before, agent=agent.path)
+    after = estimate(agent, fold([*agent.transcript.history(), event], agent.path))
+    agent.emit(replace(event, tokens_after=math.ceil(after * room.scale)))
 
 
 def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:
     """Bulky results older than the freshest turns, and the tokens they take."""
     messages = agent.transcript.messages()
-    ids: list[str] = []
-    saved = 0
-    for message in messages[: -2 * FRESH_TURNS]:
-        for result in message.results:
-            size = _tokens(result)
-            if size * CHARS_A_TOKEN >= BULKY:
-                ids.append(result.tool_use_id)
-                saved += size
-    return tuple(ids), saved
+    bulky = {
+        result.tool_use_id: size
+        for message in messages[: -2 * FRESH_TURNS]
+        for result in message.results
+        if (size := usual_tokens(result)) >= BULKY
+    }
+    return tuple(bulky), sum(bulky.values())
 
 
-def _before(agent: Agent, id: int) -> list[Event]:
-    """The history before an event, all of it for 0; nothing if the model has not said anything in it."""
-    older = [e for e in agent.transcript.history() if not id or e.id < id]
-    return older if any(isinstance(e, ReplyAdded) for e in older) else []
+def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[str, ...]]:
+    """Id of the oldest part that stays as it is, 0 for none, and which results of it must be shortened.
 
-
-def _keep_from(agent: Agent, room: int) -> int:
-    """Id of the oldest entry that still fits the room counted from the end; 0 keeps nothing."""
-    sizes: dict[int, int] = {}
-    current = 0
-    for event in agent.transcript.history():
-        if isinstance(event, PromptAdded | ReplyAdded):
-            current = event.id
-        sizes[current] = sizes.get(current, 0) + len(render([event]))
-    keep = 0
-    for id, _ in reversed(agent.transcript.entry_ids()):
-        room -= sizes.get(id, 0)
-        if room < 0:
+    What the model has not answered to yet always stays, in `most_new` tokens; before it, as much as `keep` holds.
+    """
+    parts = [part for part in transcript.parts() if part.kind != "summary"]
+    last = next((n for n in reversed(range(len(parts))) if parts[n].kind == "reply"), -1)
+    new = last if last >= 0 and parts[last].results else last + 1
+    fresh = sum(map(_size, parts[new:]))
+    start, left = new, keep - fresh
+    while start and (left := left - _size(parts[start - 1])) >= 0:
+        start -= 1
+    if start == len(parts):
+        return 0, ()
+    too_much = fresh - most_new
+    shortened: list[str] = []
+    for result in sorted((r for p in parts[new:] for r in p.results), key=usual_tokens, reverse=True):
+        gain = usual_tokens(result) - SHORT // CHARS_A_TOKEN
+        if too_much <= 0 or gain <= 0:
             break
-        keep = id
-    return keep
+        too_much -= gain
+        shortened.append(result.tool_use_id)
+    return parts[start].id, tuple(shortened)
 
 
-def _tokens(block: Block) -> int:
-    match block:
-        case Text(text):
-            return len(text) // CHARS_A_TOKEN
-        case ToolUse(input=given):
-            return len(str(given)) // CHARS_A_TOKEN
-        case ToolResult(content=content):
-            if isinstance(content, str):
-                return len(content) // CHARS_A_TOKEN
-            return sum(_tokens(b) for b in content)
-        case Image():
-            return IMAGE_TOKENS
-        case _:
-            return 0
+def _older(transcript: Transcript, keep_from: int) -> list[Event]:
+    """What the model sees from before an event, all of it for 0; nothing if it has said nothing there by itself."""
+    events = list(transcript.history())
+    summary = [e for e in events if isinstance(e, ContextCompacted) and e.summary][-1:]
+    seen = {part.id for part in transcript.parts() if part.kind != "summary" and (not keep_from or part.id < keep_from)}
+    older: list[Event] = []
+    inside = False
+    for event in events:
+        if isinstance(event, PromptAdded | ReplyAdded):
+            inside = event.id in seen
+        if inside and not isinstance(event, ContextCompacted):
+            older.append(event)
+    return [*summary, *older] if any(isinstance(e, ReplyAdded) for e in older) else []
+
+
+def _weight(transcript: Transcript, keep_from: int) -> int:
+    """Tokens of what would be summarised, an earlier summary left out."""
+    parts = (p for p in transcript.parts() if p.kind != "summary" and (not keep_from or p.id < keep_from))
+    return sum(map(_size, parts))
+
+
+def _size(part: Part) -> int:
+    return MESSAGE_TOKENS + sum(map(usual_tokens, (*part.blocks, *part.results)))
+
+
+def _requests(asked: Sequence[PromptAdded], most: int) -> str:
+    """What the person asked for, word for word: the first and the newest, and of the rest what fits."""
+    texts = [_squeeze(e.text, most // 2) for e in asked]
+    left = most - len(texts[0])
+    chosen: list[str] = []
+    for text in reversed(texts[1:]):
+        left -= len(text)
+        if chosen and left < 0:
+            chosen.append(f"[{_count(len(texts) - 1 - len(chosen), 'request')} left out]")
+            break
+        chosen.append(f"<request>\n{text}\n</request>")
+    return "\n".join([f"<request>\n{texts[0]}\n</request>", *reversed(chosen)])
+
+
+def _fitted(older: Sequence[Event], room: int) -> str:
+    """The conversation in so many characters: results give way first, then the middle."""
+    for clip in (800, 200):
+        text = render(older, clip=clip)
+        if len(text) <= room:
+            return text
+    return _squeeze(text, room)
+
+
+def _price(agent: Agent, usage: Usage) -> float | None:
+    return agent.provider.price(usage) if usage != Usage() else 0.0
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _squeeze(text: str, room: int) -> str:

@@ -100,7 +100,6 @@ class Agent:
         self.turns = 0
         self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
         self.cost_usd: float | None = 0.0
-        self.context_tokens = 0  # what the last request filled of the window
         self.more: Callable[[], Awaitable[bool]] | None = None  # waits for what is still to come; False: nothing
         self._compact = compact
         self.on_progress: Callable[[bool], None] = lambda waiting: None  # True while the model should speak
@@ -111,6 +110,11 @@ class Agent:
         self._finishing = False
         self._before = Usage()  # of the last request
         self._lost = NOTHING  # of requests without a reply, in this turn
+
+    @property
+    def context_tokens(self) -> int:
+        """What the last request filled of the window."""
+        return self.transcript.tokens
 
     def tell(self, prompt: Prompt) -> None:
         """Say something before the next request."""
@@ -253,7 +257,7 @@ class Agent:
             reply = await self._stream(request, spent)
             reply = replace(reply, content=self._with_good_ids(reply))
             self.turns += 1
-            self.context_tokens, self._before = reply.usage.total, reply.usage
+            self._before = reply.usage
             cost = spent.replied(reply.usage)
             took = round((time.monotonic() - started) * 1000)
             model = self.provider.model
@@ -308,7 +312,7 @@ class Agent:
                 case Used():
                     spent.hear(item)
                 case Retry():
-                    self._emit_retry(item, spent.again(item))
+                    self.emit(retried(item, spent.again(item), self.provider.model))
                 case Reply():
                     reply = item
                     spent.hear(Used(item.usage))
@@ -316,21 +320,6 @@ class Agent:
         if reply is None:
             raise ProviderError("broken_stream", "The model's answer ended before it was complete.")
         return reply
-
-    def _emit_retry(self, retry: Retry, cost: Cost) -> None:
-        self.emit(
-            RetryScheduled(
-                retry.attempt,
-                retry.max_attempts,
-                retry.delay_s,
-                retry.kind,
-                retry.message,
-                cost.usage,
-                cost.cost_usd,
-                self.provider.model,
-                cost.estimated,
-            )
-        )
 
     def _with_good_ids(self, reply: Reply) -> tuple[Block, ...]:
         """Calls get ids of their own where a server sent none or one already used; a call cut off is marked."""
@@ -356,6 +345,21 @@ class _Stopped(Exception):
         self.reason = reason
         self.error = error
         self.denied = denied
+
+
+def retried(retry: Retry, cost: Cost, model: str) -> RetryScheduled:
+    """The event a retry is told by, with what the failed try used."""
+    return RetryScheduled(
+        retry.attempt,
+        retry.max_attempts,
+        retry.delay_s,
+        retry.kind,
+        retry.message,
+        cost.usage,
+        cost.cost_usd,
+        model,
+        cost.estimated,
+    )
 
 
 def _reason_of(failure: ProviderError) -> str:

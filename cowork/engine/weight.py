@@ -1,4 +1,4 @@
-"""How large a request can be at most, for reserving room before it is sent."""
+"""How large a request is: at most, for reserving room before it is sent; about, for making room in the window."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from cowork.core.ports import Request
 
 BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
 IMAGE_TOKENS = 2_000
+USUAL_BYTES_A_TOKEN = 4
+USUAL_IMAGE_TOKENS = 1_500
 
 
 def most_tokens(request: Request) -> int:
@@ -17,6 +19,11 @@ def most_tokens(request: Request) -> int:
     blocks = [block for message in request.messages for block in message.content]
     images = sum(_images(block) for block in blocks)
     return (_size(request.system) + tools + sum(map(_bytes, blocks))) // BYTES_A_TOKEN + images * IMAGE_TOKENS
+
+
+def usual_tokens(block: Block) -> int:
+    """About as many as a model will count for it."""
+    return _bytes(block) // USUAL_BYTES_A_TOKEN + _images(block) * USUAL_IMAGE_TOKENS
 
 
 def _bytes(block: Block) -> int:
@@ -38,4 +45,4 @@ def _images(block: Block) -> int:
 
 
 def _size(text: str) -> int:
-    return len(text.encode("utf-8", "replace"))
+    return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
