@@ -134,7 +134,6 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
         checkpoints=checkpoints,
         notes=() if place.options.replay else notes(place.config),
         knowledge=_knowledge_files(place),
-        greeted=bool(past),
     )
 
 

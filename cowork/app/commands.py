@@ -11,11 +11,11 @@ from cowork.app.changes import changes
 from cowork.app.host import MODES, ChatHost
 from cowork.config import paths, render
 from cowork.core.errors import UserError
-from cowork.core.events import Notice, PromptAdded, SessionRewound
+from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
 from cowork.sessions.fork import fork
-from cowork.sessions.restore import rewind_points
+from cowork.sessions.restore import rewind_points, surviving, todos
 
 INIT = """Explore this repository and write AGENTS.md at its root (improve it if it exists): what it is in two \
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \
@@ -99,7 +99,7 @@ class _Commands:
         if problem := await setup.trial(found.spec(self.host.environ, name)):
             raise UserError(f"{name} does not answer: {problem}.", "Nothing was changed.")
         self.host.environ = {**self.host.environ, **found.variables(name)}
-        options = replace(self.host.options, provider="", model="", script=None)
+        options = replace(self.host.options, provider="", model="main", script=None)
         if self.host.run.log and self.host.run.agent.turns:
             options = replace(options, resume=self.host.run.session_id, continue_=False)
             self.host.run.log.close()  # it is taken up again at once
@@ -200,7 +200,11 @@ class _Commands:
                 said.append(f"Kept, as others changed them since: {', '.join(restored.kept)}")
             said += [f"{path}: {why}" for path, why in restored.failed]
         run.emit(SessionRewound(point.id, what in ("chat", "both"), done))
-        run.agent.runner.state.seen.clear()
+        state = run.agent.runner.state
+        state.seen.clear()
+        if (listed := todos(surviving(self.host.events))) != tuple(state.todos):  # the list goes back as well
+            state.todos[:] = listed
+            run.emit(TodoUpdated(listed))
         told = "\n\n".join(said)
         return Draft(point.label or point.text, told) if what in ("chat", "both") else told
 

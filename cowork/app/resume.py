@@ -13,7 +13,7 @@ from cowork.engine.child import delivered
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
 from cowork.engine.results import ChildEnd, record_of
-from cowork.sessions.restore import Child, restore, surviving
+from cowork.sessions.restore import Child, Restored, restore, surviving
 
 _SAID = 2  # damages that are told one by one
 
@@ -21,11 +21,29 @@ _SAID = 2  # damages that are told one by one
 def begin(run: Run) -> None:
     """Start a run's story, or go on with the one its log holds; once, before the first prompt."""
     past = run.log.loaded.events if run.log else ()
+    found = restore(past, run.root)
+    said = _settle(run, found)  # first, for the story starts by saying what is in force
     run.begin(resumed=bool(past))
     if run.log and (run.options.resume or run.options.continue_):
         _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))
+    if said:
+        run.emit(Notice(said))
     if past:
-        _take_up(run, past)
+        _take_up(run, past, found)
+
+
+def _settle(run: Run, found: Restored) -> str:
+    """The mode and the model as they were last, unless others are asked for; gives what a person should know of it."""
+    if found.mode and not run.options.permission_mode:
+        run.permissions.mode = found.mode
+    now = run.agent.provider
+    if not found.model or run.options.model or found.model == now.model:
+        return ""
+    if not found.chosen:  # the settings of another time chose it, and those of now may know no such model
+        return f"This session ran on {found.model}; it goes on with {now.model}."
+    is_light = run.config.has_light and found.chosen == run.config.models.light.model
+    run.agent.provider, _ = run.models("light" if is_light else found.chosen)
+    return f"Model: {found.chosen}, as chosen before; --model main goes on with {now.model}."
 
 
 def _say_damage(run: Run, damage: Sequence[str]) -> None:
@@ -36,17 +54,16 @@ def _say_damage(run: Run, damage: Sequence[str]) -> None:
     run.emit(Notice(text, "warning", "log.damage"))
 
 
-def _take_up(run: Run, past: Sequence[Event]) -> None:
-    found = restore(past, run.root)
+def _take_up(run: Run, past: Sequence[Event], found: Restored) -> None:
     state = run.agent.runner.state
     state.todos[:] = found.todos
     state.seen.update(found.seen)
     if found.cwd:
         state.cwd = Path(found.cwd)
-    if found.mode and not run.options.permission_mode:
-        run.permissions.mode = found.mode
-    if found.model and not run.options.model and found.model != run.agent.provider.model:
-        run.emit(Notice(f"This session ran on {found.model}; it goes on with {run.agent.provider.model}."))
+    run.tree.jobs_before = found.last_job
+    if found.jobs:
+        lines = "\n".join(job.line for job in found.jobs)
+        run.agent.tell(Prompt(f"Background commands:\n{lines}", source="system", label="background commands ended"))
     starts = {e.agent: e for e in past if isinstance(e, AgentStarted)}
     open_calls = {call.id: call for call in run.agent.transcript.open_calls()}
     for prompt in _undelivered(surviving(past)):

@@ -63,7 +63,6 @@ class Run:
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
-    greeted: bool = False
 
     @property
     def session_id(self) -> str:
@@ -100,8 +99,7 @@ class Run:
 
     async def ask(self, prompt: Prompt) -> Outcome:
         """One prompt to the main agent; the first one carries what the model should know from the start."""
-        if not self.greeted:
-            self.greeted = True
+        if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
             known = prompts.knowledge(self.knowledge, self.config.knowledge.max_bytes)
             facts = prompts.environment(self.root, self.branch)
             prompt.context = "\n\n".join(p for p in (facts, known, prompt.context) if p)

@@ -61,15 +61,32 @@ class Child:
 
 
 @frozen
+class LostJob:
+    """A command of the main agent that ran in the background, and ended with the process at the latest."""
+
+    name: str
+    command: str
+    output_file: str
+
+    @property
+    def line(self) -> str:
+        """For the model."""
+        return f"{self.name} (`{self.command}`) ended with the process it ran in; its output is in {self.output_file}."
+
+
+@frozen
 class Restored:
     """The state of the main agent, and the children that were running."""
 
     todos: tuple[Json, ...] = ()
     mode: str = ""
     model: str = ""
+    chosen: str = ""  # the model, if it was chosen in the session and not by the settings of that time
     cwd: str = ""  # where Bash was
     seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash last read or written
     children: tuple[Child, ...] = ()
+    jobs: tuple[LostJob, ...] = ()
+    last_job: int = 0  # the highest number a background command had
     prompts: tuple[PromptAdded, ...] = ()  # those one can rewind to
 
 
@@ -77,14 +94,17 @@ def restore(events: Iterable[Event], root: Path) -> Restored:
     """What to go on with; paths of records are relative to `root` where they are not whole."""
     everything = list(events)
     kept = surviving(everything)
-    mode, model = settings(everything)
+    mode, model, chosen = settings(everything)
     return Restored(
         todos=todos(kept),
         mode=mode,
         model=model,
+        chosen=chosen,
         cwd=working_directory(kept, root),
         seen=read_state(kept, root),
         children=interrupted(kept),
+        jobs=lost_jobs(kept),
+        last_job=max((_number(e) for e in everything), default=0),
         prompts=rewind_points(everything),
     )
 
@@ -108,18 +128,19 @@ def todos(events: Iterable[Event], agent: str = MAIN) -> tuple[Json, ...]:
     return found
 
 
-def settings(events: Iterable[Event]) -> tuple[str, str]:
-    """(mode, model) as last chosen. Rewinding does not undo a choice of the person."""
-    mode = model = ""
+def settings(events: Iterable[Event]) -> tuple[str, str, str]:
+    """(mode, model, model chosen by hand) as they were last. Rewinding does not undo a choice of the person."""
+    mode = model = chosen = ""
     for event in events:
         match event:
             case SessionStarted():
                 mode, model = event.mode or mode, event.model or model
+                chosen = chosen if model == chosen else ""
             case Notice(code="mode.changed"):
                 mode = str(event.data.get("mode") or mode)
             case Notice(code="model.changed"):
-                model = str(event.data.get("model") or model)
-    return mode, model
+                model = chosen = str(event.data.get("model") or model)
+    return mode, model, chosen
 
 
 def working_directory(events: Iterable[Event], root: Path) -> str:
@@ -142,7 +163,7 @@ def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[s
         data = _data(event)
         path, digest = data.get("path"), data.get("hash")
         if isinstance(path, str) and isinstance(digest, str) and path and digest:
-            seen[os.path.normpath(os.path.join(root, path))] = digest
+            seen[os.path.realpath(os.path.join(root, path))] = digest
     return seen
 
 
@@ -156,6 +177,28 @@ def interrupted(events: Sequence[Event]) -> tuple[Child, ...]:
             case AgentEnded():
                 open_children.pop(event.agent, None)
     return tuple(_child(started, events) for started in open_children.values())
+
+
+def lost_jobs(events: Iterable[Event]) -> tuple[LostJob, ...]:
+    """The main agent's background commands that nobody saw the end of."""
+    running: dict[str, LostJob] = {}
+    for event in events:
+        if (
+            not isinstance(event, ToolEnded)
+            or event.agent != MAIN
+            or event.name not in ("Bash", "BashOutput", "KillBash")
+        ):
+            continue
+        data = _data(event)
+        name = str(data.get("bash_id") or data.get("shell_id") or "")
+        if data.get("running") is not True:
+            running.pop(name, None)
+        elif event.name == "Bash":
+            context = event.record.get("context")
+            given = context.get("params_input") if isinstance(context, dict) else None
+            command = " ".join(str(given.get("command", "")).split()) if isinstance(given, dict) else ""
+            running[name] = LostJob(name, command[:200], str(data.get("output_file") or "no file"))
+    return tuple(running.values())
 
 
 def rewind_points(events: Iterable[Event]) -> tuple[PromptAdded, ...]:
@@ -204,6 +247,13 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
         spent,
         counts,
     )
+
+
+def _number(event: Event) -> int:
+    """Of the background command a call started."""
+    name = str(_data(event).get("bash_id") or "") if isinstance(event, ToolEnded) and event.name == "Bash" else ""
+    number = name.rpartition("_")[2]
+    return int(number) if number.isdecimal() else 0
 
 
 def _changed(event: ToolEnded) -> list[str]:

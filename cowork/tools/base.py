@@ -52,6 +52,7 @@ class TreeState:
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, Job] = field(default_factory=dict)
+    jobs_before: int = 0  # numbers that commands of an earlier process of this session had
     job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
     watch: Callable[[], Callable[[], Sequence[str]]] = lambda: tuple  # a look now, for naming later what changed since

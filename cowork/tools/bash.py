@@ -100,7 +100,7 @@ async def kill_bash(ctx: ToolContext, shell_id: Annotated[str, "Such as bash_1"]
 
 
 async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolRecord:
-    name = f"bash_{len(ctx.tree.jobs) + 1}"
+    name = f"bash_{ctx.tree.jobs_before + len(ctx.tree.jobs) + 1}"
     capture = Capture(ctx.tree.scratch, name, file=True)
     if capture.full:
         raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")

@@ -1,0 +1,152 @@
+"""What a session takes up when a process goes on with it, as the model service sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cowork.core.events import AgentEnded, Event, Notice, SessionRewound, SessionStarted, ToolEnded, to_dict
+from tests.fakes.live import Live, conversation, live
+from tests.wire.server import FORMATS, Hold, Server, call, say, turn
+
+TODOS = [{"content": "Paint it", "activeForm": "Painting", "status": "in_progress"}]
+LIGHT = '[models.light]\nmodel = "small-model"\n'
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    folder = tmp_path / "work"
+    (folder / "sub").mkdir(parents=True)
+    (folder / "a.txt").write_text("hello world\n")
+    (folder / "link.txt").symlink_to("a.txt")
+    return folder
+
+
+def edit(old: str, new: str, name: str = "a.txt") -> Any:
+    return call("Edit", file_path=name, old_string=old, new_string=new)
+
+
+def record(chat: Live, name: str) -> dict[str, Any]:
+    found = [e.record for e in chat.events if isinstance(e, ToolEnded) and e.name == name]
+    return found[-1]
+
+
+def last_words(server: Server) -> str:
+    """The newest message that was sent, as text."""
+    return json.dumps(conversation(server.requests[-1])[-1], ensure_ascii=False)
+
+
+def cut_off(events: list[Event], tmp_path: Path) -> None:
+    """Make the log end where the process died: without what closing it added."""
+    (log,) = (tmp_path / "home" / "sessions").glob("*/events.jsonl")
+    last = max(e.id for e in events)
+    lines = [line for line in log.read_bytes().splitlines(keepends=True) if json.loads(line)["id"] <= last]
+    log.write_bytes(b"".join(lines))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+async def test_read_files_todo_and_folder(tmp_path: Path, work: Path, format: str) -> None:
+    """The files read by a link too: an Edit needs no second Read while they are as they were."""
+    begin = turn(
+        call("Read", file_path="link.txt"), call("TodoWrite", todos=TODOS), call("Bash", command="cd sub && pwd")
+    )
+    with Server([begin, say("One.")]) as server:
+        async with live(tmp_path, server, format) as chat:
+            await chat.say("begin")
+        server.add(turn(edit("hello", "bye", "../link.txt"), call("Bash", command="pwd")), say("Two."))
+        async with live(tmp_path, server, format, continue_=True, permission_mode=None) as chat:
+            assert chat.run.agent.runner.state.todos == TODOS
+            assert chat.run.permissions.mode == "bypass"
+            assert (await chat.say("go on")).text == "Two."
+        assert "/work/sub" in last_words(server)
+        assert (work / "a.txt").read_text() == "bye world\n"
+        server.add(turn(edit("bye", "hello again", "../a.txt")), say("Three."))
+        (work / "a.txt").write_text("bye, other world\n")
+        async with live(tmp_path, server, format, continue_=True, permission_mode=None) as chat:
+            await chat.say("and now")
+            assert record(chat, "Edit")["error"]["code"] == "CONFLICT"
+        assert (work / "a.txt").read_text() == "bye, other world\n"
+        assert server.violations == []
+
+
+async def test_the_mode_outlives_every_resume_until_another_is_asked_for(tmp_path: Path, work: Path) -> None:
+    with Server([say(f"{n}") for n in range(9)]) as server:
+        async with live(tmp_path, server, permission_mode="plan") as chat:
+            await chat.say("begin")
+        for _ in range(3):
+            async with live(tmp_path, server, continue_=True, permission_mode=None) as chat:
+                assert chat.run.permissions.mode == "plan"
+                (started,) = [e for e in chat.events if isinstance(e, SessionStarted)]
+                assert started.mode == "plan"
+        async with live(tmp_path, server, continue_=True, permission_mode="accept-edits"):
+            pass
+        async with live(tmp_path, server, continue_=True, permission_mode=None) as chat:
+            assert chat.run.permissions.mode == "accept-edits"
+
+
+@pytest.mark.parametrize("chosen", ["small-model", "odd-model"])
+async def test_a_model_chosen_by_hand_is_asked_again(tmp_path: Path, work: Path, chosen: str) -> None:
+    with Server([say(f"{n}") for n in range(9)]) as server:
+        async with live(tmp_path, server, settings=LIGHT) as chat:
+            await chat.say("begin")
+            chat.run.emit(Notice("Model", code="model.changed", data={"model": chosen}))
+        for _ in range(2):
+            async with live(tmp_path, server, settings=LIGHT, continue_=True) as chat:
+                await chat.say("go on")
+                assert any("as chosen before" in e.text for e in chat.events if isinstance(e, Notice))
+        async with live(tmp_path, server, settings=LIGHT, continue_=True, model="main") as chat:
+            await chat.say("go on")
+        assert [body["model"] for body in server.bodies] == ["test-model", chosen, chosen, "test-model"]
+
+
+async def test_a_child_and_a_command_that_died_are_told_with_what_they_had(tmp_path: Path, work: Path) -> None:
+    hold = Hold("headers")
+    task = call("Task", description="look", prompt="look around", subagent_type="explore")
+    begin = [turn(call("Bash", command="echo begun; sleep 600", run_in_background=True)), turn(task)]
+    below = [turn("I found a.txt:1.", call("Read", file_path="a.txt")), say("never", hold=hold)]
+    with Server(begin, routes={"# Task\\n": below}) as server:
+        async with live(tmp_path, server) as chat:
+            running = asyncio.ensure_future(chat.say("begin"))
+            await asyncio.to_thread(hold.reached.wait, 60)
+            had = list(chat.events)
+            running.cancel()
+            await asyncio.wait([running])
+        cut_off(had, tmp_path)
+        server.add(turn(call("Bash", command="sleep 600", run_in_background=True)), say("Two."))
+        async with live(tmp_path, server, continue_=True) as chat:
+            (ended,) = [e for e in chat.events if isinstance(e, AgentEnded)]
+            assert ended.status == "aborted"
+            assert (await chat.say("go on")).text == "Two."
+            assert record(chat, "Bash")["data"]["bash_id"] == "bash_2"  # the first one's name is not used again
+        told = json.dumps([conversation(seen) for seen in server.requests[-2:]])
+        assert "I found a.txt:1." in told
+        assert "bash_1 (`echo begun; sleep 600`) ended with the process" in told
+        hold.release.set()
+        assert server.violations == []
+
+
+async def test_after_going_back_to_the_first_prompt_the_model_knows_where_it_is(tmp_path: Path, work: Path) -> None:
+    with Server([say("One."), say("Two."), say("Three.")]) as server:
+        async with live(tmp_path, server) as chat:
+            await chat.say("begin")
+            chat.run.emit(SessionRewound(chat.run.agent.transcript.prompts()[0].id))
+            await chat.say("begin again")
+            chat.run.emit(SessionRewound(chat.run.agent.transcript.prompts()[0].id))
+        async with live(tmp_path, server, continue_=True) as chat:
+            await chat.say("begin a third time")
+        assert all("cwd: " in json.dumps(conversation(seen)) for seen in server.requests)
+        assert all(len(conversation(seen)) == 1 for seen in server.requests)
+
+
+async def test_what_is_shown_again_is_what_was_shown(tmp_path: Path, work: Path) -> None:
+    with Server([turn(call("Read", file_path="a.txt")), say("One.")]) as server:
+        async with live(tmp_path, server) as chat:
+            await chat.say("begin")
+            shown = [to_dict(e) for e in chat.events if e.durable]
+        async with live(tmp_path, server, continue_=True) as chat:
+            assert chat.run.log is not None
+            assert [to_dict(e) for e in chat.run.log.loaded.events] == shown
