@@ -64,7 +64,7 @@ def build(
     """A run that is ready for its first prompt."""
     place = look_around(options, environ)
     schema = _output_schema(options.output_schema)
-    log, past = _session(place)
+    log, past, trouble = _session(place)
     try:
         emitter = Emitter(
             log.id if log else new_id(), first_id=log.loaded.last_id + 1 if log else 1, on_failure=on_sink_failure
@@ -77,6 +77,7 @@ def build(
             log.close()  # nothing was said in it, so it leaves no trace
         raise
     run.output_schema = schema
+    run.notes += trouble
     for sink in sinks:
         emitter.add(sink)
     return run
@@ -295,21 +296,30 @@ def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> C
     )
 
 
-def _session(place: Place) -> tuple[SessionLog | None, list[Event]]:
-    """The log to write to and the events it already holds."""
+def _session(place: Place) -> tuple[SessionLog | None, list[Event], tuple[str, ...]]:
+    """The log to write to, the events it already holds, and what a person should know about it."""
     options = place.options
     sessions = paths.sessions_dir(place.environ)
     if options.continue_ or options.resume:
         if options.no_session:
             raise UserError("--no-session stores nothing, so it cannot go on with a session.", "Leave one of them out.")
         entry = index.find(sessions, options.resume) if options.resume else index.latest(sessions, place.root)
-        log = SessionLog.open(sessions, entry.id)
-        return log, list(log.loaded.events)
+        try:
+            log = SessionLog.open(sessions, entry.id)
+        except OSError as error:
+            raise UserError(
+                f"Session {entry.id} cannot be written: {error.strerror}.",
+                f"`cowork sessions show {entry.id}` still reads it.",
+            ) from error
+        return log, list(log.loaded.events), ()
     if not place.config.session.enabled:
-        return None, []
+        return None, [], ()
     if days := place.config.session.retention_days:
         index.prune(sessions, keep_days=days)
-    return SessionLog.create(sessions), []
+    try:
+        return SessionLog.create(sessions), [], ()
+    except OSError as error:
+        return None, [], (f"This conversation is not kept: {sessions} cannot be written ({error.strerror}).",)
 
 
 def _without_children(log: SessionLog) -> Emit:

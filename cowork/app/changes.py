@@ -3,41 +3,29 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path
 
 from cowork.core.workspace import Workspace
 from cowork.frontends.repl.host import FileChange
-from cowork.sessions.blobs import Blobs
-from cowork.sessions.nodes import Node, read_bytes
+from cowork.sessions.checkpoints import Checkpoints
+from cowork.sessions.nodes import read_bytes
 from cowork.sessions.rewind import Plan, Step
 
 _MOST_LINES = 4_000  # comparing longer files takes too long for what it shows
 
 
-def changes(plan: Plan, store: Path, workspace: Workspace) -> list[FileChange]:
-    """The way forward from what a rewind would bring back to what is there now. `store` holds the old contents."""
-    kept = Blobs(store, limit=0)
-    try:
-        return [_change(step, kept, workspace) for step in plan.files]
-    finally:
-        kept.close()
+def changes(plan: Plan, checkpoints: Checkpoints, workspace: Workspace) -> list[FileChange]:
+    """The way forward from what a rewind would bring back to what is there now."""
+    return [_change(step, checkpoints.content(step), workspace) for step in plan.files]
 
 
-def _change(step: Step, kept: Blobs, workspace: Workspace) -> FileChange:
+def _change(step: Step, old: bytes | None, workspace: Workspace) -> FileChange:
     what = {"create": "deleted", "delete": "new"}.get(step.action, "")
     counts = "" if step.added is None else f"+{step.removed} −{step.added}"
     remark = " ".join(part for part in (what, counts, "also changed outside" if step.conflict else "") if part)
-    old = _old(step.target, kept)
     new = read_bytes(workspace, workspace.root / step.path) if step.current and step.current.kind == "f" else b""
     if old is None or new is None or step.added is None:
         return FileChange(step.path, remark=remark or "changed")
     return FileChange(step.path, _diff(step.path, old, new), remark, edited=step.action == "modify")
-
-
-def _old(node: Node | None, kept: Blobs) -> bytes | None:
-    if node is None or node.kind != "f":
-        return b""
-    return kept.get(node.content) if node.content else None
 
 
 def _diff(path: str, old: bytes, new: bytes) -> str:

@@ -138,13 +138,13 @@ class _Commands:
 
     async def diff(self, rest: str) -> CommandResult:
         run = self.host.run
-        if run.log is None or run.checkpoints is None:
+        if run.checkpoints is None:
             raise UserError("Changes are not followed: this chat is not stored, or checkpoints are off.")
         points = rewind_points(self.host.events)
         plan = run.checkpoints.preview(points[0].id) if points else None
         if plan is None or not plan.files:
             return "Nothing was changed."
-        return Changes(changes(plan, run.log.folder / "checkpoints", run.permissions.workspace))
+        return Changes(changes(plan, run.checkpoints, run.permissions.workspace))
 
     def session_ids(self) -> list[str]:
         return [entry.id for entry in index.list_sessions(self._sessions(), self.host.run.root)]

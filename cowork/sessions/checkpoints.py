@@ -21,7 +21,7 @@ from cowork.core.workspace import Workspace
 from cowork.sessions.blobs import Blobs
 from cowork.sessions.nodes import Node, from_list, look, read_bytes, same
 from cowork.sessions.private import open_private, private_folder, replace_private
-from cowork.sessions.rewind import Plan, Restored, Touched, apply, make_plan
+from cowork.sessions.rewind import Plan, Restored, Step, Touched, apply, make_plan
 from cowork.sessions.snapshot import TICK_NS, Snapshots, Tree
 from cowork.sessions.walk import TooManyFiles
 
@@ -151,6 +151,13 @@ class Checkpoints:
         with self._lock:
             self.end()
             return make_plan(prompt_id, self._touched(prompt_id), self._workspace, self._snapshots.content)
+
+    def content(self, step: Step) -> bytes | None:
+        """What a step of a plan would put back; None if it was not kept."""
+        if step.target is None or step.target.kind != "f":
+            return b""
+        with self._lock:
+            return self._snapshots.content(step.target.content) if step.target.content else None
 
     def restore(self, plan: Plan, *, force: bool = False) -> Restored:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -31,12 +32,14 @@ class Lock:
             if _same_file(self._fd, path):
                 break
             os.close(self._fd)  # the session was removed under us and the name is new
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # on a full disk the lock holds, only nobody is told whose it is
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, f"{os.getpid()} {_birth(os.getpid())}\n".encode(), 0)
 
     def release(self) -> None:
         if self._fd >= 0:
-            os.ftruncate(self._fd, 0)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, 0)
             os.close(self._fd)
             self._fd = -1
 
@@ -84,8 +87,8 @@ def _take(fd: int, path: Path) -> None:
 
 
 def _living_pid(fd: int) -> int | None:
-    text = os.pread(fd, 32, 0).strip()
-    pid = int(text) if text.isdigit() else 0
+    number, _, birth = os.pread(fd, 64, 0).decode("ascii", "replace").strip().partition(" ")
+    pid = int(number) if number.isdecimal() else 0
     if not pid:
         return None
     try:
@@ -94,7 +97,16 @@ def _living_pid(fd: int) -> int | None:
         return None
     except PermissionError:
         pass  # alive, and someone else's
-    return pid
+    return None if birth and birth != _birth(pid) else pid  # the number of a dead process may be another's by now
+
+
+def _birth(pid: int) -> str:
+    """When a process began, in the kernel's count; empty where that cannot be told."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode()
+    except (OSError, IndexError):
+        return ""
 
 
 def _same_file(fd: int, path: Path) -> bool:

@@ -72,7 +72,11 @@ class SessionLog:
         folder = private_folder(sessions) / (session_id or new_id())
         if (folder / LOG).exists():
             raise UserError(f"Session {folder.name} exists already.", f"Use --resume {folder.name} to go on with it.")
-        return cls(folder, Lock(private_folder(folder) / LOCK), Loaded(), report, new=True)
+        try:
+            return cls(folder, Lock(private_folder(folder) / LOCK), Loaded(), report, new=True)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
 
     @classmethod
     def open(cls, sessions: Path, session_id: str, *, report: Report = lambda text: None) -> SessionLog:

@@ -169,6 +169,38 @@ def test_a_full_disk_ends_no_run_and_is_said_once(tmp_path: Path) -> None:
         subprocess.run(["umount", str(home)], check=True)
 
 
+@pytest.mark.parametrize("trouble", ["read-only", "full"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_home_that_cannot_be_written_stops_no_run(tmp_path: Path, trouble: str) -> None:
+    home = tmp_path / "small"
+    home.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(home)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        (tmp_path / "work").mkdir()
+        command = Command(tmp_path / "work", tmp_path, {"COWORK_HOME": str(home)})
+        assert command.play([say("kept")]).code == 0
+        (log,) = home.glob("sessions/*/events.jsonl")
+        before = log.read_bytes()
+        if trouble == "read-only":
+            subprocess.run(["mount", "-o", "remount,ro", str(home)], check=True)
+        else:
+            subprocess.run(["dd", "if=/dev/zero", f"of={home}/fill", "bs=1k"], capture_output=True)
+        ended = command.play([say("to the end")])
+        assert (ended.code, ended.result["result"]) == (0, "to the end"), ended.err
+        said = [e["text"] for e in ended.of("notice") if "is not kept" in e["text"] or "cannot be saved" in e["text"]]
+        assert len(said) == 1
+        again = command.play([say("to the end")], "--continue")
+        assert again.code == (2 if trouble == "read-only" else 0), again.err
+        assert "Traceback" not in again.err
+        assert "inside cowork" not in again.err
+        assert log.read_bytes().startswith(before)
+        assert command.cowork("sessions", "list").code == 0
+    finally:
+        subprocess.run(["umount", str(home)], check=True)
+
+
 def test_a_fork_goes_on_in_a_copy_and_leaves_the_first_alone(command: Command, log: Path) -> None:
     before = log.read_bytes()
     (command.home / "ok.json").write_text(json.dumps([say("in the copy")]))

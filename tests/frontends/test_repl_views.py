@@ -106,7 +106,7 @@ def test_changes_are_diffs_from_the_first_prompt_to_now(folder: Folder) -> None:
     folder.change(3, "new.py", b"fresh\n")
     folder.change(4, "gone.py", None)
     folder.change(5, "logo.bin", b"\0\1\2")
-    found = {c.path: c for c in changes(folder.plan(), folder.store, Workspace(folder.root))}
+    found = {c.path: c for c in changes(folder.plan(), folder.checkpoints, Workspace(folder.root))}
     assert found["a.py"].diff.split("\n")[2:] == ["@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]
     assert (found["a.py"].remark, found["a.py"].edited) == ("+2 −1", True)
     assert (found["new.py"].remark, found["new.py"].edited) == ("new +1 −0", False)

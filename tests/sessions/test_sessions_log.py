@@ -365,6 +365,8 @@ def test_without_file_locks_the_process_id_decides(store, stamp, sessions, monke
         SessionLog.open(sessions, "s1")
     (path.parent / LOCK).write_text("4194303999\n")  # nobody has this id
     SessionLog.open(sessions, "s1").close()
+    (path.parent / LOCK).write_text(f"{os.getpid()} 1\n")  # a process that began at another time had it
+    SessionLog.open(sessions, "s1").close()
 
 
 def test_a_resumed_session_sends_what_a_live_one_would(store, turns, stamp):
