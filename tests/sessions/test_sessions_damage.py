@@ -33,8 +33,10 @@ from cowork.core.events import (
 )
 from cowork.core.transcript import Transcript, fold
 from cowork.sessions.doctor import diagnose
+from cowork.sessions.fork import fork
 from cowork.sessions.log import SessionLog, encode
 from cowork.sessions.reading import read
+from tests.fakes.wire_rules import violations
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 ROOT = Path(__file__).parents[2]
@@ -226,7 +228,14 @@ events_of_any_kind = st.one_of(
         st.just("Read"),
         st.fixed_dictionaries({"text": text, "status": st.sampled_from(["success", "error"])}),
     ),
-    st.builds(ContextCompacted, text, st.integers(0, 30), st.lists(ids, max_size=2).map(tuple)),
+    st.builds(
+        ContextCompacted,
+        text,
+        st.integers(0, 30),
+        st.lists(ids, max_size=2).map(tuple),
+        st.lists(ids, max_size=2).map(tuple),
+        tokens_after=st.integers(0, 1000),
+    ),
     st.builds(SessionRewound, st.integers(0, 30), st.booleans()),
     st.builds(TodoUpdated, st.lists(objects, max_size=2).map(tuple)),
     st.builds(Notice, text, st.just("info"), st.just("x"), objects),
@@ -243,7 +252,8 @@ histories = st.lists(st.tuples(events_of_any_kind, agents), max_size=30)
 def test_the_live_transcript_is_the_resumed_one(tmp_path_factory, history):
     events = [replace(e, id=n, at=float(n), session_id="s", agent=a) for n, (e, a) in enumerate(history, 1)]
     live = {agent: Transcript(agent) for agent in ("main", "main/explore-1")}
-    path = tmp_path_factory.mktemp("log") / "events.jsonl"
+    path = tmp_path_factory.mktemp("logs") / "s" / "events.jsonl"
+    path.parent.mkdir()
     with path.open("wb") as file:
         for n, event in enumerate(events, 1):
             file.write(encode(event, n))
@@ -252,12 +262,17 @@ def test_the_live_transcript_is_the_resumed_one(tmp_path_factory, history):
     loaded = read(path)
     assert loaded.damage == []
     assert loaded.events == events
+    copies = [loaded.events]
+    if events:
+        copies.append(read(path.parents[1] / fork(path.parents[1], "s") / "events.jsonl").events)
     for agent, transcript in live.items():
-        resumed = fold(loaded.events, agent)
-        for model in (None, "m1", "m2"):
-            assert resumed.messages(model) == transcript.messages(model)
-        assert resumed.open_calls() == transcript.open_calls()
-    shutil.rmtree(path.parent)
+        for resumed in (fold(copy, agent) for copy in copies):
+            for model in (None, "m1", "m2"):
+                assert resumed.messages(model) == transcript.messages(model)
+            assert resumed.open_calls() == transcript.open_calls()
+            assert (resumed.tokens, resumed.uncounted()) == (transcript.tokens, transcript.uncounted())
+        assert violations(transcript.messages()) == []
+    shutil.rmtree(path.parents[1])
 
 
 # ---------------------------------------------------------------- kill -9
