@@ -33,6 +33,7 @@ BACKUPS = "backups"
 STORE_BYTES = 512 * 1024 * 1024
 
 Change = tuple[Node | None, Node | None]  # before and after
+Turn = tuple[int, dict[str, Change]]  # a prompt and what its answer changed
 
 
 @dataclass(slots=True)
@@ -165,9 +166,10 @@ class Checkpoints:
             self.end()
             backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
             done = apply(plan, self._workspace, self._snapshots.content, backup, force=force)
-            self._turns = [(p, changes) for p, changes in self._turns if p < plan.prompt_id]
+            left = [path for path, _ in done.failed]  # they can be tried again
+            self._turns = _rewound(self._turns, plan.prompt_id, left)
             with self._reported("The rewind could not be noted"):
-                self._write({"rewound": plan.prompt_id})
+                self._write({"rewound": plan.prompt_id, "left": left})
             return done
 
     def close(self) -> None:
@@ -302,8 +304,8 @@ class Checkpoints:
             turn.looked_at = int(raw["at"])
         return turn
 
-    def _load(self) -> list[tuple[int, dict[str, Change]]]:
-        turns: list[tuple[int, dict[str, Change]]] = []
+    def _load(self) -> list[Turn]:
+        turns: list[Turn] = []
         try:
             lines = (self._store / JOURNAL).read_bytes().splitlines()
         except OSError:
@@ -312,7 +314,7 @@ class Checkpoints:
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 raw = json.loads(line)
                 if "rewound" in raw:
-                    turns = [turn for turn in turns if turn[0] < raw["rewound"]]
+                    turns = _rewound(turns, raw["rewound"], raw.get("left", ()))
                     continue
                 changes = {p: (from_list(old), from_list(new)) for p, (old, new) in raw["changes"].items()}
                 turns.append((int(raw["prompt"]), changes))
@@ -337,6 +339,16 @@ class Checkpoints:
             self.report(f"{what}: this folder holds too many files.")
         except OSError as error:
             self.report(f"{what}: {error.strerror}.")
+
+
+def _rewound(turns: list[Turn], prompt_id: int, left: Sequence[str]) -> list[Turn]:
+    """The turns after a rewind: of those that were taken back, only what became of the paths it could not put back."""
+    kept = []
+    for prompt, changes in turns:
+        rest = changes if prompt < prompt_id else {path: changes[path] for path in left if path in changes}
+        if rest:
+            kept.append((prompt, rest))
+    return kept
 
 
 def _meant(path: Path) -> set[Path]:
