@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import fcntl
 import functools
 import os
 import shutil
+import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +25,8 @@ from cowork.tools.plain import plain
 SLOW = "ripgrep was not found, so a slow search in Python was used; install ripgrep for speed."
 UNREADABLE = "Some files could not be read and were skipped."
 _SECONDS = 60.0
-_CHUNK = 1 << 18
+_PIPE = 1 << 20  # bytes rg may print before it has to wait for us
+_PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
 _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
 
@@ -63,40 +66,74 @@ def stand_in() -> tuple[str, ...]:
 async def run(arguments: Sequence[str], path: str, cwd: Path, take: Callable[[bytes], bool]) -> Outcome:
     """Run rg over `path` and hand its output on in pieces, until `take` says False."""
     excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
-    process, slow = await _start([*_BASE, *excluded, *arguments, "--", path], cwd)
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.stdout is not None
-    assert process.stderr is not None
     stopped: Literal["", "limit", "time"] = ""
     error = b""
-    try:
-        async with asyncio.timeout(_SECONDS):
-            while chunk := await process.stdout.read(_CHUNK):
-                if not take(chunk):
+    async with _running([*_BASE, *excluded, *arguments, "--", path], cwd) as (process, slow, out):
+        try:
+            async with asyncio.timeout(_SECONDS):
+                if not await _gather(process, out, take):
                     stopped = "limit"
-                    break
-            if not stopped:  # with --no-messages only a fatal error speaks, so this is short
-                error = await process.stderr.read(1 << 16)
-                await process.wait()
-    except TimeoutError:
-        stopped = "time"
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.communicate()  # what was still in the pipe
+                elif process.stderr is not None:  # with --no-messages only a fatal error speaks, so this is short
+                    error = await process.stderr.read(1 << 16)
+        except TimeoutError:
+            stopped = "time"
     text = error.decode("utf-8", "replace").strip()
     if text and not stopped:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
     return Outcome(process.returncode or 0, text, stopped, slow)
 
 
+@contextlib.asynccontextmanager
+async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, bool, int]]:
+    """(rg, whether it is the stand-in, descriptor of its output) of a search that is over afterwards."""
+    out, into = os.pipe()
+    try:
+        with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
+            fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
+        os.set_blocking(out, False)
+        try:
+            process, slow = await _start(arguments, cwd, stdin=subprocess.DEVNULL, stdout=into)
+        finally:
+            os.close(into)
+        try:
+            yield process, slow, out
+        finally:
+            if process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+    finally:
+        os.close(out)
+
+
+async def _gather(process: asyncio.subprocess.Process, out: int, take: Callable[[bytes], bool]) -> bool:
+    """Hand on what is printed until the end; False once `take` has had enough."""
+    ended = asyncio.ensure_future(process.wait())
+    last = False
+    try:
+        while not last:
+            await asyncio.wait((ended,), timeout=_PAUSE)
+            last = ended.done()
+            while piece := _available(out):
+                if not take(piece):
+                    return False
+                await asyncio.sleep(0)
+    finally:
+        ended.cancel()
+    return True
+
+
+def _available(out: int) -> bytes:
+    try:
+        return os.read(out, _PIPE)
+    except BlockingIOError:
+        return b""
+
+
 async def matching(pattern: str, text: bytes) -> str:
     """The lines of a text that match, found outside this process so that no pattern can hold it up."""
-    process, _ = await _start(
-        [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"], Path("/")
-    )
+    arguments = [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"]
+    process, _ = await _start(arguments, Path("/"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         async with asyncio.timeout(_SECONDS):
             out, error = await process.communicate(text)
@@ -142,7 +179,9 @@ def existing(ctx: ToolContext, given: str) -> Path:
     raise ToolError("NOT_FOUND", f"{given} does not exist. LS {shown(ctx, parent)} shows what is there.", nearest=[])
 
 
-async def _start(arguments: list[str], cwd: Path) -> tuple[asyncio.subprocess.Process, bool]:
+async def _start(
+    arguments: list[str], cwd: Path, *, stdin: int, stdout: int
+) -> tuple[asyncio.subprocess.Process, bool]:
     environ = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}  # nothing of the user's environment steers a search
     for command in dict.fromkeys((program(), stand_in())):
         try:
@@ -151,10 +190,9 @@ async def _start(arguments: list[str], cwd: Path) -> tuple[asyncio.subprocess.Pr
                 *arguments,
                 cwd=cwd,
                 env=environ,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                limit=_CHUNK,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
             )
         except OSError as error:
             reason = error
