@@ -24,6 +24,7 @@ _BINARY_SHOWN = 400
 
 
 def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    jobs.prepare(ctx.tree)  # it starts while the command is judged
     return [Effect("exec", str(args["command"]), str(ctx.state.cwd))]
 
 

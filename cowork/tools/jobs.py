@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
-import json
 import os
 import shutil
 import signal
@@ -209,12 +208,11 @@ class Command:
             return
         except OSError:
             data = b""
-        *lines, self._unread = (self._unread + data).split(b"\n")
-        for line in lines:
-            told: dict[str, Any] = json.loads(line)
+        messages, self._unread = script.unpacked(self._unread + data)
+        for told in messages:
             self._keeper = told.get("keeper", self._keeper)
             self._report = None if "keeper" in told else told
-        if lines:
+        if messages:
             self._started.set()
         if self._report is not None:
             asyncio.get_running_loop().remove_reader(self._control)
@@ -269,7 +267,7 @@ async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_t
     loop = asyncio.get_running_loop()
     request = {"argv": argv, "cwd": str(cwd), "env": environ, "script": command, "wrapped": program != shell[0]}
     try:
-        await loop.sock_sendall(control, json.dumps(request).encode() + b"\n")
+        await loop.sock_sendall(control, script.packed(request))
     except OSError as error:
         running.abandon()
         raise ToolError("INTERNAL_ERROR", f"The command could not be started: {error.strerror}. Try again.") from error

@@ -8,19 +8,22 @@ the nursery. Where the system has no such reaping (macOS), process groups and th
 
 from __future__ import annotations
 
-import contextlib
+# The first command waits for this process: what wraps these, contextlib, json and typing would triple its start.
+import _ctypes
+import _signal as signal  # type: ignore[import-not-found]
+import _socket as socket
 import fcntl
 import gc
-import json
+import marshal
 import os
 import select
-import signal
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 CWD_FD, SCRIPT_FD = 3, 4
 TERM_GRACE = 1.5  # seconds between TERM and KILL
@@ -29,6 +32,7 @@ EXIT_GRACE = 0.1  # what a shell left behind may end by itself
 LEFT_GRACE = 0.5  # between TERM and KILL for that
 KILL_TIME = 3.0
 _GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
+_LENGTH, _INT = 8, 4  # bytes
 _LINUX = sys.platform.startswith("linux")
 _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
 
@@ -36,7 +40,7 @@ _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.
 def main(fd: int) -> None:
     """Take commands from the socket until it closes, then wait for the keepers to finish."""
     requests = socket.socket(fileno=fd)
-    requests.set_inheritable(False)
+    os.set_inheritable(fd, False)
     alarm = _listen()
     _adopt_orphans()
     gc.disable()  # a keeper lives too briefly for it, and touching every object would copy the memory they share
@@ -49,7 +53,7 @@ def main(fd: int) -> None:
         if alarm in ready:
             _drain(alarm)
         if requests.fileno() in ready and deadline is None:
-            data, descriptors, _, _ = socket.recv_fds(requests, 1, 2)
+            data, descriptors = _handed(requests)
             if not data:
                 deadline = time.monotonic() + 10
                 for keeper in keepers:
@@ -67,7 +71,7 @@ def main(fd: int) -> None:
 def keep(control: socket.socket, output: int) -> None:
     """Run one command and report on the control socket once none of its processes is left."""
     os.set_inheritable(output, False)
-    control.set_inheritable(False)
+    os.set_inheritable(control.fileno(), False)
     alarm = _listen()
     _adopt_orphans()
     request = _receive(control)
@@ -113,8 +117,10 @@ def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int)
         pid = os.fork()
     except OSError as error:
         report = {"error": f"{error.strerror}: too many processes"}
-        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(control)) as theirs:
-            _send(theirs, report)
+        try:  # noqa: SIM105
+            _send(socket.socket(fileno=os.dup(control)), report)
+        except OSError:
+            pass
         return set()
     if pid:
         return {pid}
@@ -211,15 +217,16 @@ def _end_strays(keepers: set[int]) -> None:
     """Kill what came back from a keeper that was itself killed."""
     if not _LINUX:
         return
-    strays = [pid for pid in _children(os.getpid()) if pid not in keepers]
-    for pid in strays:
+    for pid in set(_children(os.getpid())) - keepers:
         for below in [*_tree(pid), pid]:
             _signal(below, signal.SIGKILL)
 
 
 def _signal(pid: int, number: int) -> None:
-    with contextlib.suppress(OSError):
+    try:  # noqa: SIM105
         os.kill(pid, number)
+    except OSError:
+        pass
 
 
 def _reaped() -> Iterator[tuple[int, int]]:
@@ -238,9 +245,7 @@ def _reaped() -> Iterator[tuple[int, int]]:
 
 def _below(shell: int) -> list[int]:
     """Every living process of the command."""
-    if _LINUX:
-        return _tree(os.getpid())
-    return _table(shell)
+    return _tree(os.getpid()) if _LINUX else _table(shell)
 
 
 def _tree(pid: int) -> list[int]:
@@ -270,31 +275,29 @@ def _children_by_parent(pid: int) -> list[int]:
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-                if int(fields[1]) == pid and fields[0] != b"Z":
-                    found.append(int(name))
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    fields = file.read().rpartition(b")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid and fields[0] != b"Z":
+                found.append(int(name))
     return found
 
 
 def _is_zombie(pid: int) -> bool:
+    """A main thread that ended before the others looks like a zombie too, but its process lives on."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"Z" and not _has_threads(pid)
+            return file.read().rpartition(b")")[2].split()[0] == b"Z" and len(os.listdir(f"/proc/{pid}/task")) < 2
     except OSError:
         return True
 
 
-def _has_threads(pid: int) -> bool:
-    """A main thread that ended before the others looks like a zombie, but its process lives on."""
-    try:
-        return len(os.listdir(f"/proc/{pid}/task")) > 1
-    except OSError:
-        return False
-
-
 def _table(shell: int) -> list[int]:
     """Without /proc: the shell's group and what descends from it, as far as ps can tell."""
+    import subprocess
+
     rows = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=False).stdout
     parents: dict[int, int] = {}
     found: set[int] = set()
@@ -329,9 +332,8 @@ def _names(pids: list[int]) -> list[str]:
 
 def _adopt_orphans() -> None:
     if _LINUX:
-        import ctypes
-
-        ctypes.CDLL(None, use_errno=True).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
+        _ctypes.call_function(prctl, (36, 1, 0, 0, 0))  # PR_SET_CHILD_SUBREAPER
 
 
 def _listen() -> int:
@@ -346,20 +348,41 @@ def _listen() -> int:
 
 
 def _drain(descriptor: int) -> bytes:
-    with contextlib.suppress(BlockingIOError):
+    try:
         return os.read(descriptor, 1 << 16)
-    return b""
+    except BlockingIOError:
+        return b""
+
+
+def packed(message: dict[str, Any]) -> bytes:
+    """A message as it goes over a control socket: its length and its content."""
+    data = marshal.dumps(message)
+    return len(data).to_bytes(_LENGTH, "big") + data
+
+
+def unpacked(data: bytes) -> tuple[list[dict[str, Any]], bytes]:
+    """The messages that are whole, and what is there of the next."""
+    messages: list[dict[str, Any]] = []
+    while len(data) >= (end := _LENGTH + int.from_bytes(data[:_LENGTH], "big")) and len(data) >= _LENGTH:
+        messages.append(marshal.loads(data[_LENGTH:end]))
+        data = data[end:]
+    return messages, data
 
 
 def _receive(control: socket.socket) -> dict[str, Any] | None:
-    data = b""
-    while b"\n" not in data:
-        piece = control.recv(1 << 16)
-        if not piece:
+    messages, data = unpacked(b"")
+    while not messages:
+        if not (piece := control.recv(1 << 16)):
             return None
-        data += piece
-    request: dict[str, Any] = json.loads(data)
-    return request
+        messages, data = unpacked(data + piece)
+    return messages[0]
+
+
+def _handed(requests: socket.socket) -> tuple[bytes, list[int]]:
+    """A byte, empty when cowork is gone, and the descriptors that came with it."""
+    data, more, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(2 * _INT))
+    found = b"".join(part for _, kind, part in more if kind == socket.SCM_RIGHTS)
+    return data, [int.from_bytes(found[at : at + _INT], sys.byteorder) for at in range(0, len(found), _INT)]
 
 
 def _order(control: socket.socket) -> bytes:
@@ -370,7 +393,7 @@ def _order(control: socket.socket) -> bytes:
 
 
 def _send(control: socket.socket, report: dict[str, Any]) -> None:
-    control.sendall(json.dumps(report).encode() + b"\n")
+    control.sendall(packed(report))
 
 
 if __name__ == "__main__":

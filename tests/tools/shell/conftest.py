@@ -89,7 +89,7 @@ def survivors(mark: str) -> list[str]:
     return found
 
 
-async def soon(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+async def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
     """Whether the condition comes true in time."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -124,7 +124,7 @@ async def test_kill_9_of_cowork_leaves_nobody(user: str, tmp_path: Path, monkeyp
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3])
     assert process.stdout is not None
     told = json.loads(await process.stdout.readline())
-    assert len(survivors(told["mark"])) > 15
+    assert await soon(lambda: len(survivors(told["mark"])) > 15)
     process.kill()
     await process.wait()
     assert await soon(lambda: not survivors(told["mark"])), survivors(told["mark"])
@@ -149,7 +149,7 @@ async def test_kill_9_of_the_nursery_and_a_keeper_is_survived(desk: Desk) -> Non
 
 
 FLOODER = """
-import asyncio, json, resource, sys
+import asyncio, json, resource, sys, time
 from pathlib import Path
 from tests.tools.shell.artists import FLOODS
 from tests.tools.shell.conftest import make_desk
@@ -163,15 +163,18 @@ async def main():
     seen = {}
     for name, command in FLOODS.items():
         desk.heard.clear()
-        loop = asyncio.get_running_loop()
-        worst, last = 0.0, loop.time()
+        worst, last = 0.0, time.process_time()
         async def tick():
             nonlocal worst, last
             while True:
                 await asyncio.sleep(0.01)
-                worst, last = max(worst, loop.time() - last), loop.time()
+                now = time.process_time()  # what the loop is kept busy by us, not by the rest of the machine
+                worst, last = max(worst, now - last), now
         ticking = asyncio.create_task(tick())
-        record = await desk.call(bash, command=command, timeout=int(sys.argv[2]))
+        timeout = int(sys.argv[2])
+        while (record := await desk.call(bash, command=command, timeout=timeout)).data["bytes"] <= 100_000:
+            assert timeout < 60_000, (name, record)  # a busy machine may need longer to start at all
+            timeout *= 4
         ticking.cancel()
         files = list(desk.ctx.tree.scratch.iterdir())
         largest = max((file.stat().st_size for file in files), default=0)
@@ -214,7 +217,7 @@ def test_without_proc_the_process_table_is_read(tmp_path: Path) -> None:
         assert shell.stdout is not None
         shell.stdout.readline()
         try:
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 20
             while len(found := nursery._table(shell.pid)) < 5 and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert sorted(found) == sorted(int(line.split()[0]) for line in survivors(mark))

@@ -191,9 +191,9 @@ async def test_a_limit_is_told_with_the_totals(desk: Desk) -> None:
 
 async def test_millions_of_hits_end_early(desk: Desk) -> None:
     desk.write("many.txt", b"hit\n" * 3_000_000)
-    started = time.monotonic()
+    started = time.process_time()
     record = await desk.call(grep, pattern="hit", output_mode="content", head_limit=5)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
     assert "at least 2" in record.text
     assert 20_000 <= record.data["matches"] < 100_000
     assert record.data["truncated"] is True
