@@ -104,7 +104,7 @@ class Workspace:
                 raise ToolError("NOT_FOUND", f"{given} is a link that leads to itself.")
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or "it holds characters no file name can have"
-            raise ToolError("NOT_FOUND", f"{given!a} cannot be resolved: {why}.") from error
+            raise ToolError("NOT_FOUND", f"{given[:200]!a} cannot be resolved: {why}.") from error
         return path
 
     def may_read(self, path: Path) -> bool:

@@ -21,6 +21,7 @@ _CANCEL = 0.2  # seconds an interrupted command has before we stop looking; it i
 _FILTERED = 4 << 20
 _SHOWN_TO_PEOPLE = 4_000
 _BINARY_SHOWN = 400
+_SHOWN_OF_A_NAME = 100
 
 
 def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
@@ -40,8 +41,6 @@ async def bash(
 ) -> ToolRecord:
     if not command.strip():
         raise ToolError("INVALID_PARAM", "command is empty. Give a shell command.")
-    if "\0" in command:
-        raise ToolError("INVALID_PARAM", "command holds a NUL character. Leave it out.")
     notes = _return_to_workspace(ctx)
     ctx.tree.before_change(None)
     guards.watch(ctx)
@@ -212,7 +211,8 @@ def _job(ctx: ToolContext, name: str) -> jobs.Background:
     job = ctx.tree.jobs.get(name)
     if not isinstance(job, jobs.Background):
         known = ", ".join(ctx.tree.jobs) or "none"
-        raise ToolError("NOT_FOUND", f"No background command {name}. Known: {known}.", known=list(ctx.tree.jobs))
+        said = f"No background command {name[:_SHOWN_OF_A_NAME]}. Known: {known}."
+        raise ToolError("NOT_FOUND", said, known=list(ctx.tree.jobs))
     return job
 
 

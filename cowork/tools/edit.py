@@ -15,7 +15,7 @@ from cowork.tools.files import MAX_TEXT, Snapshot, label, missing
 from cowork.tools.hint import nearest_lines, slips
 from cowork.tools.match import Found, Pages, plain
 from cowork.tools.replace import current, links_note, replace
-from cowork.tools.text import Content, decode, has_surrogates, printable
+from cowork.tools.text import Content, decode, printable
 
 
 class _Strings(TypedDict):
@@ -118,10 +118,6 @@ def _sensible(change: Mapping[str, Any], which: str) -> None:
             "INVALID_PARAM",
             f"{which}`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
             "(line endings are kept as the file has them).",
-        )
-    if has_surrogates(new):
-        raise ToolError(
-            "INVALID_PARAM", f"{which}`new_string` holds half a character (a lone surrogate). Send it whole."
         )
 
 

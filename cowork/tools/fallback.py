@@ -32,6 +32,7 @@ TYPES = {
     "xml": ("*.xml", "*.svg"),
     "yaml": ("*.yaml", "*.yml"),
 }
+_MAX_GLOB = 4_096
 _MAX_FILE = 64 * 1024 * 1024  # a larger file is not read into memory
 
 
@@ -67,6 +68,8 @@ def main(argv: list[str]) -> int:
 
 def translate(glob: str) -> str:
     """The regular expression of a glob: `*` and `?` stay within a folder, `**` does not, `{a,b}` is either."""
+    if len(glob) > _MAX_GLOB:
+        raise ValueError(f"a glob has at most {_MAX_GLOB:,} characters")
     out, i, depth = "", 0, 0
     while i < len(glob):
         char = glob[i]

@@ -31,10 +31,10 @@ async def glob(
     plan = globs.plan(pattern)
     place = rg.existing(ctx, path or ".")
     if not place.is_dir():
-        raise ToolError("INVALID_PARAM", f"{rg.shown(ctx, place)} is a file. Give its folder as path.")
+        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Give its folder as path.")
     folder = ctx.resolve(os.path.join(path or ".", plan.prefix))
     if not folder.is_dir():
-        return ok(f"No files match {pattern}: {rg.shown(ctx, folder)} is not a folder.", **_data([], 0))
+        return ok(f"No files match {rg.spelled(pattern)}: {rg.called(ctx, folder)} is not a folder.", **_data([], 0))
     newest = Newest(ctx, plan, folder)
     # rg looks at the times while it walks, at a third of what it would cost here.
     outcome = await rg.run(["--files", "--sortr=modified", *plan.arguments()], "./", folder, newest.take)
@@ -63,7 +63,7 @@ class Newest:
                 break
             path = self._folder / os.fsdecode(name.removeprefix(b"./"))
             if rg.may_read(self._ctx, path):
-                self.paths.append(rg.spelled(rg.shown(self._ctx, path)))
+                self.paths.append(rg.called(self._ctx, path))
             else:
                 self.total -= 1
         return True
@@ -76,7 +76,7 @@ def _record(pattern: str, newest: Newest, outcome: rg.Outcome) -> ToolRecord:
         notes.insert(0, f"Showing the newest {len(paths):,}; narrow the pattern or the path for the rest.")
     if not paths:
         hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
-        text = "\n".join([f"No files match {pattern}. {hint}", *notes])
+        text = "\n".join([f"No files match {rg.spelled(pattern)}. {hint}", *notes])
         return (partial if notes else ok)(text, display=_display(paths, 0, "no files"), **_data(paths, 0))
     total = f"{newest.total:,} file{'s' if newest.total != 1 else ''}"
     text = "\n".join([*paths, "", f"{total}, newest first.", *notes])

@@ -69,17 +69,12 @@ def names(globs: list[str]) -> list[str]:
 
 def split(text: str, separators: str) -> list[str]:
     """Split at separators that stand outside braces and brackets."""
-    parts, depth, current, i = [], 0, "", 0
+    parts, depth, start, i = [], 0, 0, 0
     while i < len(text):
         char = text[i]
-        if char == "\\" and i + 1 < len(text):
-            current, i = current + text[i : i + 2], i + 2
-            continue
-        depth += (char == "{") - (char == "}" and depth > 0)
         if char in separators and depth == 0:
-            parts.append(current)
-            current = ""
-        else:
-            current += char
-        i += 1
-    return [*parts, current]
+            parts.append(text[start:i])
+            start = i + 1
+        depth += (char == "{") - (char == "}" and depth > 0)
+        i += 2 if char == "\\" else 1
+    return [*parts, text[start:]]

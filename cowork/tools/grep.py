@@ -150,7 +150,7 @@ def _name(raw: bytes) -> str:
 def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     place = rg.existing(ctx, path)
     if not place.is_dir() and not place.is_file():  # a pipe or a device would keep us waiting
-        raise ToolError("INVALID_PARAM", f"{rg.shown(ctx, place)} is neither a file nor a folder.")
+        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is neither a file nor a folder.")
     given = [part for part in globs.split(glob, ", \t") if part]
     excluded = [f"-g{part}" for part in given if part.startswith("!")]
     plans = [globs.plan(part) for part in given if not part.startswith("!")]
@@ -161,7 +161,7 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
         where.options += plans[0].arguments()
         where.checks = plans if plans[0].regex else []
         if not where.path.is_dir() or not where.path.resolve().is_relative_to(place):
-            raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.shown(ctx, place)}.")
+            raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.called(ctx, place)}.")
     elif plans and not kind and not any(p.prefix or p.regex or p.depth for p in plans):
         where.options += globs.names([p.name or "*" for p in plans])
     else:

@@ -66,7 +66,7 @@ async def ls(
 ) -> ToolRecord:
     place = rg.existing(ctx, path or ".")
     if not place.is_dir():
-        raise ToolError("INVALID_PARAM", f"{rg.shown(ctx, place)} is a file. Read it, or LS its folder.")
+        raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Read it, or LS its folder.")
     left_out = [_rule(glob) for glob in ignore or []]
     tree = Tree()
     outcome = await rg.run(["--files", *(f"-g!{glob}" for glob in ignore or [])], "./", place, tree.take)
@@ -74,7 +74,7 @@ async def ls(
     try:
         ignored = _open(ctx, top, tree, left_out, LINES)
     except OSError as error:
-        raise ToolError("ACCESS_DENIED", f"{rg.shown(ctx, place)} cannot be listed: {error.strerror}.") from error
+        raise ToolError("ACCESS_DENIED", f"{rg.called(ctx, place)} cannot be listed: {error.strerror}.") from error
     _unfold(ctx, top, tree, left_out)
     return _record(ctx, top, tree, ignored, outcome)
 
@@ -150,7 +150,7 @@ def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outco
     if top.hidden:
         notes.append(f"{top.hidden:,} more entries here; Glob finds them by name.")
     total = f"{tree.total:,} file{'s' if tree.total != 1 else ''} in {len(tree.counts) + 1:,} folders"
-    head = f"{rg.spelled(rg.shown(ctx, top.path))}/: {total}"
+    head = f"{rg.called(ctx, top.path)}/: {total}"
     left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{_more(ignored)}"] if ignored else []
     text = "\n".join([head, *(lines or ["(empty)"]), *left, *notes])
     display: Json = {"kind": "files", "paths": [line.strip() for line in lines], "total": tree.total}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import difflib
+import errno
 import fcntl
 import functools
 import os
@@ -26,6 +27,7 @@ SLOW = "ripgrep was not found, so a slow search in Python was used; install ripg
 UNREADABLE = "Some files could not be read and were skipped."
 _SECONDS = 60.0
 _PIPE = 1 << 20  # bytes rg may print before it has to wait for us
+_REASON = 300  # characters of its complaint that are told
 _PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
 _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
@@ -152,6 +154,11 @@ def shown(ctx: ToolContext, path: Path) -> str:
     return str(path.relative_to(ctx.state.cwd)) if path.is_relative_to(ctx.state.cwd) else str(path)
 
 
+def called(ctx: ToolContext, path: Path) -> str:
+    """The same, as it may stand in a sentence."""
+    return spelled(shown(ctx, path))
+
+
 def spelled(name: str) -> str:
     """A file name as text that can be printed and stored, whatever bytes it holds."""
     return plain(name.encode("utf-8", "backslashreplace").decode()).replace("\n", "\\n")
@@ -174,9 +181,11 @@ def existing(ctx: ToolContext, given: str) -> Path:
     with contextlib.suppress(OSError):
         near = difflib.get_close_matches(missing, os.listdir(parent), n=3, cutoff=0.5)
         if near:
-            names = ", ".join(shown(ctx, parent / name) for name in near)
-            raise ToolError("NOT_FOUND", f"{given} does not exist. Nearest: {names}", nearest=near)
-    raise ToolError("NOT_FOUND", f"{given} does not exist. LS {shown(ctx, parent)} shows what is there.", nearest=[])
+            names = ", ".join(called(ctx, parent / name) for name in near)
+            raise ToolError("NOT_FOUND", f"{spelled(given)} does not exist. Nearest: {names}", nearest=near)
+    raise ToolError(
+        "NOT_FOUND", f"{spelled(given)} does not exist. LS {called(ctx, parent)} shows what is there.", nearest=[]
+    )
 
 
 async def _start(
@@ -195,6 +204,8 @@ async def _start(
                 stderr=subprocess.PIPE,
             )
         except OSError as error:
+            if error.errno == errno.E2BIG:
+                raise ToolError("INVALID_PARAM", "That is too long to search for. Search for a part of it.") from error
             reason = error
             continue
         return process, command == stand_in()
@@ -207,4 +218,4 @@ def _reason(text: str) -> str:
     for line in lines:
         if line.startswith("error: "):
             return f"pattern is not a regular expression: {line.removeprefix('error: ').rstrip('.')}"
-    return lines[0].removeprefix("rg: ").rstrip(".")
+    return plain(lines[0].removeprefix("rg: ").rstrip("."))[:_REASON]

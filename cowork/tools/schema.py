@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.tools.draft07 import Place, nearest, path, problems, schema_problems, validate
+from cowork.tools.draft07 import Place, Problem, nearest, path, problems, schema_problems, validate
 
 __all__ = ["check", "nearest", "schema_problems", "validate"]
 
@@ -21,11 +21,31 @@ __all__ = ["check", "nearest", "schema_problems", "validate"]
 def check(schema: Json, args: object) -> Json:
     """The arguments as the tool may take them, or INVALID_PARAM that names every problem."""
     given = _forgive(schema, {} if args is None else args)
-    found = list(problems(schema, given))
+    found = [*problems(schema, given), *_unusable(given, ())]
     if found:
         text = "; ".join(_about_parameter(place, message) for place, message in found)
         raise ToolError("INVALID_PARAM", f"Invalid input: {text}", problems=[f"{path(p)}: {m}" for p, m in found])
     return dict(given)
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NAMES = ("file_path", "path")  # a file's name may hold bytes that are no UTF-8, which Python spells as surrogates
+_TEXTS = ("content", "old_string", "new_string")  # what a file may hold, a file may be given
+
+
+def _unusable(value: object, place: Place) -> Iterator[Problem]:
+    """Characters that no pattern, word or message can carry, wherever they are."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _unusable(inner, (*place, name))
+    elif isinstance(value, list):
+        for number, inner in enumerate(value):
+            yield from _unusable(inner, (*place, number))
+    elif isinstance(value, str):
+        if place[-1:] and place[-1] not in _NAMES and _SURROGATE.search(value):
+            yield place, "holds half a character (a lone surrogate). Send it whole"
+        if place[-1:] and place[-1] not in _TEXTS and "\0" in value:
+            yield place, "holds a NUL character. Leave it out"
 
 
 _NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?")

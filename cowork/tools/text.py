@@ -79,10 +79,6 @@ def printable(text: str) -> str:
     return text if text.isascii() and "\0" not in text else _UNSENDABLE.sub("�", text)
 
 
-def has_surrogates(text: str) -> bool:
-    return _SURROGATE.search(text) is not None
-
-
 def common_ends(a: str, b: str) -> tuple[int, int]:
     """How many characters both begin with, and how many of the rest both end with."""
     head = _common(a, b, min(len(a), len(b)), from_end=False)

@@ -13,7 +13,7 @@ from cowork.tools.base import ToolContext, tool
 from cowork.tools.diff import Diff, unified
 from cowork.tools.files import MAX_TEXT, Snapshot, label
 from cowork.tools.replace import current, links_note, replace
-from cowork.tools.text import Content, decode, has_surrogates, printable
+from cowork.tools.text import Content, decode, printable
 
 
 def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
@@ -55,8 +55,6 @@ async def write(
 
 def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | None, bytes, Diff, str]:
     """The file as it is, the bytes to write, the diff between them and a note for the model; nothing is written."""
-    if has_surrogates(content):
-        raise ToolError("INVALID_PARAM", "`content` holds half a character (a lone surrogate). Send it whole.")
     try:
         old = current(ctx, path)
     except FileNotFoundError:

@@ -18,6 +18,7 @@ from cowork.core.workspace import Workspace
 from cowork.tools import jobs
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.record import problems
+from cowork.tools.schema import check
 
 
 @dataclass
@@ -32,7 +33,7 @@ class Desk:
     async def call(self, tool: Tool, **args: Any) -> ToolRecord:
         """Call a tool and hold its record against the rules of all records."""
         self.ctx.resolved.clear()
-        record = await tool(self.ctx, args)
+        record = await tool(self.ctx, check(tool.schema, args))
         finished = record.to_dict() | {"stats": {"time_ms": 1}, "context": {"cwd": ".", "params_input": args}}
         assert problems(finished) == []
         assert not set(record.text) & {chr(i) for i in (*range(9), *range(11, 32), *range(127, 160))}
