@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,8 +79,16 @@ class ToolContext:
     def resolve(self, path: str) -> Path:
         """The real path, once a call: what permissions judged is what the tool acts on, even if a link moved since."""
         if path not in self.resolved:
-            self.resolved[path] = self.workspace.resolve(path, self.state.cwd)
+            self.resolved[path] = self._resolve(path)
         return self.resolved[path]
+
+    def _resolve(self, path: str) -> Path:
+        """A path with backslashes is taken for a Windows spelling where only that leads to something."""
+        found = self.workspace.resolve(path, self.state.cwd)
+        if "\\" not in path or os.path.lexists(found):
+            return found
+        turned = self.workspace.resolve(path.replace("\\", "/"), self.state.cwd)
+        return turned if os.path.lexists(turned.parent) else found
 
 
 @frozen

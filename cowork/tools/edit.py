@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -12,9 +13,11 @@ from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.diff import unified
 from cowork.tools.files import MAX_TEXT, Snapshot, label, missing
+from cowork.tools.forgive import meant
 from cowork.tools.hint import nearest_lines, slips
 from cowork.tools.match import Found, Pages, plain
-from cowork.tools.replace import current, links_note, replace
+from cowork.tools.replace import current, links_note
+from cowork.tools.replace import replace as put
 from cowork.tools.text import Content, decode, printable
 
 
@@ -65,13 +68,14 @@ async def multi_edit(
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
     path = ctx.resolve(file_path)
     old, content, after, touched = _planned(ctx, path, edits)
-    replace(ctx, path, old, _encoded(ctx, path, after))
+    put(ctx, path, old, _encoded(ctx, path, after))
     shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
     display = _display(ctx, path, content, after)
     summary = f"+{display['added']} −{display['removed']}"
+    slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
     where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
     return ok(
-        f"Edited {shown} ({where}): {summary}.{links_note(old)}",
+        f"Edited {shown} ({where}): {summary}.{slips}{links_note(old)}",
         display=display,
         path=shown,
         diff=display["diff"],
@@ -125,9 +129,13 @@ def _one(ctx: ToolContext, path: Path, content: Content, change: Mapping[str, An
     """The text after one replacement and what it touched; refused unless it is clear what is meant."""
     pages = Pages(content.text)
     wanted, new = plain(change["old_string"]), plain(change["new_string"])
-    found = pages.find(wanted)
+    found, slip = pages.find(wanted), ""
     if not found.count:
-        raise _no_match(ctx, path, pages, wanted, which)
+        guess = meant(pages.plain, wanted, new)
+        if guess is None:
+            raise _no_match(ctx, path, pages, wanted, which)
+        wanted, new, slip = guess.old, guess.new, guess.slip
+        found = pages.find(wanted)
     if found.count > 1 and not change.get("replace_all"):
         listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
         raise ToolError(
@@ -141,7 +149,8 @@ def _one(ctx: ToolContext, path: Path, content: Content, change: Mapping[str, An
         raise ToolError(
             "INVALID_PARAM", f"{which}the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that."
         )
-    return pages.replace(wanted, new)
+    text, touched = pages.replace(wanted, new)
+    return text, replace(touched, slip=slip)
 
 
 def _no_match(ctx: ToolContext, path: Path, pages: Pages, wanted: str, which: str) -> ToolError:

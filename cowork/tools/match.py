@@ -19,6 +19,7 @@ class Found:
 
     count: int
     lines: list[int]
+    slip: str = ""  # what was overlooked to find it
 
 
 class Pages:

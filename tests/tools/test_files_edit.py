@@ -134,12 +134,12 @@ async def test_overlapping_matches_are_not_unique(agent: Agent) -> None:
     ("content", "old", "said"),
     [
         ("def f():\n\treturn 1\n", "def f():\n    return 1\n", "line 2 begins with 1 tab, old_string with 4 spaces"),
-        ("a = 1  \nb\n", "a = 1\nb", "line 1 ends with 2 spaces, old_string with no whitespace"),
+        ("a = 1  \nb\n" * 2, "a = 1\nb", "line 1 ends with 2 spaces, old_string with no whitespace"),
         ("call(a,  b)\n", "call(a, b)", "only whitespace differs: line 1, column 9"),
         ("Hello World\n", "hello world", "only upper and lower case differs"),
-        ("say “hi”\n", 'say "hi"', "only look-alike characters (quotes, dashes, spaces) differs"),
+        ("say “hi”\n" * 2, 'say "hi"', "only look-alike characters (quotes, dashes, spaces) differs"),
         ("a\u00a0b = 1\n", "a b = 1", "only whitespace differs: line 1, column 2 has 1 U+00A0, old_string 1 space"),
-        ("alpha\nbeta\n", "1\talpha\n2\tbeta", "holds the line numbers that Read puts before each line"),
+        ("alpha\nbeta\n" * 2, "1\talpha\n2\tbeta", "holds the line numbers that Read puts before each line"),
         ("alpha\nbeta\n", "alpha\\nbeta", "escaped once too often"),
         ("alpha beta\n", "alpha beta\n\n", "line 1; only newlines at the start or end of old_string"),
         ("alpha beta gamma\n", "  beta ga  ", "without the whitespace at the start or end of old_string"),
@@ -449,3 +449,55 @@ async def test_a_name_that_is_no_utf8_can_be_written_read_and_edited(agent: Agen
     assert (await agent.call(read, file_path=name)).text == "1\tone"
     assert (await agent.call(edit, file_path=name, old_string="one", new_string="two")).status == "success"
     assert [os.fsencode(p.name) for p in folder.iterdir()] == [b"caf\xe9.txt"]
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new", "after", "said"),
+    [
+        ("one\ntwo\nthree\n", "2\ttwo\n3\tthree", "2\tTWO\n3\tthree", "one\nTWO\nthree\n", "line numbers"),
+        ("one\ntwo\n", "     2\ttwo", "TWO", "one\nTWO\n", "line numbers"),
+        ("one\n\ntwo\n", "1\tone\n2\t\n3\ttwo\n", "1\tone\n2\ttwo\n", "one\ntwo\n", "line numbers"),
+        ("say “hi” — it’s\n", 'say "hi" — it\'s', 'say "ho" — it\'s', "say “ho” — it’s\n", "kind of quotes"),
+        ('it\'s "a"\n', "it’s “a”", "it’s “b”", 'it\'s "b"\n', "kind of quotes"),
+        ("a  \nb\t\nc\n", "a\nb\nc", "a\nB\nc", "a  \nB\nc\n", "ends of lines"),
+        ("a\nb\nc\n", "a \nb", "a \nB", "a\nB\nc\n", "ends of lines"),
+        ("a \r\nb\r\nc\r\n", "a\nb\n", "a\nB\n", "a \r\nB\r\nc\r\n", "ends of lines"),
+    ],
+)
+async def test_a_slip_that_can_mean_one_place_only_is_taken_and_said(
+    agent: Agent, content: str, old: str, new: str, after: str, said: str
+) -> None:
+    path = await seen(agent, "a.txt", content)
+    record = await agent.call(edit, file_path="a.txt", old_string=old, new_string=new)
+    assert record.status == "success", record.text
+    assert path.read_bytes().decode() == after
+    assert said in record.text
+
+
+@pytest.mark.parametrize(
+    ("content", "old", "new"),
+    [
+        ("two\ntwo\n", "1\ttwo", "1\tTWO"),  # two places
+        ("one\ntwo\n", "1\tone\n2\ttwo", "1\tone\nTWO"),  # is the number in the new text meant?
+        ("one\ntwo\n", "1\tone\ntwo", "one"),
+        ("“a” “a”\n", '"a"', '"b"'),
+        ("a \nb\na\t\nb\n", "a\nb", "c"),
+        ("  a\n", "\ta", "b"),  # indentation is never guessed
+    ],
+)
+async def test_a_slip_that_could_mean_more_is_refused(agent: Agent, content: str, old: str, new: str) -> None:
+    path = await seen(agent, "a.txt", content)
+    record = await agent.call(edit, file_path="a.txt", old_string=old, new_string=new)
+    assert record.status == "error", record.text
+    assert path.read_bytes().decode() == content
+
+
+async def test_a_path_with_backslashes_means_the_file_with_slashes(agent: Agent, folder: Path) -> None:
+    (folder / "src").mkdir()
+    await seen(agent, "src/a.txt", "one\n")
+    assert (await agent.call(edit, file_path="src\\a.txt", old_string="one", new_string="two")).data[
+        "path"
+    ] == "src/a.txt"
+    assert (await agent.call(write, file_path=".\\src\\new.txt", content="x\n")).data["path"] == "src/new.txt"
+    (folder / "odd\\name.txt").write_text("mine\n")  # a name may hold one, and then it is meant
+    assert "mine" in (await agent.call(read, file_path="odd\\name.txt")).text
