@@ -238,4 +238,5 @@ async def _news(job: jobs.Background, pattern: str) -> tuple[str, int]:
         text = await rg.matching(pattern, data)
         skipped += max(0, len(text) - WHOLE_BYTES)
     job.position += new
-    return text[-WHOLE_BYTES:], skipped
+    text = text[-WHOLE_BYTES:]
+    return (text.partition("\n")[2] or text) if skipped else text, skipped  # from the beginning of a line

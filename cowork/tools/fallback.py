@@ -47,7 +47,8 @@ def main(argv: list[str]) -> int:
         return 2
     flags = (re.IGNORECASE if "-i" in options.flags else 0) | (re.DOTALL | re.MULTILINE if "-U" in options.flags else 0)
     try:
-        pattern = re.compile(options.values.get("-e", [""])[0].encode(), flags)
+        wanted_text = options.values.get("-e", [""])[0]
+        pattern = re.compile((re.escape(wanted_text) if "-F" in options.flags else wanted_text).encode(), flags)
     except re.error as error:
         sys.stderr.write(f"rg: regex parse error:\nerror: {error}\n")
         return 2

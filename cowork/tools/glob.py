@@ -52,6 +52,11 @@ class Newest:
         self.paths: list[str] = []
         self.total = 0
 
+    def is_folder(self, pattern: str) -> bool:
+        """Whether the glob is a folder's plain name."""
+        name = pattern.rstrip("/").rpartition("/")[2]
+        return len(name) < 256 and os.path.isdir(self._folder / name)
+
     def take(self, chunk: bytes) -> bool:
         """Read on to the end: the count is told."""
         *names, self._rest = (self._rest + chunk).split(b"\0")
@@ -76,6 +81,8 @@ def _record(pattern: str, newest: Newest, outcome: rg.Outcome) -> ToolRecord:
         notes.insert(0, f"Showing the newest {len(paths):,}; narrow the pattern or the path for the rest.")
     if not paths:
         hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
+        if newest.is_folder(pattern):
+            hint = f"It is a folder: LS shows it, {rg.spelled(pattern).rstrip('/')}/** finds its files."
         text = "\n".join([f"No files match {rg.spelled(pattern)}. {hint}", *notes])
         return (partial if notes else ok)(text, display=_display(paths, 0, "no files"), **_data(paths, 0))
     total = f"{newest.total:,} file{'s' if newest.total != 1 else ''}"

@@ -23,6 +23,8 @@ _MOST_RESULTS = 20_000  # lines or files; beyond this the search is stopped
 _MOST_BYTES = 16 << 20
 _WIDTH = 500
 _SHOWN_TO_PEOPLE = 20
+_HINT_SECONDS = 5.0
+_SPECIAL = re.compile(r"[()\[\]{}.*+?|^$\\]")
 
 Mode = Literal["content", "files_with_matches", "count"]
 _PATTERNS: dict[Mode, re.Pattern[bytes]] = {  # the path comes first and ends with NUL, for it may hold anything else
@@ -82,7 +84,38 @@ async def grep(
             options.append("-c")
     options += [f"--iglob=!{pattern}" for pattern in ctx.workspace.unsearched]  # a file named by itself is still read
     outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
+    if not found.total and not found.binary:
+        hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
+        return _nothing(found, where, [glob, type], outcome, hint)
     return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
+
+
+async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str], *, ignore_case: bool) -> str:
+    """What would have matched: the pattern taken literally, or in another case. A look, not a second wait."""
+    literal = re.escape(pattern) != pattern and _SPECIAL.search(pattern) is not None
+    if not literal and (ignore_case or pattern.swapcase() == pattern):
+        return ""
+    found = Found(ctx, where, "files_with_matches")
+    asked = [*(option for option in options if option[:2] not in ("-c", "-n", "-A", "-B", "-M")), "-l", "-i"]
+    asked += ["-F"] if literal else []
+    await rg.run(asked, where.base or "./", ctx.state.cwd, found.take, seconds=_HINT_SECONDS)
+    if not found.total:
+        return ""
+    there = rg.spelled(_name(min(found.files)))
+    how = "with its special characters escaped" if literal else "with -i"
+    return f"It would match {how}, first in {there}."
+
+
+def _nothing(found: Found, where: Where, filters: list[str], outcome: rg.Outcome, hint: str) -> ToolRecord:
+    """No matches: where was looked, and what might have been meant."""
+    kept = ", ".join(rg.spelled(part) for part in filters if part)
+    place = f"No matches in {where.base}" if where.base else "No matches"
+    place = rg.spelled(place) + (f" ({kept})" if kept else "")
+    notes = outcome.notes()
+    text = "\n".join([f"{place}. {hint}".rstrip(), *notes])
+    display: Json = {"kind": "matches", "lines": [], "total": 0, "files": 0, "summary": "No matches"}
+    data: Json = {"mode": found.mode, "matches": 0, "files": 0, "shown": 0, "truncated": False, "notes": notes}
+    return (partial if notes else ok)(text, display=display, **data)
 
 
 class Found:
@@ -198,8 +231,6 @@ def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool
 
 
 def _summary(found: Found, total: str, files: int) -> str:
-    if not found.total:
-        return "No matches"
     in_files = f"{files:,} file{'s' if files != 1 else ''}"
     if found.mode == "files_with_matches":
         return f"{total} file{'s' if found.total != 1 else ''}"

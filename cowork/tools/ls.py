@@ -113,7 +113,7 @@ def _folders(folder: Folder) -> list[Folder]:
 def _open(ctx: ToolContext, folder: Folder, tree: Tree, left_out: list[fallback.Rule], most: int) -> list[str]:
     """Fill in the entries of a folder, folders first; returns the names that are ignored."""
     folders: list[Folder] = []
-    files: list[str] = []
+    files: list[os.DirEntry[str]] = []
     ignored: list[str] = []
     with os.scandir(folder.path) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
@@ -122,16 +122,21 @@ def _open(ctx: ToolContext, folder: Folder, tree: Tree, left_out: list[fallback.
             if any(rule.matches(inner, folder=is_folder) for rule in left_out):
                 continue
             if entry.is_symlink():
-                files.append(f"{rg.spelled(entry.name)} -> {rg.spelled(os.readlink(entry.path))}")
+                files.append(entry)
             elif is_folder and (tree.counts[inner + "/"] or _is_empty(entry.path)):
                 folders.append(Folder(rg.spelled(entry.name), Path(entry.path), inner + "/"))
             elif inner in tree.files and rg.may_read(ctx, Path(entry.path)):
-                files.append(rg.spelled(entry.name))
+                files.append(entry)
             else:
                 ignored.append(rg.spelled(entry.name) + ("/" if is_folder else ""))
-    shown: list[str | Folder] = [*folders, *files]
-    folder.entries, folder.hidden = shown[:most], max(0, len(shown) - most)
+    folder.hidden = max(0, len(folders) + len(files) - most)
+    folder.entries = [*folders[:most], *(_named(entry) for entry in files[: max(0, most - len(folders))])]
     return ignored
+
+
+def _named(entry: os.DirEntry[str]) -> str:
+    name = rg.spelled(entry.name)
+    return f"{name} -> {rg.spelled(os.readlink(entry.path))}" if entry.is_symlink() else name
 
 
 def _is_empty(path: str) -> bool:
@@ -149,7 +154,7 @@ def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outco
         notes.append(f"More than {_MOST_FILES:,} files: LS a folder further down.")
     if top.hidden:
         notes.append(f"{top.hidden:,} more entries here; Glob finds them by name.")
-    total = f"{tree.total:,} file{'s' if tree.total != 1 else ''} in {len(tree.counts) + 1:,} folders"
+    total = f"{tree.total:,} file{'s' if tree.total != 1 else ''} in {_folder_count(len(tree.counts) + 1)}"
     head = f"{rg.called(ctx, top.path)}/: {total}"
     left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{_more(ignored)}"] if ignored else []
     text = "\n".join([head, *(lines or ["(empty)"]), *left, *notes])
@@ -157,6 +162,10 @@ def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outco
     display["summary"] = f"{tree.total:,} files"
     data: Json = {"files": tree.total, "folders": len(tree.counts), "shown": len(lines), "ignored": ignored[:100]}
     return (partial if notes else ok)(text, display=display, truncated=bool(notes), **data)
+
+
+def _folder_count(count: int) -> str:
+    return "1 folder" if count == 1 else f"{count:,} folders"
 
 
 def _draw(folder: Folder, tree: Tree, depth: int) -> list[str]:

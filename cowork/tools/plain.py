@@ -19,6 +19,7 @@ _ESCAPE = re.compile(
 _UNFINISHED = re.compile(
     rf"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f]){_TEXT}\x1b?|\x1b[ -/]*)\Z"
 )
+_LINE_START = re.compile(r"(?:\x1b\[|\x9b)[01]?G")  # as good as a carriage return; progress bars use it
 _OVERSTRUCK = re.compile(r"[^\n\r\x08]\x08")
 _EIGHT_BIT = re.compile(r"[\x90\x98\x9b\x9d-\x9f]")
 _SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -31,6 +32,7 @@ def plain(text: str) -> str:
     if not _SUSPECT.search(text):
         return text
     if "\x1b" in text or _EIGHT_BIT.search(text):
+        text = _LINE_START.sub("\r", text)
         text = _ESCAPE.sub("", text)
     if "\x08" in text:
         for _ in range(4):  # overstriking for bold and underline takes one or two

@@ -25,7 +25,7 @@ from cowork.tools.plain import plain
 
 SLOW = "ripgrep was not found, so a slow search in Python was used; install ripgrep for speed."
 UNREADABLE = "Some files could not be read and were skipped."
-_SECONDS = 60.0
+SECONDS = 60.0
 _PIPE = 1 << 20  # bytes rg may print before it has to wait for us
 _REASON = 300  # characters of its complaint that are told
 _PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
@@ -46,7 +46,7 @@ class Outcome:
         """What makes the result less than whole, as sentences."""
         out = [SLOW] if self.slow else []
         if self.stopped == "time":
-            out.append(f"The search was stopped after {_SECONDS:.0f} s; name a folder in path to see the rest.")
+            out.append(f"The search was stopped after {SECONDS:.0f} s; name a folder in path to see the rest.")
         if self.code == 2 and not self.stopped:
             out.append(UNREADABLE)
         return out
@@ -65,14 +65,16 @@ def stand_in() -> tuple[str, ...]:
     return (sys.executable, "-I", "-S", fallback.__file__)
 
 
-async def run(arguments: Sequence[str], path: str, cwd: Path, take: Callable[[bytes], bool]) -> Outcome:
+async def run(
+    arguments: Sequence[str], path: str, cwd: Path, take: Callable[[bytes], bool], *, seconds: float = SECONDS
+) -> Outcome:
     """Run rg over `path` and hand its output on in pieces, until `take` says False."""
     excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
     stopped: Literal["", "limit", "time"] = ""
     error = b""
     async with _running([*_BASE, *excluded, *arguments, "--", path], cwd) as (process, slow, out):
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(seconds):
                 if not await _gather(process, out, take):
                     stopped = "limit"
                 elif process.stderr is not None:  # with --no-messages only a fatal error speaks, so this is short
@@ -137,7 +139,7 @@ async def matching(pattern: str, text: bytes) -> str:
     arguments = [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"]
     process, _ = await _start(arguments, Path("/"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        async with asyncio.timeout(_SECONDS):
+        async with asyncio.timeout(SECONDS):
             out, error = await process.communicate(text)
     except TimeoutError:
         raise ToolError("TIMEOUT", "filter took too long. Use a simpler one.") from None

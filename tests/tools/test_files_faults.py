@@ -173,6 +173,30 @@ async def test_eight_agents_edit_one_file_and_nothing_is_lost(agents: Callable[[
     assert conflicts
 
 
+async def test_agents_that_repeat_after_a_conflict_all_land_their_edits(
+    agents: Callable[[str], Agent], folder: Path
+) -> None:
+    (folder / "shared.txt").write_text("".join(f"slot {n}: free\n" for n in range(4)))
+    conflicts: list[str] = []
+
+    async def work(agent: Agent, number: int) -> None:
+        await agent.call(read, file_path="shared.txt")
+        for turn in range(25):
+            old = f"slot {number}: {f'turn {turn - 1}' if turn else 'free'}\n"
+            change = {"file_path": "shared.txt", "old_string": old, "new_string": f"slot {number}: turn {turn}\n"}
+            await asyncio.sleep(0)
+            while (record := await agent.call(edit, **change)).status != "success":
+                assert record.data["reason"] == "changed"
+                assert record.data["changed_by"] in {f"main/worker-{n}" for n in range(4)} - {agent.name}
+                assert "\n+slot" in record.data["diff"]
+                conflicts.append(record.text)
+                await agent.call(read, file_path="shared.txt")
+
+    await asyncio.gather(*(work(agents(f"main/worker-{n}"), n) for n in range(4)))
+    assert (folder / "shared.txt").read_text() == "".join(f"slot {n}: turn 24\n" for n in range(4))
+    assert conflicts
+
+
 async def test_a_write_between_the_last_look_and_the_rename_is_noticed(
     agent: Agent, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

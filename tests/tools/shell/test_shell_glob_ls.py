@@ -199,3 +199,10 @@ async def test_an_empty_folder_and_a_missing_one(desk: Desk) -> None:
     desk.write("file.txt")
     with pytest.raises(ToolError, match="is a file"):
         await desk.call(ls, path="file.txt")
+
+
+async def test_a_glob_that_is_a_folder_says_how_to_look_into_it(desk: Desk) -> None:
+    desk.write("src/deep/a.py")
+    for pattern in ("src", "src/deep", "src/deep/"):
+        record = await desk.call(glob, pattern=pattern)
+        assert record.data["paths"] or f"{pattern.rstrip('/')}/** finds its files" in record.text

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sysconfig
 import time
+from typing import Any
 
 import pytest
 
@@ -141,6 +142,32 @@ async def test_binary_files_are_skipped_unless_named(code: Desk) -> None:
     assert "image.bin" not in (await code.call(grep, pattern="main")).text
     record = await code.call(grep, pattern="main", path="image.bin", output_mode="content")
     assert record.data["binary"] is True
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"pattern": "nowhere", "path": "src", "glob": "*.py"}, "No matches in src (*.py)."),
+        ({"pattern": "nowhere", "type": "py"}, "No matches (py)."),
+        ({"pattern": "MAIN_TWO"}, "No matches. It would match with -i, first in src/deep/util.py."),
+        ({"pattern": "MAIN_TWO", "-i": True, "path": "README.md"}, "No matches in README.md."),
+        (
+            {"pattern": "total(a[0])"},
+            "No matches. It would match with its special characters escaped, first in calls.c.",
+        ),
+        (
+            {"pattern": "total(a[0])", "output_mode": "content", "-C": 2},
+            "special characters escaped, first in calls.c.",
+        ),
+    ],
+)
+async def test_no_matches_says_where_it_looked_and_what_would_match(
+    code: Desk, args: dict[str, Any], said: str
+) -> None:
+    code.write("calls.c", "x = total(a[0]);\n")
+    record = await code.call(grep, **args)
+    assert record.status == "success"
+    assert record.text.endswith(said)
 
 
 async def test_no_matches_is_said(code: Desk) -> None:

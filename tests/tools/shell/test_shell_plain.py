@@ -26,6 +26,7 @@ PIECES = [
     "\x07",
     "\x1b",
     "\x1b[1m",
+    "\x1b[1G",
     "\x1b]0;t",
     "\x1b\\",
     "\x9b3",
@@ -153,3 +154,7 @@ def test_a_full_disk_ends_recording_only(tmp_path: Path) -> None:
     capture.finish()
     assert "No space left on device" in capture.text()
     assert capture.text().endswith("9999\n")
+
+
+def test_progress_that_goes_back_to_the_first_column_is_overwritten() -> None:
+    assert plain("".join(f"\x1b[2K\x1b[{at}Gstep {n}" for n, at in enumerate(["", "0", "1"]))) == "step 2"
