@@ -22,10 +22,12 @@ def awk(seen: Set[str], operands: Sequence[str]) -> str:
 
 
 def jq(seen: Set[str], operands: Sequence[str]) -> str:
-    risky = r"\b(?:import|include|env|input_filename|modulemeta|debug|stderr)\b|\$ENV|\$__"
-    return (
-        "this jq program may read more than its input" if any(re.search(risky, word) for word in operands[:1]) else ""
-    )
+    risky = r"\b(?:import|include|env|input_filename|modulemeta|debug|stderr|get_search_list)\b|\$ENV|\$__"
+    endless = r"\b(?:repeat|until|while|recurse\s*\(|recurse_down|infinite|range|def|limit|first\s*\(|label|foreach)"
+    program = "".join(operands[:1])
+    if re.search(risky, program):
+        return "this jq program may read more than its input"
+    return "this jq program may never end" if re.search(endless, program) else ""
 
 
 def date(seen: Set[str], operands: Sequence[str]) -> str:
@@ -48,8 +50,21 @@ def ps(seen: Set[str], operands: Sequence[str]) -> str:
     return "" if good else "these ps flags may show secrets"
 
 
+def one(seen: Set[str], operands: Sequence[str]) -> str:
+    return "" if len(seen) == 1 else "only a test of one file"
+
+
 def lookup(seen: Set[str], operands: Sequence[str]) -> str:
     return "" if seen else "it runs a command"
+
+
+def seq(seen: Set[str], operands: Sequence[str]) -> str:
+    good = all(re.fullmatch(r"-?[0-9]{1,7}(?:\.[0-9]{1,3})?", word) for word in operands)
+    return "" if good else "only a short sequence of numbers"
+
+
+def listed(seen: Set[str], operands: Sequence[str]) -> str:
+    return "" if not operands or "--list" in seen else "only with --list is this a pattern of names"
 
 
 def reflog(seen: Set[str], operands: Sequence[str]) -> str:

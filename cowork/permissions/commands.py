@@ -1,7 +1,8 @@
 """Which commands only read: a short list with the exact flags each may have. What is not listed asks.
 
 A flag is left out when it writes (`sort -o`), runs a program (`rg --pre`), follows links out of the folder
-(`grep -R`), never ends (`tail -f`) or shows what others keep in their environment (`ps e`).
+(`grep -R`), never ends (`tail -f`) or shows what others keep in their environment (`ps e`). A program that reads its
+words in a way of its own is left out whole: `xxd a -p` writes a file named -p.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def read_only(command: Simple, look: Look) -> str:
         return git_read_only(command, look)
     if command.name == "find":
         return find_read_only(command, look)
-    if command.name in _VERSIONED and command.argv[1:] in (("--version",), (_OWN_VERSION_FLAGS.get(command.name, ""),)):
+    if (command.argv[1:] == ("--version",) and command.name in _VERSIONED) or command.argv in _OWN_VERSION_FLAGS:
         return look.trusted()
     rules = _COMMANDS.get(command.name)
     if rules is None:
@@ -66,7 +67,7 @@ _COMMANDS: dict[str, Spec] = {
         _GREP,
         "-e -f:path -m:number -A:number -B:number -C:number --regexp --file:path --max-count:number --include"
         " --exclude"
-        " --exclude-dir --after-context:number --before-context:number --context:number --label -d -D",
+        " --exclude-dir --after-context:number --before-context:number --context:number --label",
         "pattern",
         numeric=True,
         pattern_flags="-e -f --regexp --file",
@@ -74,14 +75,15 @@ _COMMANDS: dict[str, Spec] = {
     ),
     "rg": spec(
         _RG,
-        "-e -f:path -m:number -A:number -B:number -C:number -g -t -T -j:number -d:number -M:number -r -E --regexp"
-        " --file:path --max-count:number --glob --iglob --type --type-not --max-depth:number --after-context:number"
-        " --before-context:number --context:number --color --sort --sortr --replace --max-columns:number"
-        " --threads:number"
+        "-e -f:path -m:number -A:number -B:number -C:number -g:glob -t -T -j:number -d:number -M:number -r -E --regexp"
+        " --file:path --max-count:number --glob:glob --iglob:glob --type --type-not --max-depth:number"
+        " --after-context:number --before-context:number --context:number --color --sort --sortr --replace"
+        " --max-columns:number --threads:number"
         " --max-filesize --encoding --engine",
         "pattern",
         pattern_flags="-e -f --regexp --file --files --type-list",
-        deep="--hidden -u -uu -uuu --unrestricted",
+        deep="--hidden --no-ignore --no-ignore-vcs -u -uu -uuu --unrestricted",
+        searches=True,
     ),
     "sort": spec(
         "-n -r -u -h -V -f -b -g -M -s -c -C -d -i -z -R --numeric-sort --reverse --unique --human-numeric-sort"
@@ -102,20 +104,20 @@ _COMMANDS: dict[str, Spec] = {
     "fmt": spec("-s -u", "-w:number"),
     "expand": spec("-i", "-t"),
     "unexpand": spec("-a", "-t"),
-    "column": spec("-t -x -n", "-s -o -c:number"),
+    "column": spec("-t -x", "-s -o -c:number"),
     "diff": spec(
         "-u -q -s -w -b -B -i -y -c -E -Z -a -p -t -d --brief --unified --side-by-side --ignore-all-space"
         " --no-dereference"
         " --ignore-space-change --ignore-blank-lines --ignore-case --suppress-common-lines --color --color=never"
         " --color=always --color=auto --minimal --report-identical-files",
-        "-U:number -C:number --unified:number --context:number -W:number --width:number -L --label -I",
+        "-U:number -C:number --unified=:number --context=:number -W:number --width:number -L --label -I",
+        "files",
         numeric=True,
         most=2,
     ),
     "cmp": spec("-s -l -b --silent --quiet --verbose", "-n:number"),
-    "od": spec("-c -x -b -d -o -a -v", "-A -t -N:number -j:number -w:number"),
+    "od": spec("-c -x -b -d -o -a -v", "-A -t -N:number -j:number"),
     "hexdump": spec("-C -c -b -d -o -x -v", "-n:number -s:number"),
-    "xxd": spec("-p -b -u -i -e", "-l:number -s:number -c:number -g:number", most=1),
     "strings": spec("-a -f", "-n:number -t -e", numeric=True),
     "base64": spec("-d --decode -i", "-w:number --wrap:number", most=1),
     "md5sum": _SUM,
@@ -157,8 +159,9 @@ _COMMANDS: dict[str, Spec] = {
     "tree": spec("-a -d -f -i -s -h -D -F -r -t -C -n -p -u -g -N -q -v --dirsfirst --noreport"
                  " --gitignore --prune --du",
                   "-L:number -I -P --filelimit:number --charset"),
-    "seq": spec("-w", "-s -f", "text", most=3, least=1),
+    "seq": spec("-w", "-s -f", "text", most=3, least=1, check=checks.seq),
     "sleep": spec(operands="text", check=checks.sleep),
+    "test": spec("", "-f:path -d:path -e:path -s:path -r:path -w:path -x:path -L:path", most=0, check=checks.one),
     "true": spec(operands="words"),
     "false": spec(operands="words"),
     ":": spec(operands="words"),
@@ -175,18 +178,9 @@ _COMMANDS: dict[str, Spec] = {
 }  # fmt: skip
 
 # Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what it names;
-# pip and npm open sockets.)
+# pip and npm open sockets, java keeps a file of each run, docker tells its desktop.)
 _VERSIONED = names(
-    "python python3 node ruby perl php java javac gcc g++ cc clang make cmake docker uv ruff rg bash"
-    " sqlite3 psql"
-    " curl wget jq tar awk sed grep find gh ssh openssl"
+    "python python3 node ruby perl gcc g++ cc clang make cmake uv ruff rg bash sqlite3 psql curl wget jq tar awk sed"
+    " grep find ssh openssl"
 )
-_OWN_VERSION_FLAGS = {
-    "python": "-V",
-    "python3": "-V",
-    "node": "-v",
-    "npm": "-v",
-    "ruby": "-v",
-    "java": "-version",
-    "ssh": "-V",
-}
+_OWN_VERSION_FLAGS = {("python", "-V"), ("python3", "-V"), ("node", "-v"), ("ruby", "-v"), ("ssh", "-V")}

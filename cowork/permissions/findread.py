@@ -9,7 +9,7 @@ from cowork.permissions.words import names
 _FIND_TESTS = names(
     "-name -iname -path -ipath -wholename -type -size -mtime -mmin -atime -amin -ctime -cmin -maxdepth -mindepth -perm"
     " -user"
-    " -group -regex -iregex -regextype -links -uid -gid -printf -xtype -inum -lname -ilname"
+    " -group -regex -iregex -regextype -links -uid -gid -printf -xtype -inum -lname -ilname -newermt"
 )
 _FIND_PATHS = names("-newer -anewer -cnewer -samefile")
 _FIND_FLAGS = names(

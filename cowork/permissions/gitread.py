@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from cowork.permissions.checks import reflog, setting
+import re
+from collections.abc import Sequence
+from functools import partial
+
+from cowork.permissions.checks import listed, reflog, setting
 from cowork.permissions.literal import Simple
 from cowork.permissions.spec import Look, Spec, fits, spec
+from cowork.permissions.words import names
+
+_refs = partial(spec, operands="refs")
 
 _REFS = "--all --branches --tags --remotes --first-parent --no-merges --merges --reverse --not"
 _SHOW = "-p -u --patch --no-patch -s --stat --shortstat --numstat --name-only --name-status --summary --raw -w"
@@ -24,85 +31,94 @@ _LOG += " --pickaxe-all"
 _LOG += " --walk-reflogs -g --name-only --no-notes --parents --children --simplify-by-decoration --source"
 _LOG += " --decorate=short"
 _LOG += " --decorate=full --relative-date --pickaxe-regex"
-_VALUES = "-U:number --unified:number --diff-filter --diff-algorithm --stat --abbrev:number --word-diff"
-_VALUES += " --inter-hunk-context:number"
+_VALUES = "-U:number --unified=:number --diff-filter= --diff-algorithm= --stat= --abbrev=:number --word-diff="
+_VALUES += " --color-moved= --inter-hunk-context=:number"
 _LOG_VALUES = (
     f"{_VALUES} -n:number --max-count:number --skip:number --since --after --until --before --author --committer"
 )
-_LOG_VALUES += " --grep --format --pretty --date -S -G -L --glob --exclude"
+_LOG_VALUES += " --grep --format=:format --pretty=:format --date -S -G -L --glob --exclude"
 
 _GIT: dict[str, Spec] = {
-    "status": spec("-s -b -u -z -v --short --branch --porcelain --porcelain=v1 --porcelain=v2 --long --ignored"
+    "status": _refs("-s -b -u -z -v --short --branch --porcelain --porcelain=v1 --porcelain=v2 --long --ignored"
                    " --show-stash"
                     " --untracked-files --untracked-files=no --untracked-files=all --untracked-files=normal"
                     " -uno -uall"
                     " --no-renames --ahead-behind -sb"),
-    "diff": spec(_SHOW, _VALUES),
-    "log": spec(_LOG, _LOG_VALUES, numeric=True),
-    "show": spec(_LOG, _LOG_VALUES, numeric=True),
-    "whatchanged": spec(_LOG, _LOG_VALUES, numeric=True),
-    "shortlog": spec(f"-s -n -e -sn -sne -c {_REFS}", "--since --until --author --group", least=1),
-    "rev-list": spec(f"--count --oneline --objects --left-right {_REFS}",
+    "diff": _refs(_SHOW, _VALUES),
+    "log": _refs(_LOG, _LOG_VALUES, numeric=True),
+    "show": _refs(_LOG, _LOG_VALUES, numeric=True),
+    "whatchanged": _refs(_LOG, _LOG_VALUES, numeric=True),
+    "shortlog": _refs(f"-s -n -e -sn -sne -c {_REFS}", "--since --until --author --group", least=1),
+    "rev-list": _refs(f"--count --oneline --objects --left-right {_REFS}",
                      "-n:number --max-count:number --since --until --author",
                       least=1, numeric=True),
-    "blame": spec("-w -M -C -l -s -e -f -n -p --porcelain --line-porcelain --date=short --root", "-L --since --date"),
+    "blame": _refs("-w -M -C -l -s -e -f -n -p --porcelain --line-porcelain --date=short --root", "-L --since --date"),
     "branch": spec("-a -r -v -vv -l --list --all --remotes --verbose --show-current --no-color --color",
-                    "--contains --no-contains --merged --no-merged --sort --format --points-at", "none", most=0),
-    "tag": spec("-l --list -n", "--contains --merged --sort --points-at --format", "none", most=0),
+                    "--contains --no-contains --merged --no-merged --sort:format --format:format --points-at",
+                    "text", check=listed),
+    "tag": spec("-l --list -n", "--contains --merged --sort:format --points-at --format:format", "text", check=listed),
     "remote": spec("-v --verbose", operands="none", most=0),
-    "rev-parse": spec("--show-toplevel --abbrev-ref --short --verify --git-dir --is-inside-work-tree --show-prefix"
+    "rev-parse": _refs("--show-toplevel --abbrev-ref --short --verify --git-dir --is-inside-work-tree --show-prefix"
                       " --quiet -q"
                        " --symbolic-full-name --show-cdup --git-common-dir --is-bare-repository"
                        " --absolute-git-dir --all",
-                       "--short:number"),
-    "ls-files": spec("-c -d -m -o -i -s -u -k -t -v -z --cached --deleted --modified --others --ignored --stage"
+                       "--short=:number"),
+    "ls-files": _refs("-c -d -m -o -i -s -u -k -t -v -z --cached --deleted --modified --others --ignored --stage"
                      " --unmerged"
                       " --exclude-standard --full-name --error-unmatch --eol --directory", "-x --exclude"),
-    "ls-tree": spec("-r -t -d -l -z --name-only --name-status --long --full-name --full-tree"),
-    "cat-file": spec("-t -s -p -e", least=1),
-    "describe": spec("--tags --all --always --long --exact-match --contains",
-                     "--match --exclude --abbrev:number"),
-    "merge-base": spec("-a --all --is-ancestor --fork-point --octopus --independent"),
-    "name-rev": spec("--tags --name-only --always"),
-    "show-ref": spec("--head --heads --tags -d --dereference -s --hash --verify -q --quiet"),
-    "for-each-ref": spec("", "--format --sort --count:number --contains --merged --no-merged --points-at"),
-    "diff-tree": spec(f"-r -t --root --no-commit-id {_SHOW}", _VALUES),
+    "ls-tree": _refs("-r -t -d -l -z --name-only --name-status --long --full-name --full-tree"),
+    "cat-file": _refs("-t -s -p -e", least=1),
+    "describe": _refs("--tags --all --always --long --exact-match --contains",
+                     "--match --exclude --abbrev=:number"),
+    "merge-base": _refs("-a --all --is-ancestor --fork-point --octopus --independent"),
+    "name-rev": _refs("--tags --name-only --always"),
+    "show-ref": _refs("--head --heads --tags -d --dereference -s --hash --verify -q --quiet"),
+    "for-each-ref": _refs(
+        "", "--format:format --sort:format --count:number --contains --merged --no-merged --points-at"
+    ),
+    "diff-tree": _refs(f"-r -t --root --no-commit-id {_SHOW}", _VALUES),
     "grep": spec(
         "-n -i -l -L -c -v -w -E -F -P -G -h -H -o -a -I -p -W -q --line-number --ignore-case"
         " --files-with-matches --count"
-        " --word-regexp --extended-regexp --fixed-strings --cached --untracked --heading --break"
+        " --word-regexp --extended-regexp --fixed-strings --cached --heading --break"
         " --show-function --all-match"
         " --name-only --and --or --not",
         "-e -A:number -B:number -C:number -m:number --max-depth:number --max-count:number",
-        "pattern", pattern_flags="-e",
+        "pattern refs", pattern_flags="-e",
     ),
-    "reflog": spec(f"{_REFS} --oneline", "-n:number --date --format", most=1, numeric=True,
+    "reflog": _refs(f"{_REFS} --oneline", "-n:number --date --format=:format", most=1, numeric=True,
                     check=reflog),
     "count-objects": spec("-v -H --verbose --human-readable", operands="none", most=0),
-    "check-ignore": spec("-v -n -q --verbose --non-matching --no-index"),
-    "check-attr": spec("-a --all"),
+    "check-ignore": _refs("-v -n -q --verbose --non-matching --no-index"),
+    "check-attr": _refs("-a --all"),
     "version": spec(operands="none", most=0),
 }  # fmt: skip
 _GIT_PAIRS: dict[tuple[str, str], Spec] = {
-    ("stash", "list"): spec("--oneline -p --stat", "--format --date", operands="none", most=0),
-    ("stash", "show"): spec("-p --stat --name-only --name-status --patch -u", operands="paths", most=1),
+    ("stash", "list"): spec("--oneline -p --stat", "--format=:format --date", operands="none", most=0),
+    ("stash", "show"): _refs("-p --stat --name-only --name-status --patch -u", most=1),
     ("worktree", "list"): spec("-v --porcelain --verbose -z", operands="none", most=0),
     ("remote", "get-url"): spec("--all --push", operands="text", most=1),
     ("config", "--get"): spec(operands="text", most=1, check=setting),
 }  # fmt: skip
 
 
+_PATCH = re.compile(r"-[pucUL].*|--patch.*|--binary|--cc|--unified.*|--word-diff.*|--inter-hunk.*|--color-moved.*")
+_NO_PATCH = names("-s --no-patch --shortstat --numstat --name-only --name-status --summary --raw --dirstat --quiet")
+_NO_PATCH |= names("--compact-summary --stat")
+_NO_LINES = re.compile(r"-[A-Za-z]*[lLcq][A-Za-z]*|--files-with-matches|--count|--name-only")
+
+
 def git_read_only(command: Simple, look: Look) -> str:
     """git obeys the repository's own configuration, so that is looked at before a subcommand is."""
     args = list(command.args)
-    folder = ""
+    there = look
     while args and args[0].text in ("--no-pager", "-P", "-C", "--no-optional-locks"):
         if args.pop(0).text == "-C":
-            if not args or args[0].glob:
-                return "git -C without a plain folder"
+            if not args or args[0].glob or there is not look:
+                return "git -C without one plain folder"
             if why := look.path(args[0]):
                 return why
-            folder = args.pop(0).text
+            there = look.at(args.pop(0).text)
     if [word.text for word in args] in (["--version"], ["-v"]):
         return ""
     if not args or args[0].glob:
@@ -112,6 +128,31 @@ def git_read_only(command: Simple, look: Look) -> str:
     rules = pair or _GIT.get(name)
     if rules is None:
         return f"git {name} is not one of the subcommands known to only read"
-    if why := look.git(folder):
+    rest = args[2:] if pair else args[1:]
+    if why := there.git() or fits(rules, f"git {name}", rest, there):
         return why
-    return fits(rules, f"git {name}", args[2:] if pair else args[1:], look)
+    words = [word.text for word in rest]
+    if not shows(name, words):
+        return ""
+    lines = [word.rpartition(":")[2] for word in words if word.startswith("-L")]  # git log -L 1,5:FILE
+    return there.shows([*_operands(name, words), *(f":{file}" for file in lines)])
+
+
+def shows(name: str, words: Sequence[str]) -> bool:
+    """Whether this subcommand prints what is in tracked files, not just their names."""
+    flags = [word for word in words if word.startswith("-")]
+    patch = any(_PATCH.fullmatch(flag) for flag in flags)
+    if name in ("diff", "show"):
+        return patch or not any(flag.partition("=")[0] in _NO_PATCH for flag in flags)
+    if name in ("log", "whatchanged", "stash", "diff-tree"):
+        return patch
+    if name == "cat-file":
+        return not {"-t", "-s", "-e"} & set(flags)
+    if name == "grep":
+        return not any(map(_NO_LINES.fullmatch, flags))
+    return name == "status" and bool({"-v", "-vv", "--verbose"} & set(flags))
+
+
+def _operands(name: str, words: Sequence[str]) -> list[str]:
+    found = [word for word in words if not word.startswith("-") or word == "--"]
+    return found[1:] if name == "grep" and "-e" not in words else found

@@ -125,6 +125,9 @@ def _word(text: str, at: int) -> tuple[Argument, int]:
         raise NotLiteral(_why(text[at], text[at + 1 : at + 2]))
     if at == first:
         raise NotLiteral(_why(text[at], text[at + 1 : at + 2]))
+    if glob and (quoted or re.search(r"(?:^|/)\.[^/]*[*?]", "".join(parts))):
+        # What is quoted is no pattern, and before bash 5.2 `.*` is also the folder above.
+        raise NotLiteral("a pattern of hidden or quoted names")
     return Argument("".join(parts), glob, quoted), at
 
 

@@ -5,33 +5,22 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from pathlib import Path
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.literal import Argument
+from cowork.permissions.repository import head, repository, secret, tracked_secret
 
 _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
-_MOST_CONFIG = 128 * 1024
-_MOST_INDEX = 64 * 1024 * 1024
-_SUBMODULE = b"\x00\x00\xe0\x00"  # mode 160000 in the index
-
-# Settings that cannot make git run a program, open a connection or follow another file.
-_HARMLESS = re.compile(
-    r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
-    r"|safecrlf|abbrev|quotepath|compression|untrackedcache|splitindex|preloadindex|commitgraph|longpaths|sharedrepository"
-    r"|protecthfs|protectntfs|checkstat|trustctime|bigfilethreshold|packedgitlimit|packedgitwindowsize|whitespace)"
-    r"|remote\..*\.(?:url|pushurl|fetch|push|tagopt|prune|gh-resolved|skipdefaultupdate)"
-    r"|branch\..*\.(?:remote|merge|rebase|pushremote|description|vscode-merge-base|gh-merge-base|github-pr-owner-number)"
-    r"|user\.(?:name|email|signingkey|useconfigonly)|pull\.\w+|push\.\w+|init\.\w+|color\..*|fetch\.(?:prune|prunetags|parallel)"
-    r"|advice\..*|rebase\.(?:autosquash|autostash|updaterefs)|rerere\.\w+|merge\.conflictstyle|merge\.ff|commit\.gpgsign"
-    r"|tag\.gpgsign|gc\..*|pack\.\w+|index\.(?:version|threads)|feature\.\w+|lfs\.repositoryformatversion|log\.(?:date|decorate)"
-    r"|status\.(?:short|branch|relativepaths|showuntrackedfiles|renames|aheadbehind|showstash)|diff\.(?:algorithm|renames|colormoved|mnemonicprefix|noprefix|context|interhunkcontext)|gui\.\w+"
-    r"|extensions\.objectformat|submodule\..*\.(?:url|active|branch)|svn-remote\..*\.(?:url|fetch)|maintenance\.(?:auto|strategy)",
-    re.IGNORECASE,
+_MOST_SEARCHED = 4_000
+_PUBLISHED = frozenset({".git", "node_modules", "site-packages"})  # what others published holds no secret of the user
+# Programs that choose by files of the folder what they run under another name, or remember what they ran.
+_SHIMS = frozenset(
+    {"shims", ".volta", ".asdf", "mise", "rustup", "volta-shim", "aqua-proxy", "proto-shim", "snap", "ccache"}
 )
 
 
@@ -42,59 +31,104 @@ class Lookup:
         self.workspace = workspace
         self.cwd = cwd
         self._trusted = trusted
+        self.top, self.repository = cwd, cwd  # of git, once it was asked for
 
     def path(self, argument: Argument) -> str:
         """Why this argument must not be read unasked."""
-        return self._glob(argument.text) if argument.glob else self._one(argument.text)
+        texts, why = self._expanded(argument)
+        return why or next((why for text in texts if (why := self._one(text))), "")
+
+    def file(self, argument: Argument) -> str:
+        """The same for a program that would read whole folders, also through links in them."""
+        folder = next((text for text in self._expanded(argument)[0] if os.path.isdir(self.cwd / text)), "")
+        return self.path(argument) or (f"{folder} is a folder, whose files it would read" if folder else "")
 
     def program(self, name: str) -> str:
         """Why a program of this name is not the one it is known to be: the workspace brings its own."""
-        for place in _programs(os.environ.get("PATH", ""), os.getcwd(), self.workspace.writable):
-            if os.path.lexists(place / name):
-                return f"{name} would be run from {place}, which the workspace can change"
+        for folder in os.environ.get("PATH", "").split(os.pathsep):
+            found = os.path.join(os.getcwd(), folder, name)
+            if not os.path.lexists(found):
+                continue
+            real = os.path.realpath(found)
+            for place in (found, real, os.path.join(os.path.realpath(os.path.dirname(found)), name)):
+                if not os.path.isabs(folder) or any(
+                    Path(place).is_relative_to(root) for root in self.workspace.writable
+                ):
+                    return f"{name} would be run from {os.path.dirname(place)}, which the workspace can change"
+            if shim := _SHIMS & {os.path.basename(real), *Path(found).parts}:
+                return f"{name} is run by {min(shim)}, which may obey files of the folder"
         return ""
 
-    def search(self, argument: Argument) -> str:
-        """Why what lies directly in this folder must not be searched unasked."""
-        names = [] if argument.glob else _matches(self.cwd / argument.text, "*", hidden=True)
-        if names is None:
-            return f"{argument.text} is too large to look at"
-        secret = next((name for name in names if sensitive(Path(name))), "")
-        return f"it would search {secret}, which may hold secrets" if secret else ""
+    def search(self, argument: Argument, *, hidden: bool) -> str:
+        """Why what lies in this folder must not be searched unasked; `hidden`: also what is hidden or ignored."""
+        for text in self._expanded(argument)[0]:
+            secret = _secret_below(self.cwd / text, hidden=hidden)
+            if secret is None:
+                return f"{text} is too large to look at"
+            if secret:
+                return f"it would search {secret}, which may hold secrets"
+        return ""
 
     def trusted(self) -> str:
         return "" if self._trusted else "the folder is not trusted"
 
-    def git(self, folder: str) -> str:
+    def at(self, folder: str) -> Lookup:
+        """The same answers for another folder, as after `git -C`."""
+        return Lookup(self.workspace, Path(os.path.realpath(self.cwd / folder)), trusted=self._trusted)
+
+    def git(self) -> str:
         """Why git must not run here unasked."""
         if not self._trusted:
             return "git runs what a repository's configuration says, and this folder is not trusted"
-        where = Path(os.path.realpath(self.cwd / folder))
-        for place in (where, *where.parents):
+        for place in (self.cwd, *self.cwd.parents):
             entry = place / ".git"
             if os.path.lexists(entry):
-                return _repository(entry)
+                why, found = repository(entry)
+                if why or found:
+                    self.top, self.repository = place, found or entry
+                    return why
             if all(os.path.lexists(place / name) for name in ("HEAD", "objects", "refs")):
                 return "the folder is itself a bare git repository, whose configuration git would obey"
-        return ""
+        return "there is no git repository here"
+
+    def shows(self, words: Sequence[str]) -> str:
+        """Why what git has of these paths (of all, without any) must not be shown unasked."""
+        files = list(words[words.index("--") + 1 :] if "--" in words else words)
+        while files and "--" not in words and not self._is_file(files[0]):
+            files.pop(0)  # revisions come first
+        for word in words:
+            where = self.cwd / word
+            if os.path.lexists(where) and not Path(os.path.realpath(where.parent)).is_relative_to(self.top):
+                return f"{word} is not in the repository"
+        if any(sensitive(Path(word.rpartition(":")[2])) for word in words):
+            return "it would show a file that may hold secrets"
+        if files and all(self._is_file(word) for word in files):
+            return ""
+        secret = tracked_secret(self.repository)
+        return f"it may show {secret}, which may hold secrets" if secret else ""
+
+    def _is_file(self, word: str) -> bool:
+        return bool(word.rpartition(":")[2]) if ":" in word else os.path.isfile(self.cwd / word)
 
     def enter(self, folder: Argument) -> str:
         """Go into a folder as `cd` would; why not, or nothing."""
         if folder.glob or folder.text in ("", "-"):
             return "cd to a folder only known at run time"
         where = Path(os.path.realpath(self.cwd / folder.text))
+        if where != Path(os.path.normpath(self.cwd / folder.text)):
+            return "cd through a link, where `..` means two things"
         if not self.workspace.may_read(where):
             return f"{folder.text} is outside the workspace"
-        if not where.is_dir():
-            return f"{folder.text} is not a folder"
+        if not where.is_dir() or not os.access(where, os.X_OK):
+            return f"{folder.text} is not a folder to go into"
         self.cwd = where
         return ""
 
     def _one(self, text: str) -> str:
         if text == "/dev/null":
             return ""
-        try:
-            where = self.workspace.resolve(text, self.cwd) if text else self.cwd
+        try:  # by ./ a name such as ~ or file:///x stays the name it is to the program
+            where = self.workspace.resolve(text if text.startswith("/") else f"./{text}", self.cwd)
         except ToolError as error:
             return error.text
         if not self.workspace.may_read(where):
@@ -103,37 +137,25 @@ class Lookup:
             return f"{text} may hold secrets"
         return f"{text} is a pipe, a socket or a device" if _special(where) else ""
 
-    def _glob(self, text: str) -> str:
-        """Expand a pattern as the shell would now, in a bounded way, and judge every match."""
+    def _expanded(self, argument: Argument) -> tuple[list[str], str]:
+        """The names a word stands for, as the shell would find them now, or why they are not looked at."""
+        text = argument.text
+        if not argument.glob:
+            return [text], ""
         folders = [("/" if text.startswith("/") else "", Path("/") if text.startswith("/") else self.cwd)]
-        parts = [part for part in text.split("/") if part]
-        for part in parts:
+        for part in filter(None, text.split("/")):
             found: list[tuple[str, Path]] = []
             for shown, folder in folders:
-                names = [part] if not re.search(r"[*?]", part) else _matches(folder, part)
-                if names is None:
-                    return f"{text} matches too many files to look at"
-                found += [(f"{shown}{name}/", folder / name) for name in names]
+                matching = [part] if not re.search(r"[*?]", part) else _matches(folder, part)
+                if matching is None:
+                    return [], f"{text} matches too many files to look at"
+                found += [(f"{shown}{name}/", folder / name) for name in matching]
             if len(found) > _MOST_MATCHES:
-                return f"{text} matches too many files to look at"
+                return [], f"{text} matches too many files to look at"
             folders = found
-        for shown, _ in folders:
-            if shown.startswith("-"):
-                return f"{text} matches a file whose name looks like a flag"
-            if why := self._one(shown.rstrip("/")):
-                return why
-        return "" if folders else self._one(text)
-
-
-@lru_cache(maxsize=16)
-def _programs(path: str, cwd: str, writable: tuple[Path, ...]) -> tuple[Path, ...]:
-    """The folders of a PATH that are relative, or lie in folders that can be written."""
-    found = []
-    for folder in path.split(os.pathsep):
-        place = Path(os.path.realpath(os.path.join(cwd, folder)))
-        if not os.path.isabs(folder) or any(place.is_relative_to(root) for root in writable):
-            found.append(place)
-    return tuple(found)
+        texts = [shown.rstrip("/") for shown, _ in folders] or [text]
+        flag = next((name for name in texts if name.startswith(("-", "+", "@"))), "")
+        return texts, f"{text} matches {flag}, which could be taken for a flag" if flag else ""
 
 
 def _special(path: Path) -> bool:
@@ -144,7 +166,7 @@ def _special(path: Path) -> bool:
     return kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
-def _matches(folder: Path, pattern: str, *, hidden: bool = False) -> list[str] | None:
+def _matches(folder: Path, pattern: str) -> list[str] | None:
     """Names in a folder that match; None when the folder is too large."""
     names: list[str] = []
     try:
@@ -152,93 +174,49 @@ def _matches(folder: Path, pattern: str, *, hidden: bool = False) -> list[str] |
             for number, entry in enumerate(entries):
                 if number >= _MOST_ENTRIES:
                     return None
-                skipped = entry.name.startswith(".") and not pattern.startswith(".") and not hidden
-                if not skipped and fnmatchcase(entry.name, pattern):
+                if not entry.name.startswith(".") and fnmatchcase(entry.name, pattern):
                     names.append(entry.name)
     except OSError:
         return []
     return names
 
 
-def _repository(entry: Path) -> str:
-    """Why git must not run unasked in the repository whose `.git` this is."""
-    folder = entry
-    if entry.is_file():
-        pointer = _head(entry, 4096)
-        if not pointer.startswith("gitdir: "):
-            return "its .git file is not understood"
-        folder = Path(os.path.normpath(entry.parent / pointer.removeprefix("gitdir: ").strip()))
-    common = folder
-    if (folder / "commondir").is_file():
-        common = Path(os.path.normpath(folder / _head(folder / "commondir", 4096).strip()))
-    if any(os.path.lexists(place / "config.worktree") for place in {folder, common}):
-        return "it has a configuration per worktree"
-    if os.path.lexists(common / "hooks" / "post-index-change"):
-        return "its hook post-index-change may run"
-    if why := _config(common / "config"):
-        return why
-    return _index(folder / "index")
-
-
-def _config(path: Path) -> str:
-    try:
-        status = path.lstat()
-    except OSError:
-        return ""
-    return _config_says(str(path), status.st_mtime_ns, status.st_size, status.st_ino)
-
-
-@lru_cache(maxsize=64)
-def _config_says(path: str, changed: int, size: int, inode: int) -> str:
-    if size > _MOST_CONFIG or not os.path.isfile(path):
-        return "its git configuration is too large to look at"
-    section = ""
-    text = _head(Path(path), _MOST_CONFIG)
-    if re.search(r"[^\t\n\r -~\x80-\U0010ffff]", text):
-        return "its git configuration holds control characters"
-    for line in text.split("\n"):  # git knows no other line end
-        line = line.strip()
-        if not line or line[0] in "#;":
+def _secret_below(folder: Path, *, hidden: bool) -> str | None:
+    """The name of a file below a folder that looks like a secret; None when there is too much to look at."""
+    waiting, seen = [str(folder)], 0
+    while waiting:
+        place = waiting.pop()
+        try:
+            with os.scandir(place) as listing:
+                entries = list(listing)
+        except OSError:
             continue
-        if line.endswith("\\"):
-            return "its git configuration is not understood"
-        if line.startswith("["):
-            header = re.fullmatch(r'\[([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\]\s*(.*)', line)
-            if header is None:
-                return "its git configuration is not understood"
-            section = header[1] + (f".{header[2]}" if header[2] is not None else "")
-            line = header[3]
-            if not line or line[0] in "#;":
-                continue
-        key = f"{section}.{line.partition('=')[0].strip()}"
-        if not _HARMLESS.fullmatch(key):
-            return f"its git configuration sets {key}, which may run a program"
-        value = line.partition("=")[2].strip()
-        if "::" in value or value.startswith(("ext:", "fd:")):
-            return f"its git configuration sets {key} to a remote helper"
+        seen += len(entries)
+        for entry in entries:
+            if secret(entry.name) and (hidden or _unignored(Path(place), entry.name)):
+                return entry.name
+            skipped = entry.name in _PUBLISHED or (entry.name.startswith(".") and not hidden)
+            if not skipped and entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+        if seen > _MOST_SEARCHED:
+            return None if hidden else ""  # what git ignores is mostly what makes a folder large
     return ""
 
 
-def _index(path: Path) -> str:
-    try:
-        status = path.lstat()
-    except OSError:
-        return ""
-    return _index_says(str(path), status.st_mtime_ns, status.st_size, status.st_ino)
-
-
-@lru_cache(maxsize=64)
-def _index_says(path: str, changed: int, size: int, inode: int) -> str:
-    if size > _MOST_INDEX or not os.path.isfile(path):
-        return "its index is too large to look at"
-    with open(path, "rb") as file:
-        has = _SUBMODULE in file.read(_MOST_INDEX)
-    return "it has submodules, whose own configuration git would obey" if has else ""
-
-
-def _head(path: Path, most: int) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace")
-    except OSError:
-        return ""
+def _unignored(folder: Path, name: str) -> bool:
+    """Whether a search that leaves out hidden and ignored files would read this one, in doubt yes."""
+    lines: list[tuple[Path, str]] = []
+    places = [folder, *folder.parents]
+    top = next((number for number, place in enumerate(places) if os.path.lexists(place / ".git")), None)
+    for place in reversed(places if top is None else places[: top + 1]):
+        files = (".ignore", ".rgignore") if top is None else (".gitignore", ".ignore", ".rgignore")
+        lines += [(place, line.strip()) for file in files for line in head(place / file, 65_536).splitlines()]
+    found = not name.startswith(".")
+    for place, line in lines:
+        pattern = line.lstrip("!").removeprefix("/")
+        exact = "/" not in pattern and (place == folder or not line.lstrip("!").startswith("/"))
+        if line.startswith("!"):
+            found = found or bool(re.search(r"[\[\\{]", pattern)) or fnmatchcase(name, pattern.rpartition("/")[2])
+        elif exact and fnmatchcase(name, pattern):
+            found = False
+    return found

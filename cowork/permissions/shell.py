@@ -117,8 +117,8 @@ def _judged(commands: Sequence[Simple], look: Lookup) -> list[Part]:
         if command.name == "cd":
             parts.append(_cd(commands, number, look))
             continue
-        bare = _bare(command)
-        why = read_only(bare, look)
+        bare, wrappers = _bare(command)
+        why = next((why for name in wrappers if (why := look.program(name))), "") or read_only(bare, look)
         verdict: Verdict = "ask" if why else "read-only"
         inner = bare.argv if bare is not command else ()
         parts.append(Part(command.text, verdict, why or "it only reads", command.argv, inner))
@@ -143,9 +143,10 @@ def _cd(commands: Sequence[Simple], number: int, look: Lookup) -> Part:
     return Part(command.text, "ask" if why else "read-only", why or "it stays in the workspace", command.argv)
 
 
-def _bare(command: Simple) -> Simple:
-    """The command behind `timeout 5`, `time` or `nice`, which add nothing to what it may do."""
+def _bare(command: Simple) -> tuple[Simple, list[str]]:
+    """The command behind `timeout 5`, `time` or `nice`, which add nothing to what it may do, and their names."""
     words = [Argument(command.name), *command.args]
+    wrappers = []
     while len(words) > 1:
         name = words[0].text
         if name == "time" and not words[1].text.startswith("-"):
@@ -156,9 +157,10 @@ def _bare(command: Simple) -> Simple:
             words = words[3:]
         else:
             break
-    if len(words) == len(command.args) + 1 or words[0].glob or words[0].quoted:
-        return command
-    return replace(command, name=words[0].text, args=tuple(words[1:]))
+        wrappers.append(name)
+    if not wrappers or words[0].glob or words[0].quoted:
+        return command, []
+    return replace(command, name=words[0].text, args=tuple(words[1:])), wrappers
 
 
 def _described(command: str, commands: Sequence[Command], why: str) -> list[Part]:

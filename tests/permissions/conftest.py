@@ -17,7 +17,14 @@ def make_shop(base: Path) -> Path:
     """A repository with code, notes, secrets, links out of it, and two hostile repositories inside."""
     root = base / "shop"
     outside = base / "outside"
-    for folder in (root / "src", root / "docs", outside, root / "evilrepo/.git", root / "barerepo"):
+    for folder in (
+        root / "src",
+        root / "docs",
+        outside,
+        root / "evilrepo/.git",
+        root / "barerepo",
+        root / "nested/deep",
+    ):
         folder.mkdir(parents=True)
     for name, text in {
         "README.md": "# Shop\nfoo bar\n",
@@ -29,12 +36,18 @@ def make_shop(base: Path) -> Path:
         "-n.txt": "looks like a flag\n",
         ".env": "API_KEY=sk-planted\n",
         "secret.pem": "-----BEGIN\n",
+        "nested/deep/.env": "API_KEY=sk-deep\n",
+        ".gitignore": ".env\nsecret.pem\n",
+        "expire": "a word of git reflog\n",
     }.items():
         (root / name).write_text(text)
     (outside / "passwd").write_text("root:x\n")
     os.mkfifo(root / "trap.pipe")
     (root / "outside.txt").symlink_to(outside / "passwd")
     (root / "outdir").symlink_to(outside)
+    (root / "loop").symlink_to("nested/deep")
+    (root / "evilbelow/.git").mkdir(parents=True)  # no repository, so git would go on to the one above
+    (root / "evilbelow/.git/config").write_text(EVIL_CONFIG)
     (root / "evilrepo/.git/config").write_text(EVIL_CONFIG)
     (root / "barerepo/config").write_text(EVIL_CONFIG)
     (root / "barerepo/HEAD").write_text("ref: refs/heads/main\n")

@@ -63,9 +63,11 @@ HARMFUL = [
 
 
 @pytest.fixture
-def repo(tmp_path: Path) -> Path:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, timeout=30)
-    return tmp_path
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    (tmp_path / "repo").mkdir()
+    subprocess.run(["git", "init", "-q", str(tmp_path / "repo")], check=True, timeout=30)
+    return tmp_path / "repo"
 
 
 def unasked(repo: Path, command: str = "git status", *, trusted: bool = True) -> bool:
@@ -84,6 +86,135 @@ def test_a_git_configuration_that_may_start_a_program_asks(text: str, repo: Path
     (repo / ".git/config").write_text(text, newline="")
     assert not unasked(repo)
     assert not unasked(repo, "git log -1")
+
+
+def git(repo: Path, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=repo, check=True, timeout=30)
+
+
+def test_a_configuration_behind_a_link_is_looked_at_again_when_it_changes(repo: Path) -> None:
+    config = repo / ".git/config"
+    target = repo / "settings"
+    target.write_text(config.read_text())
+    config.unlink()
+    config.symlink_to(target)
+    assert unasked(repo)
+    target.write_text(HARMFUL[0])
+    assert not unasked(repo)
+
+
+def test_a_git_folder_that_is_no_repository_hides_none_above(repo: Path) -> None:
+    (repo / "sub/.git").mkdir(parents=True)
+    assert judge("git status", Workspace(repo), repo / "sub", trusted=True).read_only
+    (repo / ".git/config").write_text(HARMFUL[0])
+    assert not judge("git status", Workspace(repo / "sub"), repo / "sub", trusted=True).read_only
+
+
+def test_git_asks_where_there_is_no_repository_or_it_shows_another(repo: Path) -> None:
+    (repo / ".git/objects/info").mkdir(exist_ok=True)
+    (repo / ".git/objects/info/alternates").write_text("/elsewhere\n")
+    assert not unasked(repo)
+    (repo / ".git/objects/info/alternates").unlink()
+    (repo / ".git/sharedindex.abc").write_text("")
+    (repo / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\0")
+    assert not unasked(repo)
+    (repo / ".git").rename(repo / "put-aside")
+    assert not unasked(repo, "git diff a b")
+
+
+SHOWING = ["git diff", "git show", "git log -p", "git log -U3", "git log --cc", "git diff --cached", "git grep KEY"]
+SHOWING += ["git stash show -p", "git status -v", "git cat-file -p HEAD", "git diff conf", "git log -p -- conf"]
+SHOWING += ["git grep README.md", "git show --stat -p", "git diff README.md conf", "git show -- 'conf/.e*'"]
+NAMING = ["git diff --stat", "git log --oneline", "git show --name-only", "git grep -l KEY", "git diff README.md"]
+NAMING += [
+    "git log -p README.md",
+    "git show HEAD:README.md",
+    "git diff HEAD -- README.md",
+    "git status",
+    "git cat-file -t HEAD",
+]
+
+
+def test_what_git_would_show_of_a_tracked_secret_asks(repo: Path) -> None:
+    (repo / "conf").mkdir()
+    (repo / "README.md").write_text("x\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "first")
+    assert [command for command in [*SHOWING, *NAMING] if not unasked(repo, command)] == []
+    (repo / "conf/.env").write_text("KEY=sk-planted\n")
+    git(repo, "add", ".")
+    git(repo, "commit", "-q", "-m", "second")
+    assert [command for command in SHOWING if unasked(repo, command)] == []
+    assert [command for command in NAMING if not unasked(repo, command)] == []
+
+
+def test_a_search_asks_where_a_secret_would_be_read_at_any_depth(repo: Path) -> None:
+    deep = repo / "a/b/c"
+    deep.mkdir(parents=True)
+    assert unasked(repo, "rg foo")
+    assert unasked(repo, "grep -r foo .")
+    (deep / ".env").write_text("KEY=x\n")
+    assert unasked(repo, "rg foo")
+    assert unasked(repo, "rg foo -g '*.py'")
+    for command in [
+        "grep -r foo .",
+        "grep -r foo *",
+        "grep -rn foo a",
+        "rg --hidden foo",
+        "rg foo -g '.e*'",
+        "rg -uu x",
+    ]:
+        assert not unasked(repo, command), command
+    (repo / ".ignore").write_text("!.env\n")
+    assert not unasked(repo, "rg foo")
+    (repo / ".ignore").write_text("")
+    (deep / "credentials.json").write_text("{}\n")
+    assert not unasked(repo, "rg foo")
+    (repo / ".gitignore").write_text("credentials.json\n")
+    assert unasked(repo, "rg foo")
+    assert not unasked(repo, "rg --no-ignore foo")
+
+
+def test_a_name_is_the_file_the_program_would_open(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(repo))
+    for name in ("~", "file:"):
+        (repo / name).symlink_to("/etc")
+    assert not unasked(repo, "cat '~/passwd'")
+    assert not unasked(repo, "cat 'file:/passwd'")
+    assert not unasked(repo, "cat 'file:///passwd'")
+    (repo / "[a]b").symlink_to("/etc/passwd")
+    assert not unasked(repo, "cat '[a]'*")
+
+
+def test_a_cd_through_a_link_or_a_closed_door_asks(repo: Path) -> None:
+    (repo / "deep/er").mkdir(parents=True)
+    (repo / "link").symlink_to("deep/er")
+    assert not unasked(repo, "cd link/.. && cat ../x")
+    assert not unasked(repo, "cd link && cd .. && cat ../x")
+    assert unasked(repo, "cd deep/er && cat ../x")
+
+
+@pytest.mark.parametrize("folder", ["shims", ".volta/bin", ".asdf/x"])
+def test_a_program_that_obeys_the_folder_asks(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "jq").write_text("")
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("PATH", f"{tmp_path / folder}:/usr/bin:/bin")
+    assert not unasked(tmp_path / "work", "jq . x.json")
+    assert unasked(tmp_path / "work", "wc -l x")
+
+
+def test_wrappers_and_linked_programs_must_come_from_outside_too(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{repo}/bin:/usr/bin:/bin")
+    assert unasked(repo, "timeout 5 ls")
+    (repo / "bin").mkdir()
+    (repo / "bin/timeout").write_text("#!/bin/sh\nevil\n")
+    assert not unasked(repo, "timeout 5 ls")
+    elsewhere = repo.parent / f"{repo.name}-bin"
+    elsewhere.mkdir()
+    (elsewhere / "wc").symlink_to(repo / "bin/timeout")
+    monkeypatch.setenv("PATH", f"{elsewhere}:/usr/bin:/bin")
+    assert not unasked(repo, "wc -l x")
 
 
 def test_hooks_submodules_and_odd_repositories_ask(repo: Path) -> None:

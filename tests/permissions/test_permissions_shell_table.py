@@ -27,6 +27,12 @@ def rows() -> list[tuple[str, str]]:
 ROWS = rows()
 
 
+@pytest.fixture(autouse=True)
+def ordinary_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The table is about the commands, not about where this machine keeps its programs."""
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+
 def verdict_of(command: str, workspace: Workspace) -> str:
     judged = judge(command, workspace, workspace.root, trusted=True)
     return "never" if judged.refused else "read" if judged.read_only else "ask"
