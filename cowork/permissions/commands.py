@@ -177,6 +177,8 @@ _COMMANDS: dict[str, Spec] = {
     "lscpu": spec(operands="none", most=0),
 }  # fmt: skip
 
+KNOWN = frozenset(_COMMANDS)
+
 # Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what it names;
 # pip and npm open sockets, java keeps a file of each run, docker tells its desktop.)
 _VERSIONED = names(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.permissions.words import Word
+from cowork.permissions.words import Command, Word
 from cowork.permissions.wrappers import program
 
 READERS = ("Read", "Grep", "Glob", "LS")
@@ -107,11 +107,16 @@ def allows(rule: Rule, argv: Sequence[str]) -> bool:
     return tuple(argv[: len(words)]) == words if prefix else tuple(argv) == words
 
 
-def denies(rule: Rule, words: Sequence[Word]) -> bool | None:
+def denies(rule: Rule, command: Command) -> bool | None:
     """Whether a deny or ask rule covers a command; None when only run time will tell.
 
     Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
     """
+    covers = _covers(rule, command.words)
+    return None if covers and command.perhaps and rule.pattern else covers and not command.perhaps
+
+
+def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
     wanted, prefix = _command(rule.pattern)
     if not rule.pattern or wanted is None or not words:
         return bool(words)

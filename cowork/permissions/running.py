@@ -113,7 +113,7 @@ def online(command: str, cwd: Path, rules: Rules, scene: Scene, *, otherwise: bo
     if not deny and (otherwise or not allow):
         return otherwise
     judgement = judge(command, scene.workspace, cwd, trusted=scene.trusted)
-    if deny and (judgement.unclear or any(denies(r, c.words) is not False for r in deny for c in judgement.commands)):
+    if deny and (judgement.unclear or any(denies(r, c) is not False for r in deny for c in judgement.commands)):
         return False
     left = [part for part in judgement.parts if part.verdict != "read-only"]
     covered = judgement.literal and bool(left) and all(any(allows(rule, p.argv) for rule in allow) for p in left)
@@ -147,7 +147,7 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
     if not judgement.read_only:
         found.asked = found.asked or _touches_protected(paths)
     for rule in rules.deny:
-        if rule.tool == tool and not found.asked and any(denies(rule, c.words) is None for c in judgement.commands):
+        if rule.tool == tool and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
             found.asked = f"the rule {rule} may deny it; only run time would tell"
     if len(words) > MAX_PATHS:
         why = f"it names more than {MAX_PATHS} paths, too many to check"
@@ -176,7 +176,7 @@ def _says(
 ) -> str:
     """What the first rule that covers a command, or a path it names, says."""
     for rule in rules:
-        if rule.tool == tool and any(denies(rule, command.words) for command in judgement.commands):
+        if rule.tool == tool and any(denies(rule, command) for command in judgement.commands):
             return f"the rule {rule} {verb} it"
         covers = rule.covers("Read") or (rule.covers("Edit") and not judgement.read_only)
         if not covers or not rule.pattern:

@@ -21,6 +21,7 @@ _BLANK = re.compile(r"(?:[ \t]|\\\n)+")
 _REDIRECT = re.compile(r"(?:[0-9]*|\{\w+\})(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
 _VARIABLE = re.compile(r"[A-Za-z_]\w*|[0-9@*#?$!_-]")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
+_DEFAULT = re.compile(r"([A-Za-z_]\w*):?=")
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)")
 _OPENING = frozenset(("if", "then", "elif", "else", "do", "while", "until", "function", "!", "{", "}"))
 _ANSI = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
@@ -63,6 +64,7 @@ class _Scanner:
         self._deeper()
         command, start, cases = Command(), self.at, 0
         braces: list[str] = []
+        defines = False
         while self.at < len(self.text):
             if blank := _BLANK.match(self.text, self.at):
                 self.at = blank.end()
@@ -89,6 +91,9 @@ class _Scanner:
                 opens = word.text in ("{", "do") and not word.quoted  # `function f {`, `for i do`
                 if opens and command.words:
                     self._keep(command, start, top)
+                    if defines:
+                        braces.append(self.function)
+                        self.function, defines = command.words[0].text, False
                     command, start = Command(), self.at
                     continue
                 if command.words or word.quoted or not self._reserved(word.text):
@@ -96,6 +101,7 @@ class _Scanner:
                     continue
                 cases += {"case": 1, "esac": -1}.get(word.text, 0)
                 cases = max(cases, 0)
+                defines = word.text == "function"
                 if word.text == "}" and braces:
                     self.function = braces.pop()
                 start = self.at
@@ -144,8 +150,7 @@ class _Scanner:
         return text in _OPENING or text in ("fi", "done", "case", "esac")
 
     def _comment(self) -> None:
-        newline = self.text.find("\n", self.at)
-        self.at = len(self.text) if newline < 0 else newline
+        self.at = (self.text + "\n").find("\n", self.at)
 
     # ------------------------------------------------------------ redirections and here-documents
 
@@ -226,6 +231,8 @@ class _Scanner:
         source = text[start : self.at]
         literal = literal and not source.startswith("~") and not _BRACES.search("".join(bare))
         name = _ASSIGNMENT.match(source)
+        if name and quoted and re.search(r"\$\(|`", "".join(parts)):
+            self._inner("".join(parts)).quoted_text()  # arithmetic on the variable would run it
         return Word("".join(parts), literal or source in ("[", "[[", "]", "]]"), quoted, name.group(1) if name else "")
 
     def _quoted(self, char: str) -> tuple[str, bool]:
@@ -332,9 +339,15 @@ class _Scanner:
 
     def _parameter(self) -> None:
         self._deeper()
+        if self.text.startswith((" ", "\t", "\n", "|"), self.at):
+            self._broken("commands inside ${ }")
+        if name := _DEFAULT.match(self.text, self.at):
+            self.found.append(Command(assigned=[name.group(1)]))
         while self.at < len(self.text):
             char = self.text[self.at]
             if char == "}":
+                if self.text.endswith("@P", 0, self.at):
+                    self._broken("a value read as a prompt, which can run code")
                 self.at += 1
                 self.depth -= 1
                 return

@@ -98,7 +98,7 @@ def explain_text(command: str, workspace: Workspace, cwd: Path, *, trusted: bool
     lines = []
     for part in judgement.parts:
         lines.append(f"{visible(part.text)}\n    {mark[part.verdict]}: {visible(part.why)}")
-    hidden = [c for c in judgement.commands if c.words and not c.top]
+    hidden = [c for c in judgement.commands if c.words and not c.top and not c.perhaps]
     if hidden:
         lines.append("also starts, for deny rules: " + ", ".join(sorted({visible(c.words[0].text) for c in hidden})))
     if judgement.unclear:
@@ -190,17 +190,18 @@ def _unwrapped(first: Scan) -> Scan:
         found.append(command)
         if len(waiting) > MAX_FOUND or depth > MAX_NESTING:
             return Scan(found, f"more than {MAX_FOUND:,} commands or {MAX_NESTING} wrappers", limited=True)
-        if command.words and not command.words[0].literal:
+        if command.words and not command.words[0].literal and not command.perhaps:
             broken = broken or "the name of a command is only known at run time"
-        for inner in inside(command.words, command.fed):
+        for inner in inside(command.words, command.fed, guess=not command.perhaps):
             broken = broken or inner.opaque
+            perhaps = command.perhaps or inner.perhaps
             if inner.words:
-                waiting.append((Command(words=list(inner.words), text=command.text), depth + 1))
+                waiting.append((Command(words=list(inner.words), text=command.text, perhaps=perhaps), depth + 1))
             if inner.code is not None:
                 nested = scan(inner.code)
-                broken = broken or nested.broken
+                broken = broken or ("" if perhaps else nested.broken)
                 limited = limited or nested.limited
-                waiting += [(replace(c, top=False), depth + 1) for c in nested.commands]
+                waiting += [(replace(c, top=False, perhaps=c.perhaps or perhaps), depth + 1) for c in nested.commands]
     return Scan(found, broken, limited)
 
 

@@ -35,6 +35,7 @@ class Command:
     top: bool = False
     background: bool = False
     function: str = ""  # the function in whose body it stands
+    perhaps: str = ""  # words | text: what an unknown program is given, which it may run
 
 
 @dataclass(slots=True)

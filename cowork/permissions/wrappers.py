@@ -1,6 +1,7 @@
 """What a command runs on behalf of another: `env`, `timeout`, `xargs`, `sh -c`, `find -exec` … taken apart.
 
-A deny rule must hold behind all of them, so an option nobody listed makes every later word a possible command.
+A deny rule must hold behind all of them, so an option nobody listed makes every later word a possible command, and of
+a program nobody listed every word may be one.
 """
 
 from __future__ import annotations
@@ -8,12 +9,41 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cowork.core.frozen import frozen
+from cowork.permissions.commands import KNOWN
 from cowork.permissions.words import Word, names
 
-SHELLS = names("sh bash dash ash zsh ksh mksh pdksh fish csh tcsh rbash busybox-sh yash posh pwsh")
+SHELLS = names(
+    "sh bash dash ash zsh ksh mksh pdksh fish csh tcsh rbash busybox-sh yash posh pwsh nu xonsh elvish osh rc"
+)
 EVALUATES = frozenset({"eval", "source", ".", "trap"})
+# Code of another language in a word or on standard input: what it starts is only known at run time.
+INTERPRETERS = names(
+    "python perl ruby node deno bun php lua luajit tclsh expect osascript rscript julia groovy elixir ghc"
+)
+_INLINE = re.compile(r"-[A-Za-z]*[ceErp].*|--(?:eval|print|expression|run)(?:=.*)?|eval|repl")
+_TELLS = names("--version -V -v --help -h")
+_LANGUAGES = {  # what makes a program in these run another
+    **dict.fromkeys(names("awk gawk mawk nawk original-awk"), re.compile(r"system|getline|\||@load|>")),
+    **dict.fromkeys(names("sed gsed"), re.compile(r"(?:^|[;{}\n0-9$/,! ])e(?:$|[ \t;}])|[^\w\s]\w*e\w*(?:$|[;}\s])")),
+    **dict.fromkeys(
+        names("vim vi nvim ex view ed emacs gdb lldb sqlite3 psql mysql"), re.compile(r"!|shell|system|\.sh")
+    ),
+}
+# Builtins that run code from inside quotes: a subscript or a number is an expression to them.
+_ARITHMETIC = names(
+    "let declare typeset local readonly export unset test [ [[ printf read mapfile readarray wait getopts"
+)
+_CALLS_BACK = names("mapfile readarray compgen complete bind alias hash")
+_FED = names("at batch crontab")
+_CODE_OPTION = re.compile(
+    r"--?(?:to-command|use-compress-program|checkpoint-action|filter|rsh|compress-program|pager|exec|command|run|editor"
+    r"|sendmail-cmd|upload-pack|receive-pack|rsync-path|toolexec|vettool|eval)(?:=(?:exec=)?(.*))?"
+    r"|.*ProxyCommand[= ](.*)",
+    re.DOTALL,
+)
 
 # Options that take a value in the next word, and how many words stand before the command.
 _VALUES: dict[str, tuple[str, int]] = {
@@ -81,7 +111,6 @@ _VALUES: dict[str, tuple[str, int]] = {
     "bunx": ("", 0),
     "uvx": ("--from --with --python", 0),
     "pipx": ("", 0),
-    "make": ("", 0),
     "ld.so": ("", 0),
     "git": ("", 0),
     "find": ("", 0),
@@ -92,7 +121,24 @@ _VALUES: dict[str, tuple[str, int]] = {
 # Programs with a `run` or `exec` of their own somewhere in their words.
 _RUNNERS = names("uv poetry pipenv hatch pdm rye conda mamba micromamba npm pnpm yarn bun bundle mise asdf nix")
 _EVERY_SUFFIX = names(
-    "docker podman kubectl perf valgrind gdb capsh bwrap firejail systemd-run start-stop-daemon parallel watchexec entr"
+    "docker podman kubectl perf valgrind gdb capsh bwrap firejail systemd-run start-stop-daemon parallel watchexec"
+    " entr script setarch linux64 linux32 i386 x86_64 numactl prlimit cpulimit choom chpst softlimit envdir"
+    " setuidgid chronic ifne rlwrap dumb-init tini catatonit gosu su-exec sg newgrp xvfb-run systemd-inhibit"
+    " systemd-nspawn proot fakechroot schroot caffeinate sandbox-exec xcrun arch hyperfine nodemon concurrently"
+    " cross-env dotenv op aws-vault chamber doppler infisical envchain direnv flatpak-spawn flatpak distrobox"
+    " toolbox lxc nerdctl buildah oc adb vagrant tmux screen dtach ip rustup rbenv pyenv nvm fnm volta nodenv runcon"
+    " dbus-launch daemonize split pee tar rsync"
+)
+# Programs of everyday use that run none of their words.
+_PLAIN = KNOWN | names(
+    "cd rm mv cp mkdir rmdir touch ln chmod chown tee kill pkill killall git gh pip pip3 cargo go make npm pnpm"
+    " yarn curl wget scp sftp zip unzip gzip gunzip bzip2 xz zstd open code vim vi nano less more man apt apt-get"
+    " dnf yum brew pacman pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright gcc g++ cc clang"
+    " cmake java javac psql sqlite3 mysql redis-cli export unset set shopt umask ulimit wait jobs bg fg history exit"
+    " return break continue shift read declare typeset local readonly let test [ [[ ]] for select case in pushd popd"
+    " dirs getopts printf echo patch install truncate shred dd mount umount systemctl service journalctl ping dig"
+    " nslookup host ssh-keygen gpg openssl base64 dotnet mvn gradle terraform helm tox nox pre-commit hostnamectl"
+    " useradd passwd unlink mktemp mkfifo function time"
 )
 _ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch --pre --hostname-bin")
 _MOST_STARTS = 40
@@ -107,6 +153,7 @@ class Inner:
     words: tuple[Word, ...] = ()
     code: str | None = None
     opaque: str = ""
+    perhaps: str = ""  # words | text: a program nobody listed may run it
 
 
 def program(word: Word) -> str:
@@ -114,19 +161,22 @@ def program(word: Word) -> str:
     return os.path.basename(word.text.rstrip("/")).casefold()
 
 
-def inside(words: Sequence[Word], fed: Sequence[str] = ()) -> list[Inner]:
-    """What this command runs on behalf of another; nothing for an ordinary command."""
+def inside(words: Sequence[Word], fed: Sequence[str] = (), *, guess: bool = True) -> list[Inner]:
+    """What this command runs on behalf of another; nothing for an ordinary command. `guess`: also unknown ones."""
     if not words:
         return []
-    name = program(words[0])
+    name = _family(program(words[0]))
     rest = list(words[1:])
     if len(rest) > _MOST_WORDS:
-        known = name in SHELLS or name in EVALUATES or name in _VALUES or name in _RUNNERS
+        known = name in SHELLS or name in EVALUATES or name in _VALUES or name in _RUNNERS or name in _EVERY_SUFFIX
         return [Inner(opaque=f"{name} with very many words")] if known else []
+    options = _options(rest) if name not in ("echo", "printf") else []
     if name in SHELLS:
         return _shell(name, rest, fed)
     if name in EVALUATES:
         return _evaluated(name, rest)
+    if name in INTERPRETERS or name in _LANGUAGES or name in _FED:
+        return [*options, *_foreign(name, rest)]
     if _LOADER.fullmatch(name):
         return _suffixes(rest)
     if name in ("find", "fd", "fdfind", "rg"):
@@ -136,11 +186,62 @@ def inside(words: Sequence[Word], fed: Sequence[str] = ()) -> list[Inner]:
     if name in _RUNNERS:
         scripts = name in ("npm", "pnpm", "yarn", "bun")  # whose `run` names a script, not a program
         return _after(rest, {"exec", "x", "dlx", "shell", "--"} | (set() if scripts else {"run"}))
-    if name not in _VALUES:
-        return []
     if name in _EVERY_SUFFIX:
-        return _suffixes(rest)
-    return _wrapped(name, rest)
+        return [*options, *_suffixes(rest), *_texts(rest)]
+    if name in _VALUES:
+        return [*options, *_wrapped(name, rest)]
+    if name in _ARITHMETIC or name in _CALLS_BACK:
+        calls = [Inner(code=word.text.partition("=")[2] or word.text) for word in rest if name in _CALLS_BACK]
+        return [*calls, *(Inner(code=word.text) for word in rest if word.quoted and re.search(r"\$\(|`", word.text))]
+    if name in _PLAIN or not guess or _defines(rest):
+        return options
+    return [*options, *(replace(inner, perhaps="words") for inner in _suffixes(rest)), *_texts(rest, "text")]
+
+
+def _family(name: str) -> str:
+    """python3.11 is python, bash-5.2 is bash, genv is env."""
+    bare = re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
+    known = {*_VALUES, "find", "sed", "awk"}
+    if bare in INTERPRETERS or bare in SHELLS:
+        return bare
+    return name[1:] if name.startswith("g") and name[1:] in known and name not in known else name
+
+
+def _defines(rest: list[Word]) -> bool:
+    return bool(rest) and rest[0].text == "()"
+
+
+def _texts(rest: list[Word], perhaps: str = "") -> list[Inner]:
+    """Words that hold blanks, read as shell code."""
+    return [Inner(code=word.text, perhaps=perhaps) for word in rest if re.search(r"\s", word.text)]
+
+
+def _options(rest: list[Word]) -> list[Inner]:
+    """Options that name a program, of whatever command: `tar --to-command=x`."""
+    found = []
+    for at, word in enumerate(rest):
+        if option := _CODE_OPTION.fullmatch(word.text):
+            value = option.group(1) or option.group(2)
+            found += [Inner(code=value)] if value else [Inner(code=w.text) for w in rest[at + 1 : at + 2]]
+    return found
+
+
+def _foreign(name: str, rest: list[Word]) -> list[Inner]:
+    """Interpreters: a script file is a program like others, code in a word or on standard input is not seen through."""
+    opaque = [Inner(opaque=f"{name} runs code in another language")]
+    if name in _LANGUAGES:
+        code = [word for word in rest if not word.text.startswith("-")]
+        return opaque if any(not word.literal or _LANGUAGES[name].search(word.text) for word in code) else []
+    if name in _FED:
+        return opaque
+    for word in rest:
+        if word.text in _TELLS:
+            return []
+        if _INLINE.fullmatch(word.text) or word.text == "-":
+            return opaque
+        if word.text == "-m" or not word.text.startswith("-"):
+            return []
+    return opaque
 
 
 def _wrapped(name: str, rest: list[Word]) -> list[Inner]:
@@ -158,6 +259,7 @@ def _wrapped(name: str, rest: list[Word]) -> list[Inner]:
         elif text.startswith("-") and text != "-":
             found += _coded(name, text, rest[at + 1 : at + 2])
             if text in with_value:
+                found.append(Inner(tuple(rest[at + 1 :])))  # `xargs -i rm`: some values are optional
                 at += 2
             elif "=" in text or re.fullmatch(r"-[A-Za-z0-9]\w*|--[a-z-]+", text):
                 if not _known(name, text, with_value):  # its value may be the next word: try both readings
@@ -192,9 +294,8 @@ def _known(name: str, text: str, with_value: set[str]) -> bool:
 
 def _coded(name: str, text: str, following: list[Word]) -> list[Inner]:
     """Options whose value is shell code: `env -S`, `script -c`, `su -c`, `flock -c`."""
-    if name == "env" and (text.startswith(("-S", "--split-string"))):
-        attached = text.removeprefix("--split-string").removeprefix("-S").lstrip("=")
-        return [Inner(code=attached or (following[0].text if following else ""))]
+    if name == "env" and (split := re.match(r"-[A-Za-z0]*S|--s\w*-?\w*=?", text)):
+        return [Inner(code=text[split.end() :] or (following[0].text if following else ""))]
     if name in ("script", "su", "runuser", "flock", "npx") and re.match(r"-[A-Za-z]*c|--(?:command|call)", text):
         attached = text.partition("=")[2]
         return [Inner(code=attached or (following[0].text if following else ""))]
@@ -221,7 +322,9 @@ def _shell(name: str, rest: list[Word], fed: Sequence[str]) -> list[Inner]:
 def _evaluated(name: str, rest: list[Word]) -> list[Inner]:
     if name in ("source", "."):
         return [Inner(opaque=f"{name} runs a file")]
-    code = " ".join(word.text for word in rest[:1] if name == "trap") or " ".join(word.text for word in rest)
+    while rest and rest[0].text.startswith("-"):
+        rest = rest[1:]
+    code = " ".join(word.text for word in (rest[:1] if name == "trap" else rest))
     if all(word.literal for word in rest):
         return [Inner(code=code)]
     return [Inner(code=code, opaque=f"{name} of a text made at run time")]
@@ -243,7 +346,8 @@ def _git(rest: list[Word]) -> list[Inner]:
         if marked:
             found.append(Inner(code=code))
         elif "=" in word.text and at and rest[at - 1].text in ("-c", "--config-env"):
-            found.append(Inner(code=word.text.partition("=")[2]))
+            value = word.text.partition("=")[2]
+            found += [Inner(code=value), Inner(code=f"git {value}")]  # an alias may be another subcommand
         if word.text in ("foreach", "run", "--exec", "-x", "filter-branch") and at:
             tail = [w for w in rest[at + 1 :] if not w.text.startswith("--")]
             found += [
@@ -251,9 +355,7 @@ def _git(rest: list[Word]) -> list[Inner]:
                 Inner(code=" ".join(w.text for w in tail)),
                 *(Inner(code=w.text) for w in tail[:1]),
             ]
-        if word.text.startswith(("--exec=", "--upload-pack=", "--receive-pack=")):
-            found.append(Inner(code=word.text.partition("=")[2]))
-    return found
+    return [*found, *_options(rest)]
 
 
 def _after(rest: list[Word], markers: set[str]) -> list[Inner]:

@@ -112,6 +112,33 @@ WRAPPERS = [
     "timeout 5 env nice sudo sh -c '{q}'",
     "sh -c \"bash -c '{q}'\"",
     "env env env env {}",
+    "trap -- '{q}' EXIT",
+    "eval -- '{q}'",
+    "env -iS '{q}'",
+    "env -vS'{q}'",
+    "xargs -i {}",
+    "xargs -l {}",
+    "script -q /dev/null {}",
+    "chronic {}",
+    "setarch x86_64 {}",
+    "prlimit --nofile=9 {}",
+    "ip netns exec n {}",
+    "tmux new -d '{q}'",
+    "hyperfine '{q}'",
+    "genv {}",
+    "bash-5.2 -c '{q}'",
+    "nu -c '{q}'",
+    "mapfile -C '{q}' -c 1 y",
+    "compgen -C '{q}'",
+    "alias a='{q}'",
+    "tar xf a --to-command='{q}'",
+    "split --filter='{q}' y",
+    "ssh -o ProxyCommand='{q}' host",
+    "go test -exec '{q}' ./...",
+    "x='a[$({q})]'; [[ x -eq 1 ]]",
+    "let 'a[$({q})]=1'",
+    "coproc X {{ {}; }}",
+    "function f {{ {}; }}; f",
 ]
 DENIED = [  # (rule, command it must stop)
     ("Bash(rm:*)", "rm x"),
@@ -183,6 +210,20 @@ def test_a_denied_command_is_denied_behind_every_wrapper(mode: str, child: str, 
         "source x",
         'bash -c "$X"',
         "((a=1))",
+        "echo ${ ls; }",
+        "echo ${x@P}",
+        "python -c 'import os'",
+        "python3.11 - <<E\nx\nE",
+        "echo x | python",
+        "perl -ne 1",
+        "ruby -e 1",
+        "node --eval 1",
+        "php -r 1",
+        "awk 'BEGIN{system(\"ls\")}'",
+        "sed '1e ls' y",
+        "sed s/a/b/e y",
+        "vim -c ':!ls' y",
+        "echo ls | at now",
     ],
 )
 @pytest.mark.parametrize("mode", MODES)
@@ -190,6 +231,13 @@ def test_what_only_run_time_knows_never_slips_past_a_deny_rule(command: str, mod
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
     verdict = permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict
     assert verdict == ("deny" if mode in ("plan", "bypass") else "ask")
+
+
+@pytest.mark.parametrize("command", ["somewrapper rm x", "somewrapper -c 'rm x'", "./tool --run-it rm x"])
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "bypass"])
+def test_of_an_unknown_program_any_word_may_be_what_it_runs(command: str, mode: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"
 
 
 @pytest.mark.parametrize("size", [20_000, 1_000_000])
@@ -222,6 +270,15 @@ def test_other_commands_are_not_denied(workspace: Workspace) -> None:
         "npm run rm",
         "cat <<'E'\nrm x\nE",
         "rmdir x",
+        "timeout 5 grep rm y",
+        "make rm",
+        "pytest -k rm",
+        "python x.py rm",
+        "python -m pytest",
+        "sed -e 's/re/me/' y",
+        "awk '{print $1}' y",
+        "gh pr create --body 'rm x'",
+        "./run.sh a b",
     ]:
         assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "allow", command
 
