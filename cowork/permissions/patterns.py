@@ -104,7 +104,29 @@ def allows(rule: Rule, argv: Sequence[str]) -> bool:
         return True
     if words is None:
         return False
-    return tuple(argv[: len(words)]) == words if prefix else tuple(argv) == words
+    if not prefix:
+        return tuple(argv) == words
+    return tuple(argv[: len(words)]) == words and not any(runs_other(argv[0], word) for word in argv[len(words) :])
+
+
+# Options that make a command run something else than it says, so that a prefix rule does not cover them.
+_RUNS_OTHER = {
+    "git": "--upload-pack --receive-pack --exec --ext-diff --textconv --open-files-in-pager --output --sendmail-cmd",
+    "go": "-exec -toolexec -vettool --exec --toolexec --vettool",
+    "cargo": "--config",
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "--script-shell --node-options"),
+    "make": "--eval --file --makefile",
+}
+
+
+def runs_other(name: str, word: str) -> bool:
+    """Whether this word of a command is an option, perhaps shortened, that runs or writes something else."""
+    option = word.partition("=")[0]
+    if name == "git" and re.match(r"-[xO]", option):
+        return True
+    if name == "make" and re.match(r"\w+[+:?!]?=|-[Ef]", word):
+        return True
+    return len(option) > 3 and any(known.startswith(option) for known in _RUNS_OTHER.get(name, "").split())
 
 
 def denies(rule: Rule, command: Command) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from cowork.permissions.words import Command, Word, names
@@ -12,10 +13,17 @@ from cowork.permissions.wrappers import program
 
 _INJECTS = re.compile(
     r"BASH_ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|BASH_FUNC_.*|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|GCONV_PATH"
-    r"|PERL5OPT|PERL5DB|RUBYOPT|PYTHONSTARTUP|GIT_EXTERNAL_DIFF|GIT_SSH_COMMAND|GIT_ASKPASS|LESSOPEN|LESSCLOSE"
+    r"|PERL5OPT|PERL5DB|RUBYOPT|PYTHONSTARTUP|GIT_EXTERNAL_DIFF|GIT_SSH_COMMAND|GIT_SSH|GIT_ASKPASS|LESSOPEN|LESSCLOSE"
+    r"|GIT_PROXY_COMMAND|GIT_EXEC_PATH|GIT_TEMPLATE_DIR|GIT_CONFIG_(?:PARAMETERS|COUNT|KEY_\d+|VALUE_\d+)|SSH_ASKPASS"
+    r"|SUDO_ASKPASS|ZDOTDIR|BASH_CMDS|BASH_ALIASES"
+)
+_SETTERS = names(
+    "export declare typeset env local readonly sudo doas setenv read printf mapfile readarray for select getopts strace"
+    " systemd-run unshare set"
 )
 _DEVICE = re.compile(
-    r"/dev/(?:sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|loop\d|dm-\d|md\d|sr\d|disk|rdisk|mapper/|block/|mem\b|kmem\b|port\b)"
+    r"/dev/(?:sd[a-z]|hd[a-z]|vd[a-z]|xvd[a-z]|nvme\d|mmcblk\d|loop\d|dm-\d|md\d|sr\d|fd\d|nbd\d|zd\d|drbd\d|bcache\d|pmem\d"
+    r"|mtd|ubi\d|st\d|zram\d|ram\d|root\b|disk|rdisk|mapper/|block/|mem\b|kmem\b|port\b)|/proc/sysrq-trigger"
 )
 _SYSTEM = names(
     "/ /bin /boot /dev /etc /home /lib /lib32 /lib64 /mnt /media /opt /proc /root /run /sbin /srv /sys /usr /usr/bin"
@@ -23,8 +31,13 @@ _SYSTEM = names(
     " /usr/local /usr/share /usr/sbin /var /var/lib /var/log /Users /System /Library /Applications /private"
 )
 _WIPES = names("wipefs blkdiscard sgdisk sfdisk parted fdisk cfdisk cryptsetup hdparm nvme badblocks")
+_WRITES = names("dd tee cp mv shred install truncate ln rsync scp sponge") | _WIPES
+_ERASES = re.compile(r"mkfs\b.*|mke2fs|mkswap|newfs(?:_\w+)?|mkdosfs|mkntfs|mkudffs|mkexfatfs|mkreiserfs")
+_CHANGES_ALL = names("rm chmod chown chgrp srm trash setfacl chattr")
 _MOST_TARGETS = 300
-_HOME = re.compile(r"~(?:\w*)|\$HOME|\$\{HOME\}")
+_HOME = re.compile(r"\$HOME(?=/|$)|\$\{HOME(?:[:%#?+=-][^}]*)?\}|~(?=/|$)")
+_HERE = re.compile(r"^(?:\$PWD|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`|~\+)")
+_FORKS = re.compile(r"fork\s*(?:\(\))?\s*while|while\b[^;]*\bfork\b|while\s+(?:True|1)\s*:\s*os\.fork")
 
 
 def refused(command: Command, cwd: Path, root: Path) -> str:
@@ -33,50 +46,70 @@ def refused(command: Command, cwd: Path, root: Path) -> str:
         if _INJECTS.fullmatch(name):
             return f"setting {name} makes other programs run code"
     for word in command.writes:
-        if _DEVICE.match(word.text):
+        if device(word.text):
             return f"it writes to the device {word.text}"
     if not command.words:
         return ""
     name = program(command.words[0])
     rest = command.words[1:]
-    if name.startswith("mkfs") or name in ("mke2fs", "mkswap", "newfs", "mkdosfs", "mkntfs"):
+    if _ERASES.fullmatch(name) or (name == "diskutil" and any(w.text.startswith("erase") for w in rest)):
         return f"{name} erases a file system"
-    if name in ("export", "declare", "typeset", "env", "local", "readonly", "sudo", "setenv"):
-        for word in rest:
-            if _INJECTS.fullmatch(word.text.partition("=")[0]):
-                return f"setting {word.text.partition('=')[0]} makes other programs run code"
-    if name in ("dd", "tee", "cp", "mv", "shred", "install", "truncate", "ln") or name in _WIPES:
-        for word in rest:
-            if _DEVICE.match(word.text.removeprefix("of=")) and not word.text.startswith("if="):
-                return f"it writes to the device {word.text.removeprefix('of=')}"
+    if name in _SETTERS:
+        for part in (part.rstrip("+") for word in rest for part in word.text.split("=")[:2]):
+            if _INJECTS.fullmatch(part):
+                return f"setting {part} makes other programs run code"
+    for at, word in enumerate(rest):
+        output = at > 0 and rest[at - 1].text in ("-o", "-O", "--output", "--output-document")
+        target = word.text.removeprefix("of=").removeprefix("--output=").removeprefix("--output-document=")
+        if device(target) and (name in _WRITES or output or target != word.text) and not word.text.startswith("if="):
+            return f"it writes to the device {target}"
+        if _FORKS.search(word.text):
+            return "it keeps starting itself"
     return _deletes(name, rest, cwd, root)
+
+
+def device(text: str) -> bool:
+    """Whether a path is that of a raw device, however it is spelled."""
+    return text.startswith("/") and bool(_DEVICE.match(os.path.normpath("/" + text.lstrip("/"))))
 
 
 def bomb(commands: Sequence[Command]) -> str:
     """Why these commands together are a fork bomb, or nothing."""
+    calls: dict[str, list[str]] = {}
+    background: set[str] = set()
     for command in commands:
-        if command.function and command.words and command.words[0].text == command.function:
-            again = [
-                c
-                for c in commands
-                if c.function == command.function and c.words and c.words[0].text == command.function
-            ]
-            if len(again) > 1 or any(c.background for c in commands if c.function == command.function):
-                return f"{command.function} is a function that keeps starting itself"
+        if command.function and command.words:
+            calls.setdefault(command.function, []).append(command.words[0].text)
+            background |= {command.function} if command.background else set()
+    for name in list(calls)[:50]:
+        reached, waiting, again = set[str](), [name], 0
+        while waiting:
+            for called in calls.get(waiting.pop(), ()):
+                again += called == name
+                if called in calls and called not in reached:
+                    reached.add(called)
+                    waiting += [called] if called != name else []
+        if name in reached and (again > 1 or background & reached):
+            return f"{name} is a function that keeps starting itself"
     return ""
 
 
 def _deletes(name: str, rest: Sequence[Word], cwd: Path, root: Path) -> str:
     words = [word.text for word in rest]
     flags = [word for word in words if word.startswith("-")]
+    named = [word for word in words if not word.startswith("-")]
     if name == "find":
-        deep = "-delete" in words or any(program(Word(word)) in ("rm", "shred", "unlink") for word in words)
-        targets = [word for word in words if not word.startswith("-")][:3] if deep else []
-    elif name in ("rm", "chmod", "chown", "chgrp", "srm", "trash"):
+        targets = _found(words)
+    elif name in _CHANGES_ALL:
         deep = any(re.match(r"-[a-zA-Z]*[rR]", flag) or flag.startswith("--r") for flag in flags)
-        targets = [word for word in words if not word.startswith("-")] if deep else []
-    elif name in ("mv", "rmdir", "shred"):
-        targets = [word for word in words if not word.startswith("-")][:-1] or words[-1:]
+        targets = named if deep else [word for word in named if name != "rm" and not word.strip("/.")]
+    elif name == "mv":
+        into = any(flag.startswith(("-t", "--t")) for flag in flags)
+        targets = named if into else named[:-1] or named
+    elif name in ("rmdir", "shred"):
+        targets = named
+    elif name == "rsync" and any(flag.startswith("--del") for flag in flags):
+        targets = named[-1:]
     else:
         return ""
     if len(targets) > _MOST_TARGETS:
@@ -87,22 +120,46 @@ def _deletes(name: str, rest: Sequence[Word], cwd: Path, root: Path) -> str:
     return ""
 
 
-def _vital(target: str, cwd: Path, root: Path) -> str:
-    """Why a path must not go, with a final `/*` or `/.` seen through."""
-    bare = re.sub(r"(?:/+(?:\*+|\.|\.\*|\{.*\}|\.\[.*))+$|/+$", "", target) or (
-        "/" if target.startswith("/") else target
-    )
+def _found(words: Sequence[str]) -> list[str]:
+    """The folders a find would go through, when it changes what it finds."""
+    changes = names("rm shred unlink mv chmod chown truncate dd sh bash zsh perl python python3")
+    runs = any(word in ("-exec", "-execdir", "-ok", "-okdir") for word in words)
+    if "-delete" not in words and not (runs and changes & {program(Word(word)) for word in words}):
+        return []
+    folders = []
+    for word in words:
+        if word.startswith(("-", "(", "!", "\\")) and not re.fullmatch(r"-[HLP]|-O\d?|-D", word):
+            break
+        folders += [] if word.startswith("-") else [word]
+    return folders or ["."]
+
+
+def expanded(text: str, cwd: Path) -> str:
+    """A path with what a shell puts in for the home and the present folder."""
     home = os.path.expanduser("~")
-    bare = re.sub(r"^(?:\$HOME|\$\{HOME\}|~(?=/|$))", lambda _: home, bare)
-    if _HOME.fullmatch(bare) or (bare.startswith("~") and "/" not in bare):
+    text = _HOME.sub(lambda _: home, _HERE.sub(lambda _: str(cwd), text))
+    return os.path.expanduser(text) if text.startswith("~") else text
+
+
+def _vital(target: str, cwd: Path, root: Path) -> str:
+    """Why a path must not go, with patterns of everything in it seen through."""
+    if re.fullmatch(r"~[\w-]*/*", target):
         return "it is a home folder"
-    bare = re.sub(r"^(?:\$PWD|\$\{PWD\})", str(cwd), "." if re.fullmatch(r"[*.]|\.?\*+", bare) else bare)
+    whole = re.sub(r"\{[^{}]*\}", "*", expanded(target, cwd))
+    parts = [part for part in whole.split("/") if part not in ("", ".")]
+    while parts and re.fullmatch(r"[*?.]*\*[*?.]*|\.\[.*|\[!.*", parts[-1]):
+        parts.pop()  # all that is in a folder is the folder
+    bare = ("/" if whole.startswith("/") else "") + "/".join(parts)
     if re.search(r"[$`]", bare) and not bare.startswith("/"):
         return ""
-    path = Path(os.path.normpath(cwd / bare))
-    real = Path(os.path.realpath(path))
-    for place in (path, real):
-        if str(place) in _SYSTEM or place == Path(home):
+    path = os.path.normpath(cwd / bare)
+    home = os.path.expanduser("~")
+    vital = {*_SYSTEM, home}
+    if re.search(r"[*?\[]", path):
+        same = [place for place in vital if place.count("/") == path.count("/") and fnmatchcase(place, path)]
+        return "it may be the system or a home folder" if same else ""
+    for place in (Path(path), Path(os.path.realpath(path))):
+        if str(place) in vital:
             return "it is the system or a home folder"
         if place != root and root.is_relative_to(place):
             return "it holds the workspace"

@@ -5,59 +5,41 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from cowork.core.errors import UserError
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import protected
+from cowork.permissions.gitread import shows
 from cowork.permissions.layers import PLAN, Rules, Scene
-from cowork.permissions.patterns import NETWORK, Rule, allows, denies, path_matches
+from cowork.permissions.patterns import NETWORK, Rule, allows, denies, parse_all, path_matches
 from cowork.permissions.shell import Judgement, Part, judge, words_of
 from cowork.permissions.words import names
+from cowork.permissions.wrappers import INTERPRETERS, SHELLS, family
 
-# Programs whose first words say what they do, so a prefix is a fair grant; of the others only the exact command is.
-_SUBCOMMANDS = dict.fromkeys(
-    [
-        "git",
-        "cargo",
-        "go",
-        "npm",
-        "pnpm",
-        "yarn",
-        "pip",
-        "pip3",
-        "uv",
-        "poetry",
-        "docker",
-        "kubectl",
-        "make",
-        "just",
-        "task",
-        "gh",
-        "brew",
-        "apt",
-        "dotnet",
-        "mvn",
-        "gradle",
-        "bundle",
-        "rails",
-        "mix",
-        "terraform",
-        "helm",
-        "rustup",
-        "deno",
-        "bun",
-        "composer",
-        "hatch",
-        "pdm",
-        "tox",
-        "nox",
-        "pre-commit",
-    ],
-    1,
-)
-_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright")
+# First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
+# others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
+_PREFIXES = {
+    "git": names(
+        "add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull"
+    )
+    | names("fetch rebase diff log show grep blame"),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("test ci run run-script")),
+    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv"), names("run sync lock")),
+    "cargo": names("build check test clippy fmt doc bench run"),
+    "go": names("build test vet fmt list"),
+    **dict.fromkeys(("mvn", "gradle", "dotnet", "mix"), names("test build check compile verify package")),
+    "bundle": names("exec install"),
+    "pip": names("list show freeze"),
+    "pre-commit": names("run"),
+    "terraform": names("plan validate fmt"),
+}
+_NAMED_NEXT = names("run run-script exec")  # and the word after it is part of what is granted
+_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
 _HALF = re.compile("[\ud800-\udfff]")
 MAX_PATHS = 400
@@ -141,7 +123,7 @@ def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, di
 def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
     found = _Findings(unclear=judgement.unclear)
     words = {word.text for command in judgement.commands for word in words_of(command) if word.text}
-    paths = {text: _places(text, judgement.cwd) for text in list(words)[:MAX_PATHS]}
+    paths = {text: _places(text, judgement.folders) for text in list(words)[:MAX_PATHS]}
     found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
     found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")
     if not judgement.read_only:
@@ -187,13 +169,35 @@ def _says(
     return ""
 
 
-def _places(text: str, cwd: Path) -> set[Path]:
-    """Where a word may lead as a path."""
+def _places(text: str, folders: Sequence[Path]) -> set[Path]:
+    """Where a word may lead as a path, from every folder its command may run in."""
     text = os.path.expanduser(text.removeprefix("file://").removeprefix("@"))
     if "\0" in text or len(text) > 4096:
         return set()
-    plain = Path(os.path.normpath(cwd / text))
-    return {plain, Path(os.path.realpath(plain))}
+    found: set[Path] = set()
+    for folder in folders:
+        plain = Path(os.path.normpath(folder / text))
+        found |= {plain, Path(os.path.realpath(plain)), *_matching(plain)}
+    return found
+
+
+def _matching(path: Path) -> list[Path]:
+    """The files a path with patterns in it stands for now."""
+    if not re.search(r"[*?\[{]", str(path)):
+        return []
+    found = [Path("/")]
+    for part in path.parts[1:]:
+        pattern = re.sub(r"\{[^{}]*\}", "*", part)
+        fixed = not re.search(r"[*?\[]", pattern)
+        found = [place / name for place in found for name in ([part] if fixed else _names(place, pattern))][:MAX_PATHS]
+    return found
+
+
+def _names(folder: Path, pattern: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if fnmatchcase(name, pattern)]
+    except OSError:
+        return []
 
 
 def _touches_protected(paths: dict[str, set[Path]]) -> str:
@@ -209,10 +213,12 @@ def _touches_protected(paths: dict[str, set[Path]]) -> str:
 
 def _searches_all(judgement: Judgement) -> bool:
     for part in judgement.parts:
-        argv = part.inner or part.argv
+        argv = tuple(word for word in part.inner or part.argv if word != "--no-pager")
+        if argv[:2] == ("git", "-C"):
+            argv = ("git", *argv[3:])
         if argv[0] in ("rg", "find", "tree") or (argv[0] == "grep" and any(re.match(r"-\w*r|--rec", w) for w in argv)):
             return True
-        if argv[:2] in (("git", "grep"), ("git", "diff"), ("git", "log"), ("git", "show")):
+        if argv[0] == "git" and len(argv) > 1 and shows(argv[1], argv[2:]):
             return True
     return False
 
@@ -240,13 +246,25 @@ def _grant(argv: tuple[str, ...]) -> str:
         return ""
     name = argv[0]
     if name in _TOOLS:
-        return f"Bash({name}:*)"
-    if name in _SUBCOMMANDS and len(argv) > 1 and _PLAIN_WORD.fullmatch(argv[1]):
-        length = 3 if argv[1] in ("run", "exec", "compose", "tool") and len(argv) > 2 else 2
-        if all(_PLAIN_WORD.fullmatch(word) for word in argv[:length]):
-            return f"Bash({' '.join(argv[:length])}:*)"
-    exact = shlex.join(argv)
-    return "" if exact.endswith((":*", " *")) or len(exact) > 200 else f"Bash({exact})"
+        return _offered(f"{name}:*", argv)
+    if len(argv) > 1 and argv[1] in _PREFIXES.get(name, ()):
+        length = 3 if argv[1] in _NAMED_NEXT and name != "cargo" else 2
+        words = argv[:length]
+        runs_anything = len(words) > 2 and (family(words[2]) in INTERPRETERS or family(words[2]) in SHELLS)
+        plain = len(words) == length and all(map(_PLAIN_WORD.fullmatch, words)) and not runs_anything
+        if plain and (rule := _offered(f"{' '.join(words)}:*", argv)):
+            return rule
+    return _offered(shlex.join(argv), argv)
+
+
+def _offered(pattern: str, argv: tuple[str, ...]) -> str:
+    """A rule only if, read back, it is one rule and covers this command."""
+    rule = f"Bash({pattern})"
+    try:
+        read = parse_all(rule) if len(rule) <= 200 else []
+    except UserError:
+        return ""
+    return rule if [str(one) for one in read] == [rule] and allows(read[0], argv) else ""
 
 
 def _display(judgement: Judgement, found: _Findings) -> dict[str, Any]:

@@ -7,6 +7,7 @@ shell text through wrappers and decides what deny rules see. A limit that is hit
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -18,13 +19,14 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.commands import read_only
 from cowork.permissions.literal import Argument, NotLiteral, Simple, literal
 from cowork.permissions.lookup import Lookup
-from cowork.permissions.refused import bomb, refused
+from cowork.permissions.refused import bomb, expanded, refused
 from cowork.permissions.scan import scan
 from cowork.permissions.words import Command, Scan, Word
 from cowork.permissions.wrappers import inside
 
 MAX_NESTING = 8
 MAX_FOUND = 1_000
+_MOST_FOLDERS = 40
 
 Verdict = Literal["read-only", "ask", "refused"]
 
@@ -52,19 +54,22 @@ class Judgement:
     refused: str = ""
     unclear: str = ""  # why some command may not be among `commands`
     limited: bool = False
+    folders: tuple[Path, ...] = ()  # where its commands may run
     cwd: Path = field(default_factory=Path)
 
 
 def judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Judgement:
     """Judge a command that would run in `cwd`."""
     everything = _unwrapped(scan(command))
-    never = _refused(everything.commands, cwd, workspace.root)
+    folders = folders_of(everything.commands, cwd)
+    never = _refused(everything.commands, folders, workspace.root)
     if everything.limited and not never:
         return Judgement(
             (Part(_short(command), "ask", everything.broken),),
             tuple(everything.commands),
             unclear=everything.broken,
             limited=True,
+            folders=tuple(folders),
             cwd=cwd,
         )
     try:
@@ -74,7 +79,7 @@ def judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Ju
         parts = _described(command, everything.commands, str(why))
         is_literal = False
     if never:
-        parts = [replace(part, verdict="refused", why=never) for part in parts]
+        parts = _guilty(parts, never, folders, workspace.root)
     return Judgement(
         tuple(parts),
         tuple(everything.commands),
@@ -82,8 +87,20 @@ def judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Ju
         literal=is_literal,
         refused=never,
         unclear=everything.broken,
+        folders=tuple(folders),
         cwd=cwd,
     )
+
+
+def _guilty(parts: Sequence[Part], never: str, folders: Sequence[Path], root: Path) -> list[Part]:
+    """The parts with those marked that never run; all of them when only together they are the reason."""
+    found = []
+    for part in parts:
+        why = _refused(_unwrapped(scan(part.text)).commands, folders, root)
+        found.append(replace(part, verdict="refused", why=why) if why else part)
+    if any(part.verdict == "refused" for part in found):
+        return found
+    return [replace(part, verdict="refused", why=never) for part in parts]
 
 
 def explain(command: str, workspace: Workspace, cwd: Path, *, trusted: bool = True) -> list[Part]:
@@ -205,17 +222,32 @@ def _unwrapped(first: Scan) -> Scan:
     return Scan(found, broken, limited)
 
 
-def _refused(commands: Sequence[Command], cwd: Path, root: Path) -> str:
-    """Why the whole never runs. Each command is looked at in every folder a `cd` of the text may have gone to."""
-    folders = [cwd]
+def _refused(commands: Sequence[Command], folders: Sequence[Path], root: Path) -> str:
+    """Why the whole never runs. Each command is looked at in every folder the text may have gone to."""
     for command in commands:
-        if len(command.words) > 1 and command.words[0].text in ("cd", "pushd") and len(folders) < 8:
-            folders.append(Path(os.path.normpath(cwd / os.path.expanduser(command.words[-1].text))))
-    found = (refused(command, folder, root) for command in commands for folder in folders)
-    return next((why for why in found if why), "") or bomb(commands)
+        if command.perhaps != "text":
+            for folder in folders:
+                if why := refused(command, folder, root):
+                    return why
+    return bomb(commands)
+
+
+def folders_of(commands: Sequence[Command], cwd: Path) -> list[Path]:
+    """Where the commands of a text may run: here, and wherever a `cd` or `env -C` in it goes."""
+    found = {cwd: None}
+    for command in commands:
+        words = [expanded(word.text, cwd) for word in command.words]
+        if words[:1] in (["cd"], ["pushd"]):
+            found[Path(os.path.normpath(cwd / (words[-1] if len(words) > 1 else os.path.expanduser("~"))))] = None
+        for at, word in enumerate(words[:-1]):
+            if word in ("-C", "--chdir", "-D") and words[0] in ("env", "sudo", "git", "make"):
+                found[Path(os.path.normpath(cwd / words[at + 1]))] = None
+    return list(found)[:_MOST_FOLDERS]
 
 
 def words_of(command: Command) -> list[Word]:
-    """Every word that may name a file: arguments, what is redirected, and the part after `=`."""
+    """Every word that may name a file: arguments, what is redirected, the part after `=` or `:`, `-fNAME`."""
     words = [*command.words[1:], *command.writes, *command.reads]
-    return words + [Word(word.text.partition("=")[2], word.literal) for word in words if "=" in word.text]
+    parts = [Word(word.text.partition(mark)[2], word.literal) for word in words for mark in "=:" if mark in word.text]
+    attached = [Word(word.text[2:], word.literal) for word in words if re.match(r"-[A-Za-z].", word.text)]
+    return [*words, *parts, *attached]

@@ -165,7 +165,7 @@ def inside(words: Sequence[Word], fed: Sequence[str] = (), *, guess: bool = True
     """What this command runs on behalf of another; nothing for an ordinary command. `guess`: also unknown ones."""
     if not words:
         return []
-    name = _family(program(words[0]))
+    name = family(program(words[0]))
     rest = list(words[1:])
     if len(rest) > _MOST_WORDS:
         known = name in SHELLS or name in EVALUATES or name in _VALUES or name in _RUNNERS or name in _EVERY_SUFFIX
@@ -198,7 +198,7 @@ def inside(words: Sequence[Word], fed: Sequence[str] = (), *, guess: bool = True
     return [*options, *(replace(inner, perhaps="words") for inner in _suffixes(rest)), *_texts(rest, "text")]
 
 
-def _family(name: str) -> str:
+def family(name: str) -> str:
     """python3.11 is python, bash-5.2 is bash, genv is env."""
     bare = re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
     known = {*_VALUES, "find", "sed", "awk"}

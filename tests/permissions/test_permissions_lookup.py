@@ -279,3 +279,10 @@ def test_an_explanation_names_every_part_and_shows_no_escapes(repo: Path) -> Non
     assert text.splitlines()[-1] == "the whole: asks"
     assert explain_text("ls", Workspace(repo), repo).splitlines()[-1] == "the whole: runs without asking"
     assert explain_text("rm -rf /", Workspace(repo), repo).splitlines()[-1] == "the whole: refused"
+
+
+def test_an_explanation_blames_only_the_part_that_never_runs(repo: Path) -> None:
+    lines = explain_text("ls && rm -rf / && npm test", Workspace(repo), repo).splitlines()
+    assert [line.strip().partition(":")[0] for line in lines[1::2]] == ["runs without asking", "refused", "asks"]
+    together = explain_text("f() { f | f & }; f", Workspace(repo), repo)
+    assert "refused: f is a function that keeps starting itself" in together

@@ -158,7 +158,20 @@ def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> 
         ("python x.py 'a b'", "Bash(python x.py 'a b')"),
         ("rm -rf build", "Bash(rm -rf build)"),
         ("curl http://x", "Bash(curl http://x)"),
-        ("cd src && npm test && make lint", "Bash(npm test:*), Bash(make lint:*)"),
+        ("cd src && npm test && make lint", "Bash(npm test:*), Bash(make lint)"),
+        ("uv run pytest -q", "Bash(uv run pytest:*)"),
+        ("uv run python -c 1", "Bash(uv run python -c 1)"),
+        ("poetry run bash -c ls", "Bash(poetry run bash -c ls)"),
+        ("git config user.name x", "Bash(git config user.name x)"),
+        ("git bisect run make", "Bash(git bisect run make)"),
+        ("git submodule foreach ls", "Bash(git submodule foreach ls)"),
+        ("docker run ubuntu ls", "Bash(docker run ubuntu ls)"),
+        ("npm install x", "Bash(npm install x)"),
+        ("npm exec -- x", "Bash(npm exec -- x)"),
+        ("python -m pytest", "Bash(python -m pytest)"),
+        ("go test -exec x ./...", "Bash(go test -exec x ./...)"),
+        ("git push --receive-pack=x", "Bash(git push --receive-pack=x)"),
+        ("foo 'a), Bash(rm:y'", ""),
         ("ls && npm test", "Bash(npm test:*)"),
         ("git -c a=b commit", "Bash(git -c a=b commit)"),
         ("echo $HOME", ""),
@@ -201,6 +214,29 @@ def test_a_prefix_is_of_whole_words(workspace: Workspace) -> None:
         "git commit & id",
     ]:
         assert bash(permissions, other).verdict == "ask", other
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("Bash(git push:*)", "git push --receive-pack=x"),
+        ("Bash(git push:*)", "git push --rece x"),
+        ("Bash(git fetch:*)", "git fetch --upload-pack x"),
+        ("Bash(git rebase:*)", "git rebase -x ls main"),
+        ("Bash(git rebase:*)", "git rebase --exec ls main"),
+        ("Bash(git diff:*)", "git diff --output=x"),
+        ("Bash(git grep:*)", "git grep -Osh foo"),
+        ("Bash(go test:*)", "go test -exec sh ./..."),
+        ("Bash(cargo test:*)", "cargo test --config x=y"),
+        ("Bash(npm test:*)", "npm test --script-shell=x"),
+        ("Bash(make:*)", "make SHELL=x"),
+        ("Bash(make:*)", "make --eval=x"),
+        ("Bash(make:*)", "make -f x"),
+    ],
+)
+def test_a_prefix_covers_no_option_that_runs_something_else(rule: str, command: str, workspace: Workspace) -> None:
+    assert bash(permit(workspace, allow=[rule]), command).verdict == "ask"
+    assert bash(permit(workspace, allow=[f"Bash({command})"]), command).verdict == "allow"
 
 
 def test_an_edit_grant_is_for_that_file_only(workspace: Workspace) -> None:
@@ -391,3 +427,18 @@ def test_half_a_character_in_a_command_is_refused_and_crashes_nothing(mode: str,
     for command in ("printf QZ\ud83d", "cat \udc00", "ls '\udcff'"):
         decision = permit.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
         assert (decision.verdict, "half a character" in decision.reason) == ("deny", True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd src && cat ../docs/guide.md",
+        "cat doc?/guide.md",
+        "cat docs/gui*",
+        "git show HEAD:docs/guide.md",
+        "git -C src diff -- ../docs/guide.md",
+        "grep -fdocs/guide.md README.md",
+    ],
+)
+def test_a_denied_path_is_found_however_a_command_names_it(command: str, workspace: Workspace) -> None:
+    assert bash(permit(workspace, mode="bypass", deny=["Read(docs/guide.md)"]), command).verdict == "deny"
