@@ -12,12 +12,15 @@ def sed(seen: Set[str], operands: Sequence[str]) -> str:
         rf"{lines}(?:; ?{lines})*|/[A-Za-z0-9 _.:^-]*/p", operands[0]
     ):
         return ""
-    return "sed is a language; only `sed -n 'A,Bp'` is known to only read"
+    if not seen & {"-n", "--quiet", "--silent"} and re.fullmatch(r"s/[\w .:^$*-]+/[\w .:-]*/g?", operands[0], re.ASCII):
+        return ""
+    return "sed is a language; only `sed -n 'A,Bp'` and `sed 's/a/b/'` are known to only read"
 
 
 def awk(seen: Set[str], operands: Sequence[str]) -> str:
     value = r"\$(?:[0-9]+|NF)"
     good = rf"(?:NR ?[=<>]=? ?[0-9]+ ?)?\{{ ?print(?: {value}(?:, ?{value})*)? ?\}}"
+    good += r"|NR ?(?:==|<=?|>=?) ?[0-9]+"
     return "" if re.fullmatch(good, operands[0]) else "awk is a language; only `awk '{print $1}'` is known to only read"
 
 

@@ -52,7 +52,6 @@ class _Findings:
 
     denied: str = ""
     asked: str = ""
-    unclear: str = ""
     allowed: set[int] = field(default_factory=set)  # parts an allow rule covers
 
 
@@ -112,7 +111,7 @@ def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, di
     ]
     if judgement.literal and not left:
         return Decision("allow", display=display)
-    if scene.sandboxed and not found.unclear and not judgement.limited:
+    if scene.sandboxed and not judgement.limited:
         return Decision("allow", "it runs in the sandbox", display=display)
     grants = list(dict.fromkeys(_grant(part.inner or part.argv) for part in left)) if judgement.literal else [""]
     rule = ", ".join(grants) if all(grants) else ""
@@ -121,7 +120,7 @@ def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, di
 
 
 def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
-    found = _Findings(unclear=judgement.unclear)
+    found = _Findings()
     words = {word.text for command in judgement.commands for word in words_of(command) if word.text}
     paths = {text: _places(text, judgement.folders) for text in list(words)[:MAX_PATHS]}
     found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
@@ -187,17 +186,20 @@ def _matching(path: Path) -> list[Path]:
         return []
     found = [Path("/")]
     for part in path.parts[1:]:
-        pattern = re.sub(r"\{[^{}]*\}", "*", part)
+        pattern = re.sub(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", "*", part)
         fixed = not re.search(r"[*?\[]", pattern)
-        found = [place / name for place in found for name in ([part] if fixed else _names(place, pattern))][:MAX_PATHS]
+        hidden = part.startswith((".", "{"))  # a plain * brings no hidden names
+        names_of = [[part] if fixed else _names(place, pattern, hidden=hidden) for place in found]
+        found = [place / name for place, these in zip(found, names_of, strict=True) for name in these][:MAX_PATHS]
     return found
 
 
-def _names(folder: Path, pattern: str) -> list[str]:
+def _names(folder: Path, pattern: str, *, hidden: bool) -> list[str]:
     try:
-        return [name for name in os.listdir(folder) if fnmatchcase(name, pattern)]
+        found = os.listdir(folder)
     except OSError:
         return []
+    return [name for name in found if fnmatchcase(name, pattern) and (hidden or not name.startswith("."))]
 
 
 def _touches_protected(paths: dict[str, set[Path]]) -> str:

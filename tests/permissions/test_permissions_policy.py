@@ -348,6 +348,23 @@ def test_in_a_sandbox_commands_may_run_unasked_if_the_user_wants(workspace: Work
     assert bash(permit(workspace, sandbox=Box(True), auto_allow=True, mode="plan"), "npm test").verdict == "deny"
 
 
+def test_nobody_is_nagged_all_day(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    lines = Path(__file__).with_name("everyday.txt").read_text().split("\n", 1)[1].strip()
+    looking, working = (part.splitlines() for part in lines.split("\n\n"))
+    assert len(looking) + len(working) >= 150
+    plain = permit(workspace)
+    assert sum(bash(plain, command).verdict != "allow" for command in looking) <= len(looking) // 10
+    boxed = permit(workspace, sandbox=Box(True), auto_allow=True)
+    assert [command for command in (*looking, *working) if bash(boxed, command).verdict != "allow"] == []
+    questions = 0
+    for command in working * 2:
+        decision = bash(plain, command)
+        questions += decision.verdict == "ask"
+        plain.grant("main", decision.rule, forever=False)
+    assert questions <= len(working)  # an "always" is asked once
+
+
 def test_a_required_sandbox_that_is_missing_refuses_every_command(workspace: Workspace) -> None:
     permissions = permit(workspace, mode="bypass", sandbox=Box(False, "a sandbox is required and there is none"))
     assert bash(permissions, "ls").verdict == "deny"
