@@ -33,7 +33,7 @@ from cowork.providers.offline.several import intents
         ("what is the entry point?", "entry", ""),
         ("what are the dependencies?", "manifest", "what are the dependencies"),
         ("how many python files are there?", "count", "python files are there"),
-        ("list the TODOs", "todos", ""),
+        ("list the TODOs", "inventory", "todos"),
         ("show function parse_script", "show", "parse_script"),
         ("what does fold do?", "show", "fold"),
         ("explain cowork/engine/loop.py", "explain", "cowork/engine/loop.py"),
@@ -48,7 +48,20 @@ from cowork.providers.offline.several import intents
         ("find all classes that inherit from Section", "uses", "Section"),
         ("what are the largest files?", "count", "lines"),
         ("does it have tests?", "count", "tests"),
-        ("which environment variables are read?", "variables", "which environment variables are read"),
+        ("which environment variables are read?", "inventory", "variables"),
+        ("what exceptions does this library define?", "inventory", "errors"),
+        ("what error classes are there?", "inventory", "errors"),
+        ("what command line flags are supported?", "inventory", "options"),
+        ("which commands does it have?", "inventory", "commands"),
+        ("list the endpoints", "inventory", "routes"),
+        ("which errors can prepare_url raise?", "raises", "prepare_url"),
+        ("what can Router.match throw?", "raises", "Router.match"),
+        ("which exceptions are raised by `connect`?", "raises", "connect"),
+        ("where are errors handled?", "describe", "errors handled"),
+        ("which tests cover send_file?", "uses", "send_file"),
+        ("where is cargo invoked to compile?", "describe", "cargo invoked to compile"),
+        ("where does it decide whether to retry?", "describe", "decide whether to retry"),
+        ("which code turns markdown into HTML?", "describe", "turns markdown into HTML"),
         ("show me the signature of fold", "show", "fold"),
         ("what arguments does fold take?", "show", "fold"),
         ("summarize the README", "explain", "README"),
@@ -115,7 +128,7 @@ def test_parts_become_questions_of_their_own() -> None:
     found = intents("where are ModelSpec, ToolSpec and AgentDef defined?")
     assert [i.subject for i in found] == ["ModelSpec", "ToolSpec", "AgentDef"]
     found = intents("1. what is in this repo?\n2. how do I build it?\n3. list the TODOs")
-    assert [i.kind for i in found] == ["outline", "howto", "todos"]
+    assert [i.kind for i in found] == ["outline", "howto", "inventory"]
 
 
 def test_one_question_with_an_and_in_it_stays_one() -> None:

@@ -34,10 +34,6 @@ ENDINGS = {
     "sql": "sql",
     "text": "txt",
 }
-_MARK = r"(?:^|[^\w])(TODO|FIXME|XXX|HACK)\b"
-_READS_ENVIRON = (
-    r"environ(?:\.get\(|\[)|getenv\(|process\.env\.\w|process\.env\[|env::var|os\.LookupEnv|os\.Getenv|ENV\["
-)
 _MOST_SHOWN = 40
 _SHORT = 400  # lines that are read whole
 
@@ -140,23 +136,6 @@ def show(intent: Intent) -> Plan:
     if not told and re.match(r"\s*(?:what|how|explain)", intent.text, re.IGNORECASE):
         parts.append(f"It has no docstring. {NEEDS_MODEL}")
     return "\n\n".join(parts)
-
-
-def todos(intent: Intent) -> Plan:
-    """Every TODO and its kin."""
-    (result,) = yield [grep(_MARK, path=intent.path, head_limit=300)]
-    hits = sorted(found.lines(result), key=lambda h: (-place_weight(h.path), h.path, h.number))
-    place = f" under `{intent.path}`" if intent.path else ""
-    if not hits:
-        return f"I searched{place or ' all files'} for TODO, FIXME, XXX and HACK and found none."
-    total, files = found.totals(result)
-    rows = [f"- `{h.at}` {shortened(h.text.strip(' #/*-'))}" for h in hits[:_MOST_SHOWN]]
-    more = f"\n- and {total - len(rows)} more" if total > len(rows) else ""
-    return (
-        f"{plural(total, 'mark')} (TODO, FIXME, XXX, HACK) in {plural(files, 'file')}{place}:\n\n"
-        + "\n".join(rows)
-        + more
-    )
 
 
 def search(intent: Intent) -> Plan:
@@ -266,17 +245,6 @@ def _members(intent: Intent) -> Plan:
     return f"{code(best.name)} (`{best.at}`) has {plural(len(rows), 'member')}:\n\n" + "\n".join(rows)
 
 
-def variables(intent: Intent) -> Plan:
-    """Environment variables the code reads."""
-    (result,) = yield [grep(_READS_ENVIRON, path=intent.path, head_limit=300)]
-    hits = sorted(found.lines(result), key=lambda h: (-place_weight(h.path), h.path, h.number))
-    if not hits:
-        return "I searched for reads of the environment (`os.environ`, `getenv`, `process.env`, …) and found none."
-    rows = [f"- `{h.at}` {code(shortened(h.text))}" for h in hits[:_MOST_SHOWN]]
-    more = f"\n- and {len(hits) - len(rows)} more" if len(hits) > len(rows) else ""
-    return f"{plural(len(hits), 'line')} read the environment:\n\n" + "\n".join(rows) + more
-
-
 def _is(item: Definition, what: str) -> bool:
     if what.startswith("class"):
         return item.kind in ("class", "type")
@@ -294,8 +262,6 @@ def count(intent: Intent) -> Plan:
     place = f" in `{intent.path}`" if intent.path else ""
     if re.search(r"\bcommits?\b", low):
         return (yield from _commits())
-    if re.search(r"\b(?:todos?|fixmes?)\b", low):
-        return (yield from todos(intent))
     if hit := re.search(
         r"(?:times|often|occurrences of|uses of|calls to|usages of)\s+(?:is |are |does |the )*(?P<x>.+)", text
     ):

@@ -9,7 +9,7 @@ from cowork.providers.offline.plan import Result
 
 _LINE = re.compile(r"^(.+?):(\d+):(.*)$")
 _CONTEXT = re.compile(r"^(.+?)[:-](\d+)[:-](.*)$")
-_TOTAL = re.compile(r"^(?:more than )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$", re.MULTILINE)
+_TOTAL = re.compile(r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$", re.MULTILINE)
 _COUNT = re.compile(r"^(.+):(\d+)$")
 _FILES = re.compile(r"^(?:more than )?([\d,]+) files?, newest first\.$", re.MULTILINE)
 

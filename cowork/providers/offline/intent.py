@@ -17,13 +17,13 @@ Kind = Literal[
     "entry",
     "manifest",
     "count",
-    "todos",
+    "inventory",
+    "raises",
     "show",
     "explain",
     "list",
     "read",
     "search",
-    "variables",
     "changes",
     "tests",
     "replace",
@@ -34,14 +34,8 @@ Kind = Literal[
     "hello",
     "unknown",
 ]
-SEARCHES = frozenset({"where", "describe", "uses", "outline", "howto", "entry", "manifest", "count", "todos"}) | {
-    "show",
-    "explain",
-    "list",
-    "search",
-    "variables",
-}
 EDITS = frozenset({"replace", "rename", "add", "create", "remove"})
+_NO_SEARCH = EDITS | {"read", "changes", "tests", "hello", "unknown"}
 
 
 @frozen
@@ -59,6 +53,11 @@ class Intent:
     @property
     def is_edit(self) -> bool:
         return self.kind in EDITS
+
+    @property
+    def is_search(self) -> bool:
+        """Whether a child that only reads can look into it."""
+        return self.kind not in _NO_SEARCH
 
 
 _COURTESY = re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Sequence
 
 from cowork.core.frozen import frozen
 
@@ -12,6 +13,9 @@ _NOT_METHODS_TEXT = """
     if for while switch catch function return else do try with new throw typeof await yield super sizeof defined
     using foreach lock elseif unless until when match loop"""
 _NOT_METHODS = frozenset(_NOT_METHODS_TEXT.split())
+_WORD_BEFORE = re.compile(
+    r"\b(?:def|function|func?|fn|fun|class|[\w$]+\.)\s*\*?\s*$"
+)  # then such a word is a name after all
 
 _EXTENSIONS: dict[str, str] = {
     "python": "py pyi pyx pxd",
@@ -207,7 +211,7 @@ def definition(path: str, line: int, text: str, name: str = "", *, ignore_case: 
     """The definition a line holds, of `name` or of anything."""
     for kind, pattern in _compiled(family_of(path) or "other", name, ignore_case):
         found = pattern.match(text)
-        if not found or found["name"] in _NOT_METHODS:
+        if not found or (found["name"] in _NOT_METHODS and not _WORD_BEFORE.search(text[: found.start("name")])):
             continue
         indent = len(found["indent"].expandtabs(4))
         if kind == "function" and indent and family_of(path) == "python":
@@ -230,24 +234,20 @@ _LEADING = (
 )
 
 
-def leading_pattern(name: str) -> str:
-    """For Grep: lines where a word that begins a definition stands before the name."""
-    return rf"(?:^|[^\w])(?:{_LEADING})\b[!*]?[^=;]*[^\w$]{_escaped(name)}(?:[^\w]|$)"
+def definition_pattern(name: str) -> str:
+    """For Grep: lines that may define a name; what they are is looked at again.
 
-
-def assigned_pattern(name: str) -> str:
-    """For Grep: lines that begin by giving the name a value, a type or a section, or that are a make target."""
+    A word that begins a definition stands before it, or the line begins by giving it a value, a type or a section,
+    or it may begin a function in a language without a word for that.
+    """
+    name = _escaped(name)
     before = r"(?:export\s+|local\s+|self\.|cls\.|this\.|exports\.|[\w.]+\.prototype\.|- )*"
-    given = r"(?:\s*[:?+]?=|\s*:|\s*<-|\s*\(\)|\s+=)"
-    return rf"^\s*{before}[\"']?{_escaped(name)}[\"']?{given}|^\s*\[+[^\]]*\b{_escaped(name)}\b"
+    return (
+        rf"(?:^|[^\w])(?:{_LEADING})\b[!*]?[^=;]*[^\w$]{name}(?:[^\w]|$)"
+        rf"|^\s*{before}[\"']?{name}[\"']?(?:\s*[:?+]?=|\s*:|\s*<-|\s*\(\)|\s+=)|^\s*\[+[^\]]*\b{name}\b"
+        rf"|^[\w\s*&<>:,~\[\]@.?#]*\b{name}\s*(?:<[^>]*>)?\([^;]*$"
+    )
 
-
-def called_pattern(name: str) -> str:
-    """For Grep: lines that may begin a function or method in languages without a word for it."""
-    return rf"^[\w\s*&<>:,~\[\]@.?#]*\b{_escaped(name)}\s*(?:<[^>]*>)?\([^;]*$"
-
-
-CALLED_GLOB = "*.{c,h,cc,cpp,cxx,hpp,hh,m,mm,cu,java,kt,swift,cs,dart,php,js,jsx,ts,tsx,mjs,cjs,vue,svelte}"
 
 OUTLINE_PATTERN = (  # loose: what it finds is looked at again
     r"^\s*(?:[\w()]+\s+){0,4}(?:def|class|function|func|fn|fun|struct|enum|trait|interface|type|impl|module|mod|namespace"
@@ -267,14 +267,23 @@ _WORDLESS = {  # how definitions begin in languages that have no word for them
 
 def outline_pattern(path: str) -> str:
     """For Grep: the lines of one file that begin definitions."""
-    more = _WORDLESS.get(family_of(path))
-    return f"{OUTLINE_PATTERN}|{more}" if more else OUTLINE_PATTERN
+    return outlines_pattern([path])
 
 
-def wordless_pattern(stems: str) -> str:
-    """For Grep: lines that may define a name with one of these stems, in languages without a word for it."""
+def outlines_pattern(paths: Sequence[str]) -> str:
+    """For Grep: the lines of some files that begin definitions."""
+    families = {family_of(path) for path in paths}
+    return "|".join([OUTLINE_PATTERN, *(_WORDLESS[family] for family in sorted(families) if family in _WORDLESS)])
+
+
+def named_pattern(stems: str) -> str:
+    """For Grep: lines that may define a name with one of these stems, with or without a word that says so."""
     name = rf"[\w$]*(?:{stems})[\w$]*"
-    return rf"^[\w\s*&.:$#<>,~]*\b{name}\s*(?:[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)|\([^;]*$)"
+    return (
+        rf"{OUTLINE_PATTERN}[^=;]*?(?:{stems})"
+        rf"|^[\w\s*&.:$#<>,~]*\b{name}\s*(?:[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)|\([^;]*\{{\s*$)"
+        rf"|^[\w\s.]*\b{name}\s*(?::[^=]+)?=[^=]"
+    )
 
 
 def options_pattern(flag: str) -> str:

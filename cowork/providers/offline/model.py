@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import answer, edits, files, project, shell, typed
+from cowork.providers.offline import answer, edits, files, inventory, project, shell, typed
 from cowork.providers.offline.describe import describe
 from cowork.providers.offline.intent import Intent, Kind
 from cowork.providers.offline.plan import Call, Plan, side_by_side
-from cowork.providers.offline.several import delegated, intents, joined, may_delegate
+from cowork.providers.offline.several import delegated, intents, joined
 from cowork.providers.offline.talk import Talk, read_request
 from cowork.providers.offline.uses import uses
 from cowork.providers.offline.where import where
@@ -32,13 +32,13 @@ PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
     "entry": project.entry,
     "manifest": project.manifest,
     "count": files.count,
-    "todos": files.todos,
+    "inventory": inventory.inventory,
+    "raises": inventory.raises,
     "show": files.show,
     "explain": files.explain,
     "list": files.list_,
     "read": files.read_file,
     "search": files.search,
-    "variables": files.variables,
     "changes": shell.changes,
     "tests": shell.tests,
     "replace": edits.edit,
@@ -107,7 +107,7 @@ def _parts(talk: Talk) -> list[Intent]:
 
 def _plan(intent: Intent, talk: Talk, *, several: bool) -> Plan:
     can_delegate = several and not talk.is_child and "Task" in talk.memory.tools
-    if can_delegate and may_delegate(intent):
+    if can_delegate and intent.is_search:
         return delegated(intent)
     if make := PLANS.get(intent.kind):
         return make(intent)

@@ -42,7 +42,7 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
         return intent
     if intent.kind == "count":  # the name goes where the pronoun stands
         return replace(intent, subject=_PRONOUN.sub(f"`{before.subject}`", intent.subject, count=1))
-    bare = intent.kind in ("where", "describe", "uses", "show", "explain", "read") and (
+    bare = intent.kind in ("where", "describe", "uses", "show", "explain", "read", "raises") and (
         not intent.subject or not words.keywords(intent.subject)
     )
     pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
@@ -101,6 +101,24 @@ def _of(kind: Kind) -> Make:
 def _count(text: str, hit: re.Match[str]) -> Intent | None:
     what = hit["x"].strip()
     return Intent("count", what, place_of(text), text=text)
+
+
+def _raises(rest: str) -> Intent | None:
+    if re.match(r"(?:this|the|our) (?:repo|project|library|package|code|program|app)|(?:there|we)$", rest):
+        return Intent("inventory", "errors")
+    intent = about(rest, "raises")
+    return intent if len(intent.subject.split()) == 1 else None
+
+
+def _inventory(subject: str) -> Make:
+    """A list of all of a kind; one that belongs to a name in code is a question about that name."""
+
+    def make(text: str, hit: re.Match[str]) -> Intent | None:
+        if words.names(text) or words.quoted(text) or "make" in text.lower().split():
+            return None
+        return Intent("inventory", subject, place_of(text))
+
+    return make
 
 
 def _show(text: str, hit: re.Match[str]) -> Intent | None:
@@ -171,8 +189,25 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           lambda t, h: Intent("count", "lines", place_of(t))),
     _rule(r"^(?:does|do|is|are) (?:it|this|they|there|the \w+)(?: \w+)? (?:have |any )*(?:any |a )?tests?$",
           lambda t, h: Intent("count", "tests", "")),
-    _rule(r"\b(?:environment|env) variables?\b(?=.*\b(?:read|used?|uses|there|needed|support|know)|$)",
-          lambda t, h: Intent("variables", t, place_of(t))),
+    _rule(r"^(?:what|which)(?: kinds? of)? (?:errors?|exceptions?)(?: types?| classes)? (?:can|could|does|do|may|might"
+          r"|will|is|are)\s+(?P<x>.+?)\s+(?:raise|throw|return|produce|give|fail with|end in)[sn]?\b"
+          r"|^(?:what|which)(?: \w+)? (?:errors?|exceptions?)(?: are| is| get| can be)? (?:raised|thrown|returned)"
+          r" (?:by|in|from)\s+(?P<y>.+)"
+          r"|^(?:what|when) (?:can|does|could|might|do)\s+(?P<z>.+?)\s+(?:raise|throw|fail)s?$"
+          r"|^how can\s+(?P<w>.+?)\s+fail$", lambda t, h: _raises(next(filter(None, h.groups())))),
+    *(_rule(rf"^(?:what|which|list|show|are there|name|give|where are)\b(?:\s+[\w-]+){{0,3}}?\s+(?:{nouns})\b"
+            r"(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed"
+            r"|that|it|can (?:i|you|we|it))\b))"
+            r"(?!\s+(?:are|is) (?:handled|caught|parsed|processed|logged|raised|thrown|checked|matched|dispatched))",
+            _inventory(subject))
+      for subject, nouns in (
+          ("errors", r"(?:custom |own )?(?:exceptions?|errors?)(?: class(?:es)?| types?)?(?=$|.*\b(?:defined?|declared?"
+                     r"|there|exist|have|has|own|custom)\b)"),
+          ("variables", r"(?:environment|env) var(?:iable)?s"),
+          ("options", r"(?:command.?line |cli )?(?:options|flags|switches)"),
+          ("commands", r"(?:sub)?commands"),
+          ("routes", r"(?:http )?(?:routes|endpoints)"),
+      )),
     _rule(r"^(?:what|which|list|show)(?: me)?(?: all)?(?: the)? (?:methods|attributes|members|functions)"
           r"(?: does| do| of| in| are in| has| on)?(?: the)?(?: class)? [`'\"]?(?P<x>[A-Z]\w*)[`'\"]?(?: "
           r"class)?(?: have| has| define)?$",
@@ -198,12 +233,15 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           r"|\bwhat did (?:i|we|you|they) change\b|\bworking tree\b|^status$|\b(?:last|latest|recent) (?:thing "
           r")?committed\b",
           lambda t, h: Intent("changes", t)),
+    _rule(r"^(?:which|what|are there|is there|where are|show|list|find)\b(?:\s+(?:any|the|all|me|unit|a))*\s+tests?\s+"
+          r"(?:that |which )?(?:cover|for|of|test|exercise|check|use|call|touch)(?:s|es|ing)?\s+" + _X,
+          lambda t, h: replace(about(h["x"], "uses"), hint="tests")),
     _rule(r"^(?:what|who|which (?:files?|functions?|modules?|classes|places|code|tests?))(?: else)?(?: all)? "
           r"(?:uses?|calls?|imports?|references?|invokes?|depends? on|subclass(?:es)?|inherits? from|extends?|mentions?"
           r"|instantiates?|raises?|overrides?)\s+" + _X, _of("uses")),
     _rule(r"^(?:where|how|in (?:which|what) (?:files?|places?|modules?)) (?:is|are|does|do|gets?|else is|all "
           r"is)\s+(?P<x>.+?)\s+"
-          + _USED + r"\b", _of("uses")),
+          + _USED + r"(?:\s+(?:in|by|from|within|inside|outside|anywhere|at)\b.*)?$", _of("uses")),
     _rule(r"^(?:is|are)\s+(?P<x>.+?)\s+" + _USED + r"(?: anywhere| somewhere)?$", _of("uses")),
     _rule(r"\b(?:callers?|usages?|uses|users|references|call sites|occurrences|importers|subclasses) (?:of|to"
           r"|for)\s+" + _X,
@@ -247,12 +285,12 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           lambda t, h: Intent("search", (words.quoted(h["x"]) or [h["x"]])[0], place_of(h["x"]))),
     _rule(r"^(?:which|what) files? (?:contain|mention|have|include)s?\s+" + _X,
           lambda t, h: Intent("search", (words.quoted(h["x"]) or [h["x"]])[0], "")),
-    _rule(r"^(?:where|wherever)(?:'s| is| are| was| were| do| does| did| can| could)? ?(?:i |we |you |one |it "
+    _rule(r"^(?:where|wherever)(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it "
           r"|they )?(?:find )?" + _X,
           _of("where")),
     _rule(r"^(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of "
           r"the code)? "
-          r"(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?|handles?)?\s*" + _X, _of("where")),
+          r"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*" + _X, _of("where")),
     _rule(r"^(?:find|locate|go to|jump to|definition of|search for|look for|look up)\s+(?:the )?(?:definition "
           r"of )?" + _X,
           _of("where")),
@@ -272,11 +310,9 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
 def _todos(text: str) -> Intent | None:
     if words.names(re.sub(r"\b(?:TODOS?|FIXMES?|XXX|HACKS?)\b", "", text)) and not words.files(text):
         return None
-    if re.match(r"how many|count", text, re.IGNORECASE):
-        return Intent("count", "todos", place_of(text))
     if re.search(r"\b(?:tool|list tool|class|panel)\b", text):
         return None
-    return Intent("todos", path=place_of(text))
+    return Intent("inventory", "todos", place_of(text))
 
 
 def _outline(text: str) -> Intent | None:

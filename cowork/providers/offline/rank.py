@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline import words
-from cowork.providers.offline.languages import SOURCE, WEIGHT, Definition, family_of
+from cowork.providers.offline.found import Line
+from cowork.providers.offline.languages import SOURCE, WEIGHT, Definition, definition, family_of
+from cowork.providers.offline.terms import Term
 
 _TESTS = re.compile(
     r"(?:^|/)(?:tests?|testing|spec|specs|__tests__|e2e)/|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*(?:_test|\.test|\.spec)\.\w+)$"
@@ -70,3 +75,184 @@ def path_affinity(path: str, keywords: Sequence[str]) -> float:
     """How many of the keywords a path speaks of."""
     there = words.words(path.rpartition(".")[0] or path)
     return sum(max((words.affinity(word, part) for part in there), default=0.0) for word in keywords)
+
+
+@frozen
+class Place:
+    """A definition (or a file) and how well it fits what was asked."""
+
+    at: Definition
+    score: float
+    named: tuple[str, ...] = ()  # terms its name speaks of, with the class and the file it is in
+    said: tuple[str, ...] = ()  # terms its docstring, comments and body speak of
+    inside: str = ""  # the class it is part of
+
+
+def files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str]) -> list[str]:
+    """Files, the likeliest first, by their names and the lines a search found in them."""
+    held: dict[str, Counter[str]] = {path: Counter() for path in paths}
+    best: dict[str, set[str]] = defaultdict(set)  # the terms of the line that holds most
+    for line in dict.fromkeys(lines):
+        there = [term.word for term in asked if term.said_in(words.words(line.text))]
+        counted = held.setdefault(line.path, Counter())
+        named = definition(line.path, line.number, line.text) is not None
+        counted.update(dict.fromkeys(there, 2 if named else 1))
+        best[line.path] = max(best[line.path], set(there), key=len)
+    held = {path: counted for path, counted in held.items() if family_of(path)}
+    worth = _worth(asked, [counted.keys() for counted in held.values()])
+
+    def score(path: str) -> tuple[float, str]:
+        stem, there = words.words(_stem(path)), words.words(path)
+        points = place_weight(path) / 30
+        for term in asked:
+            heard = held[path][term.word] + 5 * term.in_(stem) + 1.5 * term.in_(there)
+            points += worth[term.word] * (_eased(heard, 3) + 0.6 * max(term.word in best[path], term.in_(stem)))
+        return (-points, path)
+
+    return sorted(held, key=score)
+
+
+def places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[Place]:
+    """What the files define, the likeliest first; each file as a whole is a place too."""
+    drafts = [draft for path, lines in by_file.items() for draft in _drafts(path, lines)]
+    heard = [{term.word for term in asked if term.said_in(draft.words)} for draft in drafts]
+    worth = _worth(asked, heard)
+    found = [draft.judged(asked, worth) for draft in drafts]
+    return sorted((p for p in found if p.score > 0), key=lambda p: (-p.score, p.at.path, p.at.line))
+
+
+def _worth(asked: Sequence[Term], heard: Sequence[Iterable[str]]) -> dict[str, float]:
+    """Rare words say more than common ones."""
+    seen = Counter(word for words_ in heard for word in set(words_))
+    return {t.word: t.weight * math.log(1 + (len(heard) + 1) / (seen[t.word] + 0.5)) for t in asked}
+
+
+def _eased(amount: float, half: float) -> float:
+    """From 0 to 1: more is better, but less and less so."""
+    return amount / (amount + half)
+
+
+def _stem(path: str) -> str:
+    """The name that tells of a file: its folder's, where its own is that of every such file."""
+    *folders, base = path.split("/")
+    stem = base.split(".")[0]
+    return folders[-1] if stem in ("__init__", "index", "mod", "lib", "main") and folders else stem
+
+
+_ABOVE = re.compile(r"\s*(?:@|#\[|#(?!\s*(?:define|include|if))|//|/\*|\*|--)")
+_PROSE = re.compile(r"(?:[A-Za-z,'`-]+ ){3,}")
+_KIND = {"variable": -0.5, "file": -1.0, "class": 0.1, "type": 0.05, "module": -0.4}
+_REACH = 14  # lines of comment above a definition
+
+
+class _Draft:
+    """A definition with the lines that belong to it, before it is judged."""
+
+    def __init__(self, item: Definition, chain: Sequence[Definition] = ()) -> None:
+        self.item = item
+        self.chain = [d for d in chain if d.kind != "file"]
+        self.prose: list[list[str]] = []
+        self.body: list[list[str]] = []
+
+    def hear(self, text: str) -> None:
+        said = words.words(text)
+        plain = re.match(r"\s*(?:[\"'#*/]|--|:)", text) or (_PROSE.search(text) and not re.search(r"[=;{}]|\w\(", text))
+        (self.prose if plain else self.body).append(said)
+
+    @property
+    def words(self) -> list[str]:
+        return [*words.parts(self.item.name), *(w for said in (*self.prose, *self.body) for w in said)]
+
+    def judged(self, asked: Sequence[Term], worth: Mapping[str, float]) -> Place:
+        item = self.item
+        own = words.parts(item.name) if item.kind != "file" else words.words(_stem(item.path))
+        around = [part for d in self.chain for part in words.parts(d.name)]
+        stem, path = words.words(_stem(item.path)), words.words(item.path)
+        given = words.words(item.text.partition(item.name)[2]) if item.kind != "file" else []
+        points, named, said = 0.0, [], []
+        for term in asked:
+            at_name = term.in_(own)
+            near = max(0.5 * term.in_(around), 0.5 * term.in_(stem), 0.12 * term.in_(path))
+            told = sum(term.said_in(row) for row in self.prose)
+            done = sum(term.said_in(row) for row in self.body)
+            heard = 3.2 * at_name + 2.4 * near + 0.5 * term.in_(given)
+            heard += 1.5 * _eased(told, 0.6) + 1.2 * _eased(done, 2.5)
+            points += worth[term.word] * _eased(heard, 1.4)
+            if term.said_in([*own, *around, *stem]):
+                named.append(term.word)
+            elif told or done:
+                said.append(term.word)
+        meant = sum(max(term.in_([part]) for term in asked) for part in own) / max(len(own), 1)
+        whole = sum(worth.values()) or 1.0
+        heard_by_name = sum(worth[word] for word in named) / whole
+        score = (
+            points / whole
+            + 0.06 * meant
+            + 0.2 * meant * heard_by_name
+            + 0.1 * _KIND.get(item.kind, 0)
+            + place_weight(item.path) / 250
+        )
+        score -= 0.4 * any(re.match(r"tests?(?:_|$)", d.name) for d in (item, *self.chain))
+        score -= 0.05 * (item.name.startswith("_") and item.kind != "file") + 0.08 * self._hidden
+        return Place(item, score if named or said else 0.0, tuple(named), tuple(said), self._inside)
+
+    @property
+    def _hidden(self) -> bool:
+        """A function within a function is how it is done, not where it is."""
+        return bool(self.chain) and self.chain[-1].kind in ("function", "method")
+
+    @property
+    def _inside(self) -> str:
+        return self.chain[-1].name if self.chain else ""
+
+
+def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
+    """The definitions of a file, each with the lines in it or in the comment above it."""
+    top = _Draft(Definition(path, 1, "file", path.rsplit("/", 1)[-1], -1, ""))
+    drafts, chain, waiting = [top], [top], list[Line]()
+    for line in sorted(lines, key=lambda each: each.number):
+        item = definition(path, line.number, line.text)
+        if item is None or not _counts(item):
+            if _ABOVE.match(line.text):
+                waiting.append(line)
+            else:
+                _give(waiting, chain)
+                _inner(chain, _indent(line.text)).hear(line.text)
+            continue
+        above = [w for w in waiting if line.number - w.number <= _REACH and abs(_indent(w.text) - item.indent) <= 1]
+        _give([w for w in waiting if w not in above], chain)
+        waiting.clear()
+        while chain[-1].item.indent >= item.indent:
+            chain.pop()
+        draft = _Draft(item, [d.item for d in chain])
+        for each in above:
+            draft.hear(each.text)
+        drafts.append(draft)
+        if item.kind != "variable":
+            chain.append(draft)
+    _give(waiting, chain)
+    return drafts
+
+
+def _counts(item: Definition) -> bool:
+    if item.kind in ("field", "key", "attribute"):
+        return False
+    if item.kind == "variable" and re.search(r"\brequire\(|\bimport\b", item.text):
+        return False
+    return item.kind != "variable" or item.indent == 0 or item.name.isupper()
+
+
+def _give(waiting: list[Line], chain: list[_Draft]) -> None:
+    """Comments that belong to no definition below them belong to the one they stand in."""
+    for line in waiting:
+        _inner(chain, _indent(line.text)).hear(line.text)
+    waiting.clear()
+
+
+def _inner(chain: Sequence[_Draft], indent: int) -> _Draft:
+    """The innermost definition a line of this indentation can be part of."""
+    return next((draft for draft in reversed(chain) if draft.item.indent < indent), chain[-1] if indent else chain[0])
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cowork.core.blocks import Json
 from cowork.providers.offline import words
 from cowork.providers.offline.answer import shortened
-from cowork.providers.offline.intent import SEARCHES, Intent, clean
+from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.plan import Call, Plan
 from cowork.providers.offline.questions import parse
 
@@ -76,11 +76,6 @@ def _enumerated(piece: str) -> list[str]:
         return [piece]
     head = re.sub(r"\bare\b", "is", hit["head"])
     return [f"{head}{item.strip()}{hit['tail']}" for item in items]
-
-
-def may_delegate(intent: Intent) -> bool:
-    """Whether a child that only reads can look into it."""
-    return intent.kind in SEARCHES
 
 
 def delegated(intent: Intent) -> Plan:

@@ -47,7 +47,7 @@ def module_words(lines: Mapping[int, str]) -> str:
         if hit := _DOC_OPEN.match(text):
             return _doc_line(lines, number, hit)
         if not text.strip() or text.startswith(
-            ("#!", "# -*-", "<?", "// @", "/* eslint", "'use", '"use', "// Copyright")
+            ("#!", "#[", "# -*-", "<?", "// @", "/* eslint", "'use", '"use', "// Copyright")
         ):
             continue
         comment = _COMMENT.match(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 
 from cowork.providers.offline import found, source
 from cowork.providers.offline.answer import code, plural, shortened
@@ -25,14 +26,17 @@ _IMPORT = re.compile(
 
 def uses(intent: Intent) -> Plan:
     """Say what uses a name."""
+    for_tests = intent.hint == "tests"
     if len(intent.subject.split()) > 1:
-        return (yield from describe(intent))
+        return (yield from describe(replace(intent, subject=f"tests {intent.subject}") if for_tests else intent))
     name, container = split_name(intent)
     pattern = rf"(?:^|[^\w$]){re.escape(name)}(?:[^\w$]|$)"
     if container:
         pattern = rf"(?:\.|::|->){re.escape(name)}(?:[^\w$]|$)"
     (result,) = yield [grep(pattern, path=intent.path, head_limit=1000)]
-    hits = found.lines(result)
+    hits = [hit for hit in found.lines(result) if is_test(hit.path) or not for_tests]
+    if not hits and for_tests:
+        return f"I searched all tests for {code(intent.subject)} and found nothing."
     if not hits:
         place = f" under `{intent.path}`" if intent.path else ""
         return f"I searched all files{place} for {code(intent.subject)} and found nothing."

@@ -11,13 +11,10 @@ from cowork.providers.offline.answer import code, fence, places, plural, shorten
 from cowork.providers.offline.describe import describe
 from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import (
-    CALLED_GLOB,
     OUTLINE_PATTERN,
     Definition,
-    assigned_pattern,
-    called_pattern,
     definition,
-    leading_pattern,
+    definition_pattern,
     options_pattern,
     outline_pattern,
 )
@@ -71,16 +68,8 @@ def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[De
 
 
 def _search(name: str, path: str, *, ignore_case: bool) -> Steps[list[Definition]]:
-    calls = [
-        grep(leading_pattern(name), path=path, ignore_case=ignore_case, head_limit=300),
-        grep(assigned_pattern(name), path=path, ignore_case=ignore_case, head_limit=300),
-        grep(called_pattern(name), path=path, ignore_case=ignore_case, head_limit=200, glob=CALLED_GLOB),
-    ]
-    if "." in path.rsplit("/", 1)[-1] or path == "Makefile":
-        calls.pop()  # a single file takes no glob
-        calls.append(grep(called_pattern(name), path=path, ignore_case=ignore_case, head_limit=200))
-    results = yield calls
-    hits = [line for result in results for line in found.lines(result)]
+    (result,) = yield [grep(definition_pattern(name), path=path, ignore_case=ignore_case, head_limit=600)]
+    hits = found.lines(result)
     items = (definition(h.path, h.number, h.text, name, ignore_case=ignore_case) for h in hits)
     return [item for item in items if item]
 

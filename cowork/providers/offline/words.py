@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 _STOP_TEXT = """
@@ -10,14 +11,14 @@ _STOP_TEXT = """
     them us and or but not no nor if then than so as at by for from in into of off on onto out over to under
     up via with within without about after again all also any because before between both down during each
     few further how just like more most much many now once only other own same some such too very what when
-    where which while who whom whose why please tell show find locate look give explain describe know want
+    where whether which while who whom whose why please tell show find locate look give explain describe know want
     need see code codebase repo repository project source program software application package library
     folder directory implementation implemented implements implement implementing
     defined defines define definition declared declare located live lives place happen happens
     happening logic part parts thing things stuff actually exactly gets got getting make makes made making
     work works working doing responsible used using use uses function functions method methods
-    class classes module modules line lines way ways kind kinds section decide decides decided take takes
-    taken put puts one ones first sets bit piece really inside currently anyone anything something someone
+    class classes module modules line lines way ways kind kinds section take takes
+    taken one ones first bit piece really inside currently anyone anything something someone
     contains contain
 """
 STOP = frozenset(_STOP_TEXT.split())
@@ -73,29 +74,13 @@ _SOFT_TEXT = """
 """
 SOFT = frozenset(_SOFT_TEXT.split())
 
-_SYNONYMS = {
-    "configuration": "config",
-    "configurations": "config",
-    "authentication": "auth",
-    "authorization": "auth",
-    "login": "login",
-    "database": "db",
-    "arguments": "arg",
-    "argument": "arg",
-    "args": "arg",
-    "parameters": "param",
-    "initialization": "init",
-    "environment": "env",
-    "directory": "dir",
-    "directories": "dir",
-    "asynchronous": "async",
-    "synchronous": "sync",
-    "commandline": "cli",
-    "automatically": "auto",
-    "raised": "error",
-    "raises": "error",
-    "thrown": "error",
-}
+_IRREGULAR_TEXT = """
+    sent send; built build; kept keep; found find; written write; wrote write; made make; chosen choose; chose choose
+    thrown throw; threw throw; ran run; begun begin; broken break; hidden hide; bound bind; rewound rewind; held hold
+    given give; shown show; drawn draw; caught catch; lost lose; told tell; bought buy; meant mean; sought seek
+    resent resend; rebuilt rebuild; overridden override; indices index; caches cache; wound wind; spelt spell
+"""
+_IRREGULAR = dict(re.findall(r"(\w+) (\w+)", _IRREGULAR_TEXT))
 
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<![\w])'([^'\n]+)'(?!\w)|‘([^’\n]+)’")
 _NAME = re.compile(
@@ -167,14 +152,14 @@ def parts(name: str) -> list[str]:
 
 def keywords(text: str) -> list[str]:
     """The words worth searching for, in order, each once."""
-    found = (
-        _SYNONYMS.get(w, w) for w in words(text) if w not in STOP and len(w) > 1 and not (w.isdigit() and len(w) < 3)
-    )
+    found = (w for w in words(text) if w not in STOP and len(w) > 1 and not (w.isdigit() and len(w) < 3))
     return list(dict.fromkeys(found))
 
 
+@functools.lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The part of a word its relatives share, for use as a prefix."""
+    word = _IRREGULAR.get(word, word)
     if found := re.match(r"(\w{3,}y)[sz](?:is|es?|ed|ing|ers?)$", word):
         return found[1]  # analysis, analyzer
     for ending, least in (("ization", 5), ("ions", 6), ("ion", 6), ("ings", 4), ("ing", 4), ("ies", 3)):
@@ -188,6 +173,7 @@ def stem(word: str) -> str:
     return word
 
 
+@functools.lru_cache(maxsize=65536)
 def affinity(keyword: str, part: str) -> float:
     """How much a part of a name speaks of a keyword: 1 the same, less for relatives, 0 none."""
     if keyword == part or keyword + "s" == part or part + "s" == keyword:
