@@ -140,10 +140,17 @@ def test_a_denied_edit_ends_with_nothing_changed() -> None:
 def test_a_replacement_that_is_not_unique_is_made_everywhere() -> None:
     request = asked(user('replace "a" by "b" in x.py'))
     request = answered(answered(request, {"Glob": "x.py\n\n1 file, newest first."}), {"Read": "1\ta\n2\ta"})
-    request = answered(request, {"Edit": "!old_string occurs 2 times in x.py: lines 1, 2."})
     (call,) = [b for b in respond(request) if isinstance(b, ToolUse)]
     assert call.input["replace_all"] is True
     assert text_of(answered(request, {"replace_all": "Edited x.py (2 replacements): +2 −2."})).startswith("Done.")
+
+
+def test_a_replacement_that_occurs_again_further_down_than_was_read_is_made_everywhere() -> None:
+    request = asked(user('replace "a" by "b" in x.py'))
+    request = answered(answered(request, {"Glob": "x.py\n\n1 file, newest first."}), {"Read": "1\ta"})
+    request = answered(request, {"Edit": "!old_string occurs 2 times in x.py: lines 1, 9000."})
+    (call,) = [b for b in respond(request) if isinstance(b, ToolUse)]
+    assert call.input["replace_all"] is True
 
 
 def test_a_turn_without_tools_tells_what_is_known() -> None:

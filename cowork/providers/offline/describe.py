@@ -70,9 +70,10 @@ def _places(intent: Intent, asked: Sequence[Term], aside: str) -> Steps[list[Pla
         for group in groups
     ]
     by_file: dict[str, list[Line]] = {path: [] for path in best}
-    for look in looks:
-        for line in found.lines(look):
-            by_file.setdefault(line.path, []).append(line)
+    lines += [line for look in looks for line in found.lines(look)]
+    for line in dict.fromkeys(lines):  # a long look is cut in the middle, so the first one counts too
+        if line.path in by_file:
+            by_file[line.path].append(line)
     return rank.places(asked, by_file)
 
 

@@ -41,8 +41,9 @@ def _replace(intent: Intent) -> Plan:
     if intent.kind == "remove":
         line = next((t for _, t in sorted(found.numbered(page).items()) if old in t), None)
         old, new = (line + "\n", "") if line is not None else (old, "")
-    (done,) = yield [_edit(path, old, new)]
-    if done.failed and "occurs" in done.text:
+    whole = "\n".join(text for _, text in sorted(found.numbered(page).items())) + "\n"
+    (done,) = yield [_edit(path, old, new, everywhere=whole.count(old) > 1)]
+    if done.failed and "occurs" in done.text:  # further down than was read
         (done,) = yield [_edit(path, old, new, everywhere=True)]
     return _ended(path, done)
 

@@ -141,7 +141,7 @@ def _stem(path: str) -> str:
 
 _ABOVE = re.compile(r"\s*(?:@|#\[|#(?!\s*(?:define|include|if))|//|/\*|\*|--)")
 _PROSE = re.compile(r"(?:[A-Za-z,'`-]+ ){3,}")
-_KIND = {"variable": -0.5, "file": -1.0, "class": 0.1, "type": 0.05, "module": -0.4}
+_KIND = {"variable": -0.5, "file": -1.0, "class": 0.5, "type": 0.3, "module": -0.4}
 _REACH = 14  # lines of comment above a definition
 
 
@@ -192,6 +192,7 @@ class _Draft:
             + 0.1 * _KIND.get(item.kind, 0)
             + place_weight(item.path) / 250
         )
+        score += 0.06 * (bool(own) and asked[-1].fits(own[-1]) >= 0.8)  # “the daemon server” is a server
         score -= 0.4 * any(re.match(r"tests?(?:_|$)", d.name) for d in (item, *self.chain))
         score -= 0.05 * (item.name.startswith("_") and item.kind != "file") + 0.08 * self._hidden
         return Place(item, score if named or said else 0.0, tuple(named), tuple(said), self._inside)
