@@ -13,7 +13,7 @@ from cowork.permissions.trust import STEERING, Trust
 
 def steering(root: Path) -> list[Path]:
     """The files and folders from the project's top down to `root` that would steer a run."""
-    return [folder / name for folder in _on_the_way(root) for name in STEERING if os.path.lexists(folder / name)]
+    return [folder / name for folder in _on_the_way(root) for name in STEERING if _has_a_say(folder / name)]
 
 
 def is_trusted(root: Path, environ: Mapping[str, str]) -> bool:
@@ -30,7 +30,15 @@ def grant(root: Path, environ: Mapping[str, str]) -> None:
 
 
 def _with_a_say(root: Path) -> set[Path]:
-    return {f for f in _on_the_way(root) if any(os.path.lexists(f / name) for name in STEERING)}
+    return {f for f in _on_the_way(root) if any(_has_a_say(f / name) for name in STEERING)}
+
+
+def _has_a_say(path: Path) -> bool:
+    """Whether something is there; an empty folder, as a command at work may need in its place, says nothing."""
+    try:
+        return path.is_symlink() or bool(os.listdir(path))
+    except OSError:  # no folder, or none that can be looked into
+        return os.path.lexists(path)
 
 
 def _on_the_way(root: Path) -> list[Path]:

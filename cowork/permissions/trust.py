@@ -1,6 +1,6 @@
 """Which folders the user trusts: the real path and a hash of the files in it that could run or steer.
 
-Nothing of the folder is run or parsed here. Reading is bounded, follows no link, and a folder too large to be hashed
+Nothing of the folder is run or parsed here. Reading is bounded, and a folder too large to be hashed
 is one whose hash never matches, so it asks again.
 """
 
@@ -34,6 +34,7 @@ STEERING = (
     "CLAUDE.local.md",
     ".claude/CLAUDE.md",
 )
+_LINKED = (".cowork", "agents", "commands")  # folders that are read through a link too
 _MOST_FILES = 2_000
 _MOST_BYTES = 16 << 20
 _MOST_STORE = 8 << 20
@@ -144,12 +145,13 @@ def _below(parent: int, name: str, shown: str, budget: _Budget, depth: int) -> I
     opened: list[int] = []
     try:
         for part in folders:
-            parent = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+            parent = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
             opened.append(parent)
         status = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
             budget.take(0)
-            yield shown, "link", os.fsencode(os.readlink(leaf, dir_fd=parent)) + _linked(parent, leaf, budget)
+            yield shown, "link", os.fsencode(os.readlink(leaf, dir_fd=parent))
+            yield from _linked(parent, leaf, shown, budget, depth)
         elif stat.S_ISREG(status.st_mode):
             yield shown, "file", _content(parent, leaf, budget, os.O_NOFOLLOW)
         elif stat.S_ISDIR(status.st_mode):
@@ -166,10 +168,12 @@ def _below(parent: int, name: str, shown: str, budget: _Budget, depth: int) -> I
             os.close(descriptor)
 
 
-def _folder(parent: int, leaf: str, shown: str, budget: _Budget, depth: int) -> Iterator[tuple[str, str, bytes]]:
+def _folder(
+    parent: int, leaf: str, shown: str, budget: _Budget, depth: int, flags: int = os.O_NOFOLLOW
+) -> Iterator[tuple[str, str, bytes]]:
     if depth > _MOST_DEPTH:
         raise _TooMuch
-    here = os.open(leaf, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    here = os.open(leaf, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=parent)
     try:
         names = []
         with os.scandir(here) as entries:
@@ -182,14 +186,19 @@ def _folder(parent: int, leaf: str, shown: str, budget: _Budget, depth: int) -> 
         os.close(here)
 
 
-def _linked(parent: int, leaf: str, budget: _Budget) -> bytes:
-    """The content a link leads to, when that is a plain file: its change must ask again too."""
+def _linked(parent: int, leaf: str, shown: str, budget: _Budget, depth: int) -> Iterator[tuple[str, str, bytes]]:
+    """What a link leads to: its change must ask again too."""
     try:
-        if stat.S_ISREG(os.stat(leaf, dir_fd=parent).st_mode):
-            return _content(parent, leaf, budget, 0)
+        mode = os.stat(leaf, dir_fd=parent).st_mode
     except OSError:
-        return b"\0dangling"
-    return b"\0other"
+        yield shown, "dangling", b""
+        return
+    if stat.S_ISREG(mode):
+        yield shown, "linked", _content(parent, leaf, budget, 0)
+    elif stat.S_ISDIR(mode) and leaf in _LINKED:
+        yield from _folder(parent, leaf, f"{shown}/", budget, depth + 1, 0)
+    else:
+        yield shown, "other", b""
 
 
 def _content(parent: int, leaf: str, budget: _Budget, flags: int) -> bytes:

@@ -59,6 +59,9 @@ CHANGES = [
     "rm AGENTS.md && mkfifo AGENTS.md",
     "rm AGENTS.md && mkdir AGENTS.md",
     "rm -r .cowork && ln -s /tmp .cowork",
+    "rm -r .cowork && ln -s src .cowork",
+    "mv .cowork/agents real && ln -s ../real .cowork/agents",
+    "mv AGENTS.md other && ln -s other AGENTS.md",
     "chmod 000 .cowork && true",
 ]
 
@@ -175,3 +178,38 @@ def test_odd_names_survive_the_store(trust: Trust, tmp_path: Path) -> None:
         trust.grant(folder)
         assert trust.is_trusted(folder)
     assert len(json.loads(trust.store.read_text(errors="surrogateescape"))["folders"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("mv .cowork real && ln -s real .cowork", "echo evil >> real/config.toml"),
+        ("mv .cowork real && ln -s real .cowork", "echo evil > real/agents/new.md"),
+        ("mv .cowork/agents real && ln -s ../real .cowork/agents", "echo evil > real/b.md"),
+        ("mv .cowork real && ln -s real other && ln -s other .cowork", "echo evil > real/agents/a.md"),
+        ("mv AGENTS.md real && ln -s real AGENTS.md", "echo evil > real"),
+        ("ln -s missing CLAUDE.md", "echo evil > missing"),
+        ("mv .claude real && ln -s real .claude", "echo evil > real/agents/b.md"),
+    ],
+)
+def test_a_change_behind_a_link_asks_again(before: str, after: str, trust: Trust, repo: Path) -> None:
+    assert os.system(f"cd {repo} && {before}") == 0
+    trust.grant(repo)
+    assert trust.is_trusted(repo)
+    assert os.system(f"cd {repo} && {after}") == 0
+    assert trust.changed(repo)
+
+
+def test_names_cannot_be_arranged_to_look_like_other_files(repo: Path) -> None:
+    """The same bytes cut into names and contents in other ways give other hashes."""
+    seen = set()
+    folder = repo / ".cowork/agents"
+    shapes = [{"a": "x\n", "b": "y"}, {"a": "x", "b": "\ny"}, {"ab": "x\ny"}, {"a\nb": "xy"}, {"a": "x\nb:file:y"}]
+    shapes += [{"a\n1:b": "xy"}, {"a:file": "xy"}, {"a": "", "b": "xy"}, {"b": "", "a": "xy"}, {}]
+    for shape in shapes:
+        for path in folder.iterdir():
+            path.unlink()
+        for name, text in shape.items():
+            (folder / name).write_text(text)
+        seen.add(digest(repo))
+    assert len(seen) == len(shapes)
