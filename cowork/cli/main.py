@@ -11,6 +11,7 @@ from types import TracebackType
 from cowork.cli import quick, stdin
 from cowork.config import paths
 from cowork.config.options import RunOptions
+from cowork.core.conceal import conceal
 from cowork.core.errors import UserError
 from cowork.core.hygiene import redact, visible
 
@@ -41,6 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
 def start(command: str, prompt: str | None, options: RunOptions) -> int:
     """Begin a chat or a one-shot run; without a terminal a chat is a run whose prompt comes from stdin."""
+    conceal()
     if command == "chat" and stdin.terminal():
         from cowork.app import chat
 
