@@ -36,6 +36,7 @@ from cowork.engine.orders import Parent
 from cowork.engine.runner import ALIASES, Runner
 from cowork.engine.subagents import Subagents
 from cowork.permissions import Permissions
+from cowork.permissions.holding import Holding
 from cowork.permissions.sandbox import Sandbox
 from cowork.sessions import index
 from cowork.sessions.checkpoints import Checkpoints
@@ -90,7 +91,7 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
         place.root, [Path(d).expanduser() for d in place.config.permissions.add_dirs], readable=[scratch]
     )
     models = Models(place.config, place.options, place.root, place.environ)
-    permissions, tree = _safety(place, workspace, scratch)
+    permissions, tree = _safety(place, workspace, scratch, emitter)
     checkpoints = _checkpoints(place, log, tree)
     _report_troubles(emitter, log, checkpoints)
     limits = place.config.limits
@@ -234,7 +235,7 @@ def _main_agent(
     return agent
 
 
-def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissions, TreeState]:
+def _safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
     config, environ = place.config, place.environ
     sandbox = Sandbox(
         mode=config.sandbox.mode, network=config.sandbox.network, workspace=workspace, scratch=scratch, environ=environ
@@ -252,6 +253,11 @@ def _safety(place: Place, workspace: Workspace, scratch: Path) -> tuple[Permissi
     )
     sandbox.online = permissions.online
     tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
+    tree.hold = Holding(
+        sandbox,
+        tree.written,
+        lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made})),
+    ).begin
     if any(rule.startswith("Read") for rule in config.permissions.deny):
         tree.may_read = lambda path: (
             permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"

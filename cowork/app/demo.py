@@ -10,12 +10,10 @@ import contextlib
 import fcntl
 import json
 import os
-import pty
 import re
 import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import termios
@@ -26,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cowork.app.tour import FILES, ORDER, QUESTION, script
+from cowork.core import spawn
 from cowork.core.errors import UserError
 
 LIMIT = 110.0  # seconds; the tour ends itself long before
@@ -97,7 +96,7 @@ class _Stage:
         (self.folder / "script.json").write_text(json.dumps(script(pace)), encoding="utf-8")
         git = shutil.which("git")
         for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A small shop"]) if git else ():
-            subprocess.run(["git", *words], cwd=self.repo, env=self.environ(), check=False, capture_output=True)
+            spawn.run(["git", *words], environ=self.environ(), seconds=LIMIT, cwd=self.repo)
 
     def environ(self) -> dict[str, str]:
         """Nothing of the user's own: no keys, no settings, no git identity."""
@@ -129,10 +128,7 @@ class _Chat:
         command += [word for rule in _RULES for word in ("--allow", rule)]
         environ = self.stage.environ() | {"TERM": os.environ.get("TERM", "") if self.watched else "dumb"}
         self.deadline = time.monotonic() + LIMIT
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.chdir(self.stage.repo)
-            os.execve(sys.executable, command, environ)
+        self.pid, self.master = spawn.in_terminal(command, environ=environ, cwd=self.stage.repo)
         self.resize()
         if not self.watched:
             settings = termios.tcgetattr(self.master)

@@ -8,7 +8,6 @@ import locale
 import os
 import platform
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -21,9 +20,11 @@ from cowork.app.trust import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
+from cowork.core import spawn
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox import Sandbox
 from cowork.sessions import index
@@ -199,7 +200,7 @@ def _rg() -> Check:
 
 
 def _git(environ: Mapping[str, str]) -> Check:
-    path = shutil.which("git", path=environ.get("PATH"))
+    path = shutil.which("git", path=clean_environ(environ).get("PATH", os.defpath))
     if not path:
         return Check("git", "note", "not found: no branch, no diffs", "Install git.")
     return Check("git", "ok", f"{_version([path, '--version'])} at {path}")
@@ -207,10 +208,10 @@ def _git(environ: Mapping[str, str]) -> Check:
 
 def _version(command: list[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired):
+        done = spawn.run(command, environ={"PATH": os.defpath}, seconds=5)
+    except OSError:
         return "does not start"
-    return done.stdout.split("\n")[0].strip() or "does not say its version"
+    return done.stdout.decode("utf-8", "replace").split("\n")[0].strip() or "does not say its version"
 
 
 def _trust(environ: Mapping[str, str], root: Path) -> Check:

@@ -8,38 +8,28 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from cowork.core import spawn
 from cowork.core.errors import ToolError, UserError
+from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
+from cowork.permissions.guarding import guarded, worktree_of
+from cowork.permissions.hiding import AGENTS, secrets, sockets
 from cowork.permissions.seatbelt import profile
 
 MODES = ("auto", "required", "off")
 
-# Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
-_HIDDEN_FOLDERS = (
-    ".ssh .gnupg .aws .azure .kube .docker .password-store .config/gh .config/gcloud .config/cowork"
-    " .local/state/cowork"
-    " .local/share/keyrings .mozilla .config/google-chrome .config/chromium .config/op .terraform.d .oci"
-    " .config/git/credentials"
-    " Library/Keychains"
-)
-_HIDDEN_FILES = (
-    ".netrc .npmrc .pypirc .git-credentials .pgpass .my.cnf .s3cfg .boto .vault-token .bash_history .zsh_history"
-    " .python_history .config/hub .cargo/credentials .cargo/credentials.toml .gem/credentials .dockercfg"
-)
-# Inside a workspace: what other programs run or obey.
-_GUARDED_FOLDERS = (".git/hooks", ".git/info", ".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky")
-_GUARDED_FILES = (
-    ".git/config", ".gitmodules", ".gitattributes", ".mcp.json", ".envrc", ".bashrc", ".bash_profile", ".profile",
-    ".zshrc",
-    ".zshenv", ".zprofile", "AGENTS.md", "CLAUDE.md",
-)  # fmt: skip
 _PROBE_SECONDS = 5.0
+_COVERED = tuple(map(Path, ("/tmp", "/var/tmp", "/run", "/dev/shm")))  # empty inside, and one's own
+# /proc/sys is writable for root inside as outside, whatever capabilities it has lost.
+_BARE = "--unshare-all --die-with-parent --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
+_BARE += " --ro-bind-try /proc/sys /proc/sys"
+# Who can make a user namespace has every capability in it.
+_NO_NAMESPACES = ("--unshare-user", "--disable-userns")
 
 
 class Sandbox:
@@ -61,14 +51,14 @@ class Sandbox:
         self.network = network
         self.workspace = workspace
         self.scratch = scratch
-        environ = environ or {}
+        self._environ = environ = environ or {}
         self.home = Path(environ.get("HOME") or os.path.expanduser("~"))
         own = environ.get("COWORK_HOME", "")
         self.hidden = (*hidden, *((Path(own),) if own else ()))
         self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
-        # A relative place would take a program of the folder one is in for the sandbox.
+        # A program of the workspace, or of the folder one is in, is no sandbox.
         places = environ.get("PATH", os.defpath).split(os.pathsep)
-        self._path = os.pathsep.join(place for place in places if os.path.isabs(place))
+        self._path = os.pathsep.join(p for p in places if os.path.isabs(p) and not workspace.may_write(Path(p)))
 
     @property
     def active(self) -> bool:
@@ -110,29 +100,11 @@ class Sandbox:
 
     def box(self, cwd: Path, *, network: bool) -> list[str]:
         """bubblewrap and its options; mounts go from the root down, so that a deeper one covers a higher one."""
-        words = [
-            shutil.which("bwrap", path=self._path) or "bwrap",
-            "--unshare-all",
-            "--die-with-parent",
-            "--new-session",
-        ]
+        bwrap = shutil.which("bwrap", path=self._path) or "bwrap"
+        words = [bwrap, *_BARE.split(), *_probe(bwrap).extra, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
-        words += [
-            "--cap-drop",
-            "ALL",
-            "--hostname",
-            "sandbox",
-            "--ro-bind",
-            "/",
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-        ]
-        mounts: dict[Path, list[str]] = {
-            Path(place): ["--tmpfs", place] for place in ("/tmp", "/var/tmp", "/run", "/dev/shm")
-        }
+        words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
+        mounts: dict[Path, list[str]] = {place: ["--tmpfs", str(place)] for place in _COVERED}
         resolver = Path("/run/systemd/resolve")
         if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
@@ -142,45 +114,44 @@ class Sandbox:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
             mounts[folder] = ["--bind", str(folder), str(folder)]
-        for root in self.workspace.writable:
-            if (git := root / ".git").is_dir() and not git.is_symlink():
-                mounts[git] = ["--bind", str(git), str(git)]  # a mount cannot be renamed away with its guards
-        for path in self.guarded():
-            mounts[path] = ["--ro-bind", str(path), str(path)]
-        for hooks in self._missing_hooks():
-            mounts[hooks] = ["--tmpfs", str(hooks), "--remount-ro", str(hooks)]
+        mounts = self._guards() | mounts  # what is hidden stays hidden
         for path in sorted(mounts, key=lambda place: len(place.parts)):
             words += mounts[path]
         return [*words, "--chdir", str(cwd)]
 
+    def _guards(self) -> dict[Path, list[str]]:
+        """Mounts that keep what is guarded as it is, and what is missing from being made."""
+        what = guarded(self.roots)
+        mounts = {path: ["--ro-bind", str(path), str(path)] for path in what.fixed}
+        for path in what.absent:
+            if path.is_dir() or os.access(path.parent, os.W_OK):  # else nobody can make it
+                mounts[path] = ["--tmpfs", str(path), "--remount-ro", str(path)]
+        tops = self.writable()
+        for path in list(mounts):
+            for above in path.parents:
+                if above in tops or not any(above.is_relative_to(top) for top in tops):
+                    break
+                mounts.setdefault(above, ["--bind", str(above), str(above)])  # a mount cannot be renamed away
+        return mounts
+
+    @property
+    def roots(self) -> list[Path]:
+        """The folders of the run that commands may write."""
+        return [folder for folder in self.workspace.writable if folder.is_dir() and folder != Path("/")]
+
     def writable(self) -> list[Path]:
         """Folders that can be written inside, at the same paths as outside."""
-        found = [folder for folder in self.workspace.writable if folder.is_dir() and folder != Path("/")]
+        found = self.roots
         if self.scratch and self.scratch.is_dir():
             found.append(Path(os.path.realpath(self.scratch)))
-        return found + [common for root in self.workspace.writable if (common := _worktree_of(root))]
+        return found + [common for root in self.workspace.writable if (common := worktree_of(root))]
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
-        names = [*_HIDDEN_FOLDERS.split(), *_HIDDEN_FILES.split()]
-        wanted = (*self.hidden, *(self.home / name for name in names))
+        wanted = (*self.hidden, *secrets(self.home), *sockets(self._environ, self.roots, _COVERED))
         found = dict.fromkeys(Path(os.path.realpath(path)) for path in wanted if os.path.exists(path))
         kept = self.writable()
         return [path for path in found if path not in kept and path not in (self.home, Path("/"))]
-
-    def guarded(self) -> list[Path]:
-        """What exists in writable folders that other programs run or obey, and so stays as it is."""
-        found = []
-        for root in self.workspace.writable:
-            found += [root / name for name in (*_GUARDED_FOLDERS, *_GUARDED_FILES)]
-            if common := _worktree_of(root):
-                found += [root / ".git", common / "hooks", common / "config", common / "info"]
-        # A link is left out: what it leads to is guarded where it lies, if it lies in a guarded place.
-        return [path for path in found if os.path.realpath(path) == str(path) and path.exists()]
-
-    def _missing_hooks(self) -> list[Path]:
-        """Hook folders git would obey if a command made them."""
-        return [root / ".git/hooks" for root in self.workspace.writable if _lacks_hooks(root / ".git")]
 
     def _missing(self) -> str:
         if sys.platform == "darwin":
@@ -188,60 +159,28 @@ class Sandbox:
         bwrap = shutil.which("bwrap", path=self._path)
         if bwrap is None:
             return "bubblewrap (bwrap) is not installed"
-        return _probe(bwrap)
+        return _probe(bwrap).missing
+
+
+@frozen
+class _Found:
+    """What trying bubblewrap showed: why it does not work here, and what more it can do."""
+
+    missing: str = ""
+    extra: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=8)
-def _probe(bwrap: str) -> str:
-    """Why bubblewrap does not work here, found by running it once."""
-    words = [
-        bwrap,
-        "--unshare-all",
-        "--cap-drop",
-        "ALL",
-        "--die-with-parent",
-        "--ro-bind",
-        "/",
-        "/",
-        "--dev",
-        "/dev",
-        "--proc",
-        "/proc",
-        "true",
-    ]
-    try:
-        done = subprocess.run(  # without our environment, which may hold keys
-            words,
-            env={"PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PROBE_SECONDS,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bubblewrap does not start: {error}"
-    if done.returncode == 0:
-        return ""
+def _probe(bwrap: str) -> _Found:
+    """Run bubblewrap once, first with what old versions and some containers do not have."""
+    for extra in (_NO_NAMESPACES, ()):
+        try:
+            done = spawn.run(
+                [bwrap, *_BARE.split(), *extra, "true"], environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS
+            )
+        except OSError as error:
+            return _Found(f"bubblewrap does not start: {error}")
+        if done.returncode == 0:
+            return _Found(extra=extra)
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return f"bubblewrap does not work here: {said[0] if said else f'exit {done.returncode}'}"
-
-
-def _lacks_hooks(git: Path) -> bool:
-    return git.is_dir() and not git.is_symlink() and not os.path.lexists(git / "hooks")
-
-
-def _worktree_of(root: Path) -> Path | None:
-    """The repository a linked worktree belongs to, which commits write to; only if that one says so too."""
-    pointer = root / ".git"
-    if pointer.is_symlink() or not pointer.is_file():
-        return None
-    try:
-        folder = Path(os.path.realpath(root / pointer.read_text()[:4096].removeprefix("gitdir:").strip()))
-        common = Path(os.path.realpath(folder / (folder / "commondir").read_text()[:4096].strip()))
-        back = Path(os.path.realpath((folder / "gitdir").read_text()[:4096].strip()))
-    except (OSError, ValueError):
-        return None
-    real = folder.parent == common / "worktrees" and all(
-        (common / name).exists() for name in ("HEAD", "objects", "refs")
-    )
-    return common if real and back == pointer else None
+    return _Found(f"bubblewrap does not work here: {said[0] if said else f'exit {done.returncode}'}")

@@ -8,12 +8,12 @@ import hashlib
 import os
 import shutil
 import struct
-import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from cowork.core import spawn
 from cowork.core.hygiene import clean_environ
 
 _ENTRY = struct.Struct("!IIIIIIIIII20sH")
@@ -125,17 +125,9 @@ class GitObjects:
         environ = {k: v for k, v in clean_environ(os.environ).items() if not k.startswith("GIT_")}
         environ |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         try:
-            done = subprocess.run(
-                command,
-                input="\n".join(names).encode() + b"\n",
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                env=environ,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
+            given = "\n".join(names).encode() + b"\n"
+            done = spawn.run(command, environ=environ, seconds=_TIMEOUT_S, given=given)
+        except OSError:
             return b""
         return done.stdout if done.returncode == 0 else b""
 

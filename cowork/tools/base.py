@@ -43,6 +43,28 @@ class AgentState:
     todos: list[Json] = field(default_factory=list)
 
 
+class Hold(Protocol):
+    """What is kept from a command while it runs; `told` is what the model should know of it."""
+
+    told: list[str]
+    released: bool
+
+    def look(self) -> None: ...
+    def release(self) -> None: ...
+
+
+class NoHold:
+    """Nothing is kept from a command."""
+
+    released = True
+
+    def __init__(self, cwd: Path) -> None:
+        self.told: list[str] = []
+
+    def look(self) -> None: ...
+    def release(self) -> None: ...
+
+
 @dataclass(slots=True)
 class TreeState:
     """What all agents of a run share."""
@@ -50,6 +72,8 @@ class TreeState:
     scratch: Path  # full outputs go here; the model may Read them
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     wrap: Callable[[Sequence[str], Path, str], Sequence[str]] = lambda argv, cwd, command: argv  # the sandbox
+    hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
+    holds: list[Hold] = field(default_factory=list)  # of commands that may still run
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote
     jobs: dict[str, Job] = field(default_factory=dict)

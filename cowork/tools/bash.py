@@ -63,7 +63,7 @@ async def bash(
     live.flush()
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
-    notes += guards.new(ctx) + _follow(ctx, ended.cwd) + _leftovers(ended)
+    notes += running.hold.told + guards.new(ctx) + _follow(ctx, ended.cwd) + _leftovers(ended)
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
 
@@ -76,13 +76,16 @@ async def bash_output(
     job = _job(ctx, bash_id)
     text, skipped = await _news(job, filter)
     state, code = _state(job)
-    capture = job.running_command.capture
+    running = job.running_command
+    capture = running.capture
     lines = [text.rstrip("\n")] if text.strip() else ["(no new output)"]
     if skipped:
         lines.insert(0, f"[… {skipped:,} bytes left out; all of it is in {capture.path} …]")
     if capture.full:
         lines.append(f"[No longer recorded: {capture.path} is full. The latest:]\n{capture.tail(2_000)}")
-    whole = "\n".join([*lines, *guards.new(ctx), "", f"{bash_id} {state}."])
+    running.hold.look()
+    told, running.hold.told = running.hold.told, []
+    whole = "\n".join([*lines, *told, *guards.new(ctx), "", f"{bash_id} {state}."])
     display = _terminal(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
     data: Json = {"bash_id": bash_id, "running": job.running, "exit_code": code, "lines": capture.lines}
     make = partial if skipped or capture.full else ok

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -17,13 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.tools import nursery as script
-from cowork.tools.base import Job, TreeState
+from cowork.tools.base import Hold, Job, TreeState
 from cowork.tools.capture import Capture
 
 _READ, _PIPE = 1 << 16, 1 << 18
+_LOOK = 1.0  # seconds between looks at what a running command made
 _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
 _MARK = "COWORK_SHELL"
 _DROPPED = ("BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "OLDPWD")
@@ -78,16 +79,9 @@ class Nursery:
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", script.__file__, str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                env={},  # a command can read its ancestors' environment
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            # A command can read its ancestors' environment, so this one's is empty.
+            words = [sys.executable, "-I", "-S", script.__file__, str(theirs.fileno())]
+            self._process = spawn.beside(words, descriptor=theirs.fileno())
 
     @property
     def pid(self) -> int:
@@ -115,8 +109,7 @@ class Nursery:
     async def aclose(self) -> None:
         """Let it go; it ends once the commands have."""
         self._socket.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            await asyncio.to_thread(self._process.wait, _PATIENCE)
+        await asyncio.to_thread(spawn.wait, self._process, _PATIENCE)
 
 
 def prepare(tree: TreeState) -> Nursery:
@@ -133,6 +126,7 @@ class Command:
     capture: Capture
     on_text: Callable[[str], None]
     mark: str
+    hold: Hold
     _control: socket.socket
     _output: int
     _unread: bytes = b""
@@ -162,10 +156,14 @@ class Command:
 
     async def wait(self) -> Ended:
         """The end of the command and of every process it started."""
-        await self._reported.wait()
+        while not self.reported:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._reported.wait(), _LOOK)
+            self.hold.look()
         with contextlib.suppress(TimeoutError):
             # Every writer is dead by now, unless the pipe was handed to a process that is none of ours.
             await asyncio.wait_for(self._drained.wait(), 0.5)
+        self.hold.release()
         return self._finish()
 
     async def end(self, *, now: bool = False) -> Ended:
@@ -186,6 +184,8 @@ class Command:
 
     def abandon(self) -> None:
         """Stop listening. The keeper sees that and ends everything by itself."""
+        if self.ended is None:
+            asyncio.get_running_loop().call_later(2 * _PATIENCE, self.hold.release)
         self._finish()
 
     def on_output(self) -> None:
@@ -256,14 +256,16 @@ async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_t
     mark = os.urandom(8).hex()
     environ = _environ(tree.environ, mark)
     shell = _shell(environ)
-    program, *arguments = tree.wrap(shell, cwd, command)
-    argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
+    hold = tree.hold(cwd)
+    tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
     try:
-        control, output = prepare(tree).open()
-    except OSError:  # it was killed; a new one will do
-        tree.nursery = None
-        control, output = prepare(tree).open()
-    running = Command(capture, on_text, mark, control, output)
+        program, *arguments = tree.wrap(shell, cwd, command)
+        control, output = _opened(tree)
+    except BaseException:
+        hold.release()
+        raise
+    argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
+    running = Command(capture, on_text, mark, hold, control, output)
     loop = asyncio.get_running_loop()
     request = {"argv": argv, "cwd": str(cwd), "env": environ, "script": command, "wrapped": program != shell[0]}
     try:
@@ -277,6 +279,14 @@ async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_t
     loop.add_reader(output, running.on_output)
     loop.add_reader(control, running.on_report)
     return running
+
+
+def _opened(tree: TreeState) -> tuple[socket.socket, int]:
+    try:
+        return prepare(tree).open()
+    except OSError:  # it was killed; a new one will do
+        tree.nursery = None
+        return prepare(tree).open()
 
 
 @dataclass(slots=True)
@@ -309,6 +319,8 @@ async def close(tree: TreeState) -> None:
     if tree.nursery is not None:
         await cast(Nursery, tree.nursery).aclose()
         tree.nursery = None
+    for hold in tree.holds:
+        hold.release()
 
 
 def _environ(given: Mapping[str, str], mark: str) -> dict[str, str]:

@@ -43,6 +43,7 @@ def main(fd: int) -> None:
     os.set_inheritable(fd, False)
     alarm = _listen()
     _adopt_orphans()
+    _leave_keyring()
     gc.disable()  # a keeper lives too briefly for it, and touching every object would copy the memory they share
     gc.freeze()
     keepers: set[int] = set()
@@ -334,6 +335,15 @@ def _adopt_orphans() -> None:
     if _LINUX:
         prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
         _ctypes.call_function(prctl, (36, 1, 0, 0, 0))  # PR_SET_CHILD_SUBREAPER
+
+
+def _leave_keyring() -> None:
+    """Join a new and empty session keyring: the user's may hold keys, and what we start inherits it."""
+    number = {"x86_64": 250, "aarch64": 219, "riscv64": 219}.get(os.uname().machine)
+    if _LINUX and number:
+        import ctypes
+
+        ctypes.CDLL(None, use_errno=True).syscall(number, 1, None)
 
 
 def _listen() -> int:

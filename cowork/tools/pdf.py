@@ -13,6 +13,7 @@ import resource
 import sys
 from typing import Any
 
+from cowork.core import spawn
 from cowork.core.errors import ToolError
 
 MAX_PDF = 50_000_000
@@ -29,12 +30,10 @@ async def pages(data: bytes, first: int, count: int, *, room: int) -> tuple[list
             "Reading PDFs needs the pypdf package, which is not installed (pip install 'cowork[pdf]'). "
             "A command such as pdftotext in Bash may do instead.",
         )
-    child = await asyncio.create_subprocess_exec(
+    child = await spawn.piped(
         # -I: a file in the working directory must not be taken for a module. No environment: it may hold keys.
         *(sys.executable, "-I", "-m", "cowork.tools.pdf", str(first), str(count), str(room)),
-        env={"PYTHONUTF8": "1"},
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
+        environ={"PYTHONUTF8": "1"},
         stderr=asyncio.subprocess.DEVNULL,
     )
     try:

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.tools import fallback
@@ -196,15 +197,7 @@ async def _start(
     environ = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}  # nothing of the user's environment steers a search
     for command in dict.fromkeys((program(), stand_in())):
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                *arguments,
-                cwd=cwd,
-                env=environ,
-                stdin=stdin,
-                stdout=stdout,
-                stderr=subprocess.PIPE,
-            )
+            process = await spawn.piped(*command, *arguments, environ=environ, cwd=cwd, stdin=stdin, stdout=stdout)
         except OSError as error:
             if error.errno == errno.E2BIG:
                 raise ToolError("INVALID_PARAM", "That is too long to search for. Search for a part of it.") from error

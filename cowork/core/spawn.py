@@ -1,0 +1,70 @@
+"""The one place where cowork starts other programs: none gets an environment that was not made for it.
+
+Only the nursery, a process of its own that runs commands, starts programs elsewhere; its environment is empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pty
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+
+def run(
+    argv: Sequence[str], *, environ: Mapping[str, str], seconds: float, cwd: Path | str = "/", given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a program to its end; a TimeoutError after so many seconds, which is an OSError."""
+    try:
+        return subprocess.run(
+            argv, env=environ, cwd=cwd, input=given, capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TimeoutError(f"{argv[0]} took longer than {seconds:g} s") from error
+
+
+async def piped(
+    *argv: str,
+    environ: Mapping[str, str],
+    cwd: Path | None = None,
+    stdin: int = subprocess.PIPE,
+    stdout: int = subprocess.PIPE,
+    stderr: int = subprocess.PIPE,
+) -> asyncio.subprocess.Process:
+    """Start a program whose input, output and complaints are pipes where nothing else is said."""
+    return await asyncio.create_subprocess_exec(*argv, cwd=cwd, env=environ, stdin=stdin, stdout=stdout, stderr=stderr)
+
+
+def beside(argv: Sequence[str], *, descriptor: int) -> subprocess.Popen[bytes]:
+    """Start a process in a session of its own, with an empty environment and this one descriptor."""
+    return subprocess.Popen(
+        argv,
+        pass_fds=[descriptor],
+        env={},
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
+    """Wait for its end, but no longer than this."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+
+
+def in_terminal(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> tuple[int, int]:
+    """(process, terminal) of a program in a new terminal."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        try:
+            os.chdir(cwd)
+            os.execve(argv[0], list(argv), environ)
+        finally:
+            os._exit(127)
+    return pid, terminal

@@ -1,0 +1,123 @@
+"""What of a workspace other programs run or obey: no command in the sandbox may change it, or make it anew."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from cowork.core.frozen import frozen
+from cowork.core.workspace import protected
+
+_FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky", ".config/git", ".config/fish")
+_GIT_FOLDERS = ("hooks", "info")
+GIT_FILES = ("config", "config.worktree", "commondir", "gitdir")  # the last two say which other folder git obeys
+_MOST_MODULES = 64
+_POINTER = 4096  # bytes of a file that names a folder
+
+
+@frozen
+class Guarded:
+    """What of some folders is guarded: `fixed` is there and stays, `absent` is not there and must not come.
+
+    `gits` are the folders git keeps its own in, as far as commands may write there.
+    """
+
+    fixed: tuple[Path, ...]
+    absent: tuple[Path, ...]
+    gits: tuple[Path, ...]
+
+
+def guarded(roots: Sequence[Path]) -> Guarded:
+    """What is guarded in the folders commands may write."""
+    gits = tuple(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
+    folders = [root / name for root in roots for name in _FOLDERS]
+    folders += [git / name for git in gits for name in _GIT_FOLDERS]
+    files = [Path(entry.path) for root in roots for entry in scan(root) if protected(Path(entry.name))]
+    files = [path for path in files if path.name != ".git" or path.is_file()]
+    files += [git / name for git in gits for name in GIT_FILES]
+    files += [tree / name for git in gits for tree in _entries(git / "worktrees") for name in GIT_FILES]
+    fixed = [real for path in (*folders, *files) if (real := _real(path, roots))]
+    return Guarded(tuple(dict.fromkeys(fixed)), tuple(path for path in folders if is_absent(path)), gits)
+
+
+def is_absent(path: Path) -> bool:
+    """Whether nothing is there, or only the empty folder that keeps the place."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return path.parent.is_dir()
+    return is_placeholder(status) and not os.listdir(path)
+
+
+def is_placeholder(status: os.stat_result) -> bool:
+    """A folder of ours with the sticky bit, which nobody gives to a folder of their own there."""
+    return status.st_mode & 0o171000 == 0o041000 and status.st_uid == os.geteuid()
+
+
+def worktree_of(root: Path) -> Path | None:
+    """The repository a linked worktree belongs to, which commits write to; only if that one says so too."""
+    pointer = root / ".git"
+    if pointer.is_symlink() or not pointer.is_file():
+        return None
+    try:
+        folder = _named(root, pointer, "gitdir:")
+        common = _named(folder, folder / "commondir")
+        back = _named(folder, folder / "gitdir")
+    except (OSError, ValueError):
+        return None
+    real = folder.parent == common / "worktrees" and all(
+        (common / name).exists() for name in ("HEAD", "objects", "refs")
+    )
+    return common if real and back == pointer else None
+
+
+def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
+    """Where git keeps its own of a folder, its submodules' too."""
+    if common := worktree_of(root):
+        found = common
+    else:
+        try:
+            git = root / ".git"
+            found = _named(root, git, "gitdir:") if git.is_file() else Path(os.path.realpath(git))
+        except (OSError, ValueError):
+            return
+        if not found.is_dir() or not any(found.is_relative_to(place) for place in roots):
+            return
+    yield found
+    queue = list(_entries(found / "modules"))
+    for module in queue:
+        if any((module / name).is_file() for name in ("HEAD", "config")):  # a command can take the first away
+            yield module
+            queue += _entries(module / "modules")
+        elif len(queue) < _MOST_MODULES:  # a submodule's name may hold slashes
+            queue += _entries(module)
+        if len(queue) > _MOST_MODULES:
+            return
+
+
+def _real(path: Path, roots: Sequence[Path]) -> Path | None:
+    """What is at a guarded place; for a link what it leads to, if commands could write that."""
+    real = Path(os.path.realpath(path))
+    if not real.exists() or is_absent(path):
+        return None
+    return real if real == path or (real not in roots and any(real.is_relative_to(root) for root in roots)) else None
+
+
+def _named(folder: Path, pointer: Path, label: str = "") -> Path:
+    with pointer.open("rb") as file:
+        text = os.fsdecode(file.read(_POINTER))
+    return Path(os.path.realpath(folder / text.removeprefix(label).strip()))
+
+
+def _entries(folder: Path) -> list[Path]:
+    return sorted(Path(entry.path) for entry in scan(folder) if entry.is_dir(follow_symlinks=False))[:_MOST_MODULES]
+
+
+def scan(folder: Path) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing where it cannot be looked into."""
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except OSError:
+        return []

@@ -1,0 +1,269 @@
+"""What other programs run or obey cannot be made by a command in the sandbox, and nothing is left of keeping it so."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cowork.core.ports import ToolRecord
+from cowork.permissions.holding import Holding
+from cowork.permissions.sandbox import Sandbox
+from cowork.tools import jobs
+from cowork.tools.bash import bash, bash_output, kill_bash
+from tests.tools.shell.conftest import Desk, make_desk, soon
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or shutil.which("bwrap") is None, reason="bubblewrap (bwrap) is not installed"
+)
+FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky")
+
+
+@dataclass
+class Bench:
+    """A desk whose commands run in the sandbox, with the files of a small repository."""
+
+    desk: Desk
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def root(self) -> Path:
+        return self.desk.root
+
+    async def run(self, command: str, *, background: bool = False) -> ToolRecord:
+        return await self.desk.call(bash, command=command, run_in_background=background)
+
+    def names(self) -> set[str]:
+        """Everything in the workspace but what git keeps."""
+        found = [str(p.relative_to(self.root)) for p in self.root.rglob("*")]
+        return {name for name in found if not name.startswith(".git/") or ".set-aside" in name}
+
+    def put_in_git(self) -> None:
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.root.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+        words = ["git", "init", "-q", "-b", "main", "--template=", str(self.root)]
+        subprocess.run(words, env=environ, check=True, timeout=30)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    desk = make_desk(tmp_path)
+    made = Bench(desk)
+    sandbox = Sandbox(workspace=desk.ctx.workspace, environ=desk.ctx.tree.environ)
+    if not sandbox.active:
+        pytest.skip(f"no sandbox here: {sandbox.status()}")
+    desk.ctx.tree.wrap = sandbox.wrap
+    desk.ctx.tree.hold = Holding(sandbox, desk.ctx.tree.written, lambda text, paths: made.said.append(text)).begin
+    desk.write("src/a.py", "a\n")
+    desk.write("evil", "echo pwned\n")
+    yield made
+    await jobs.close(desk.ctx.tree)
+
+
+# What a command tries, and what must not be there afterwards.
+MAKING = [
+    *((f"mkdir {name} && echo evil > {name}/x", name) for name in FOLDERS),
+    *((f"mkdir -p {name}; cp evil {name}/tasks.json; touch {name}/config.toml", name) for name in FOLDERS),
+    ("ln -s src .cowork", ".cowork"),
+    ("mv src .vscode", ".vscode"),
+    ("mkdir d && mv -T d .claude", ".claude"),
+    ("rmdir .vscode; mv src .vscode", ".vscode"),
+    ("python3 -c \"import os; os.rename('src', '.idea')\"", ".idea"),
+    ("umount .vscode; mkdir .vscode/x", ".vscode"),
+    ("unshare -Urm sh -c 'umount .vscode; mkdir .vscode/x'", ".vscode"),
+    ("mount -t tmpfs x src; mkdir .husky/x", ".husky"),
+    ("cd ..; mv work other && mkdir -p work/.cowork", ".cowork"),
+    ("cp evil .envrc", ".envrc"),
+    ("ln evil AGENTS.md", "AGENTS.md"),
+    ("ln -s evil CLAUDE.md", "CLAUDE.md"),
+    ("ln -s /nowhere .mcp.json", ".mcp.json"),
+    ("mv evil .mcp.json", ".mcp.json"),
+    ("mkfifo .envrc", ".envrc"),
+    ("mkdir AGENTS.md", "AGENTS.md"),
+    ("touch agents.MD", "agents.MD"),
+    ("touch .GitModules", ".GitModules"),
+    ("touch .gitattributes", ".gitattributes"),
+    ("touch .bashrc .bash_login", ".bashrc"),
+    ("touch .profile", ".profile"),
+    ("mkdir .ssh && touch .ssh/authorized_keys", ".ssh"),
+    ("mkdir .VSCode && touch .VSCode/tasks.json", ".VSCode"),
+]
+GIT = [
+    ("mkdir -p .git/hooks && cp evil .git/hooks/pre-commit", ".git/hooks"),
+    ("ln -s ../src .git/hooks", ".git/hooks"),
+    ("mv src .git/hooks", ".git/hooks"),
+    ("mkdir .git/info && echo '* filter=x' > .git/info/attributes", ".git/info"),
+    ("mv .git other; mkdir -p .git/hooks; cp evil .git/hooks/pre-commit", ".git/hooks"),
+    ("echo ../src > .git/commondir", ".git/commondir"),
+    ("touch .git/config.worktree", ".git/config.worktree"),
+    ("echo '[core] fsmonitor=x' >> .git/config && touch done", "done"),
+    ("rm -f .git/config && touch done", "done"),
+    ("mv .git/config x && touch done", "done"),
+    ("ln .git/config x && touch done", "done"),
+    ("git config core.fsmonitor x && touch done", "done"),
+]
+NO_GIT = [
+    ("git init -q && cp evil .git/hooks/pre-commit", ".git"),
+    ("git init -q && git config core.fsmonitor evil", ".git"),
+    ("git init -q && git config include.path ../evil", ".git"),
+    ("git init -q && echo ../src > .git/commondir", ".git"),
+    ("mkdir -p .git/hooks && cp evil .git/hooks/post-checkout", ".git"),
+    ("mkdir other && ln -s other .git", ".git"),
+    ("echo 'gitdir: other' > .git", ".git"),
+]
+
+
+@pytest.mark.parametrize(("command", "unwanted"), [*MAKING, *GIT])
+async def test_what_is_protected_cannot_be_made(command: str, unwanted: str, bench: Bench) -> None:
+    bench.put_in_git()
+    before = bench.names()
+    record = await bench.run(command)
+    assert not os.path.lexists(bench.root / unwanted)
+    aside = {name for name in bench.names() - before if ".set-aside" in name}
+    assert bool(aside) == bool(bench.said) == ("Set aside" in record.text)
+    assert not any((bench.root / name).is_dir() for name in FOLDERS), "a folder that held a place is left"
+
+
+@pytest.mark.parametrize(("command", "unwanted"), NO_GIT)
+async def test_a_repository_made_in_the_sandbox_runs_nothing(command: str, unwanted: str, bench: Bench) -> None:
+    await bench.run(command)
+    assert not os.path.lexists(bench.root / unwanted)
+    assert len(bench.said) == 1
+
+
+async def test_the_folder_a_command_starts_in_is_looked_at_too(bench: Bench) -> None:
+    await bench.run("cd src")
+    record = await bench.run("touch CLAUDE.md; mkdir .vscode; cp ../evil .vscode/tasks.json")
+    assert "CLAUDE.md is now CLAUDE.md.set-aside" in record.text
+    left = {"a.py", "CLAUDE.md.set-aside", ".vscode.set-aside"}
+    assert {path.name for path in (bench.root / "src").iterdir()} == left
+
+
+async def test_an_honest_repository_can_be_made_and_used(bench: Bench) -> None:
+    git = "git -c user.name=a -c user.email=a@b.c"
+    record = await bench.run(f"git init -q && git add src && {git} commit -q -m one && git log --oneline")
+    assert record.data["exit_code"] == 0, record.text
+    assert bench.said == []
+    record = await bench.run(f"touch src/b.py && git add src && {git} commit -q -m two && git status --short")
+    assert record.data["exit_code"] == 0, record.text
+    assert (bench.root / ".git/hooks").is_dir()
+
+
+async def test_a_link_that_is_protected_is_put_back_and_what_it_leads_to_cannot_change(bench: Bench) -> None:
+    bench.desk.write("docs/agents.md", "be kind\n")
+    (bench.root / "AGENTS.md").symlink_to("docs/agents.md")
+    (bench.root / "CLAUDE.md").symlink_to("AGENTS.md")
+    for command in (
+        "rm CLAUDE.md; echo evil > CLAUDE.md",
+        "ln -sfn ../evil AGENTS.md",
+        "rm AGENTS.md CLAUDE.md",
+        "echo evil > docs/agents.md",
+        "rm -f docs/agents.md; mv docs other; mkdir -p docs; echo evil > docs/agents.md",
+    ):
+        await bench.run(command)
+        assert (bench.root / "CLAUDE.md").read_text() == "be kind\n", command
+        assert os.readlink(bench.root / "CLAUDE.md") == "AGENTS.md"
+
+
+async def test_submodules_and_worktrees_keep_what_git_obeys(bench: Bench) -> None:
+    bench.put_in_git()
+    kept = {}
+    for name in ("modules/a/b", "worktrees/w"):
+        bench.desk.write(f".git/{name}/HEAD", "ref: refs/heads/main\n")
+        for file in ("config", "commondir") if name.startswith("worktrees") else ("config",):
+            kept[bench.desk.write(f".git/{name}/{file}", "kept\n")] = "kept\n"
+    for command in (
+        "echo evil | tee .git/modules/a/b/config .git/worktrees/w/commondir",
+        "mv .git/modules m; mv .git/worktrees w; mkdir -p .git/modules/a/b/hooks .git/worktrees/w",
+        "mv .git/modules/a a; mkdir -p .git/modules/a/b/hooks; cp evil .git/modules/a/b/hooks/pre-commit",
+        "mkdir .git/modules/a/b/hooks; cp evil .git/modules/a/b/hooks/pre-commit",
+    ):
+        await bench.run(command)
+        assert {path: path.read_text() for path in kept} == kept, command
+        assert not list((bench.root / ".git").rglob("pre-commit"))
+
+
+async def test_in_the_background_it_is_set_aside_while_the_command_runs(bench: Bench) -> None:
+    command = "cp evil .envrc; mkdir .vscode; until [ -e go ]; do sleep 0.05; done; cp evil .mcp.json"
+    started = await bench.run(command, background=True)
+    assert await soon((bench.root / ".envrc.set-aside").exists)
+    assert not (bench.root / ".envrc").exists()
+    record = await bench.desk.call(bash_output, bash_id=started.data["bash_id"])
+    assert ".envrc is now .envrc.set-aside" in record.text
+    bench.desk.write("go")
+    assert await soon((bench.root / ".mcp.json.set-aside").exists)
+    assert await soon(lambda: not (bench.root / ".vscode").exists())
+    assert len(bench.said) == 2
+
+
+async def test_a_command_that_ends_does_not_open_the_place_for_another(bench: Bench) -> None:
+    command = "until [ -e go ]; do sleep 0.05; done; mkdir .vscode .claude/x 2>&1; touch tried"
+    started = await bench.run(command, background=True)
+    assert await soon((bench.root / ".vscode").is_dir)
+    await asyncio.gather(*(bench.run("mkdir .vscode/x") for _ in range(4)))
+    assert (bench.root / ".vscode").is_dir()
+    bench.desk.write("go")
+    assert await soon(_over(bench, started))
+    assert (bench.root / "tried").exists()
+    assert bench.names() == {"src", "src/a.py", "evil", "go", "tried"}
+
+
+async def test_two_programs_in_one_folder_share_the_place(bench: Bench, tmp_path: Path) -> None:
+    other = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
+    holding = Holding(other, (), lambda text, paths: None)
+    first, second = holding.begin(bench.root), Holding(other, (), lambda text, paths: None).begin(bench.root)
+    first.release()
+    assert (bench.root / ".vscode").is_dir()
+    second.release()
+    assert bench.names() == {"src", "src/a.py", "evil"}
+
+
+async def test_what_a_crash_left_is_taken_over_and_removed(bench: Bench) -> None:
+    for name in FOLDERS:
+        (bench.root / name).mkdir()
+        (bench.root / name).chmod(0o1755)
+    record = await bench.run("mkdir .vscode/x; ls -A .vscode")
+    assert "Read-only" in record.text
+    assert bench.names() == {"src", "src/a.py", "evil"}
+
+
+async def test_what_the_person_puts_there_meanwhile_is_theirs(bench: Bench) -> None:
+    (bench.root / ".idea").mkdir()
+    await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
+    bench.desk.write(".vscode/settings.json", "{}")
+    bench.desk.ctx.tree.written[str(bench.desk.write("AGENTS.md", "by Write"))] = "hash"
+    bench.desk.write("go")
+    assert await soon(lambda: not (bench.root / ".cowork").exists())
+    assert (bench.root / ".vscode/settings.json").read_text() == "{}"
+    assert not (bench.root / ".vscode").stat().st_mode & 0o1000
+    assert (bench.root / "AGENTS.md").read_text() == "by Write"
+    assert (bench.root / ".idea").is_dir()
+    assert bench.said == []
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill", "close"])
+async def test_nothing_is_left_when_a_command_is_ended(how: str, bench: Bench) -> None:
+    if how == "cancel":
+        task = asyncio.create_task(bench.run("sleep 600"))
+        assert await soon((bench.root / ".vscode").is_dir)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    else:
+        started = await bench.run("sleep 600", background=True)
+        assert (bench.root / ".vscode").is_dir()
+    if how == "kill":
+        await bench.desk.call(kill_bash, shell_id=started.data["bash_id"])
+    else:
+        await jobs.close(bench.desk.ctx.tree)
+    assert bench.names() == {"src", "src/a.py", "evil"}
+
+
+def _over(bench: Bench, started: ToolRecord) -> Callable[[], bool]:
+    return lambda: not bench.desk.ctx.tree.jobs[started.data["bash_id"]].running

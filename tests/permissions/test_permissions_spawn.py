@@ -1,0 +1,69 @@
+"""Programs are started in one place, with an environment made for them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import cowork
+from tests.e2e.test_secrets_nowhere import SECRETS
+from tests.fakes.command import COWORK
+
+PACKAGE = Path(cowork.__file__).parent
+MAY_START = {"core/spawn.py", "tools/nursery.py"}  # the nursery is a process of its own, whose environment is empty
+OS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
+
+
+def starts(tree: ast.AST) -> Iterator[str]:
+    """What in a module could start a program."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names if name.name in ("subprocess", "pty", "multiprocessing"))
+            case ast.ImportFrom(module="subprocess" | "pty" | "multiprocessing" as module):
+                yield str(module)
+            case ast.ImportFrom(module="os", names=names):
+                yield from (f"os.{name.name}" for name in names if name.name.startswith(OS))
+            case ast.Attribute(value=ast.Name(id="os"), attr=attr) if attr.startswith(OS):
+                yield f"os.{attr}"
+            case ast.Attribute(attr="create_subprocess_exec" | "create_subprocess_shell" | "subprocess_exec" as attr):
+                yield attr
+
+
+def test_only_one_module_starts_programs() -> None:
+    files = {str(path.relative_to(PACKAGE)): path for path in PACKAGE.rglob("*.py")}
+    found = {name: sorted(set(starts(ast.parse(path.read_text(encoding="utf-8"))))) for name, path in files.items()}
+    assert {name for name, what in found.items() if what} == MAY_START, found
+
+
+def test_each_way_to_start_a_program_is_seen() -> None:
+    for line in (
+        "import subprocess", "from subprocess import run", "import os\nos.execve('a', [], {})", "from os import fork",
+        "import os\nos.system('a')", "import pty", "import asyncio\nasyncio.create_subprocess_exec('a')",
+    ):  # fmt: skip
+        assert list(starts(ast.parse(line))), line
+    assert not list(starts(ast.parse("import os\nos.environ")))
+
+
+def test_what_doctor_starts_gets_no_keys_and_no_program_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "work").mkdir()
+    git = tmp_path / "bin/git"
+    git.write_text(f'#!/bin/sh\n/usr/bin/env >> "{tmp_path}/seen"\nexec {shutil.which("git")} "$@"\n')
+    git.chmod(0o755)
+    evil = tmp_path / "work/git"
+    evil.write_text(f'#!/bin/sh\ntouch "{tmp_path}/pwned"\n')
+    evil.chmod(0o755)
+    environ = {"PATH": f".::{tmp_path / 'bin'}:{os.environ['PATH']}", "HOME": str(tmp_path), **SECRETS}
+    words = [sys.executable, str(COWORK), "doctor"]
+    done = subprocess.run(words, cwd=tmp_path / "work", env=environ, capture_output=True, text=True, timeout=60)
+    assert "git version" in done.stdout, done.stderr
+    seen = (tmp_path / "seen").read_text()
+    assert "PATH=" in seen
+    assert not [name for name, value in SECRETS.items() if name in seen or value in seen + done.stdout]
+    assert not (tmp_path / "pwned").exists()
