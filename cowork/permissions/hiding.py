@@ -43,9 +43,9 @@ def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence
     named = [path for name in AGENTS for path in re.findall(r"/[^,:;]+", environ.get(name, ""))]
     found = dict.fromkeys(Path(os.path.realpath(path)) for path in named)
     opened = dict.fromkeys(Path(os.path.realpath(path)) for path in _open_sockets())
-    found |= {path: None for path in opened if not any(path.is_relative_to(root) for root in roots)}
-    outside = [path for path in found if not any(path.is_relative_to(place) for place in covered)]
-    return [path for path in outside if _is_socket(path)][:_MOST_SOCKETS]
+    found |= {path: None for path in opened if not _within(path, roots)}
+    seen = [path for path in found if _within(path, roots) or not _within(path, covered)]
+    return [path for path in seen if _is_socket(path)][:_MOST_SOCKETS]
 
 
 def _open_sockets() -> list[str]:
@@ -55,6 +55,10 @@ def _open_sockets() -> list[str]:
     except OSError:
         return []
     return [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
+
+
+def _within(path: Path, folders: Sequence[Path]) -> bool:
+    return any(path.is_relative_to(folder) for folder in folders)
 
 
 def _is_socket(path: Path) -> bool:

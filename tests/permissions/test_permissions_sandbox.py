@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import socket
@@ -14,10 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from cowork.core.conceal import conceal
 from cowork.core.errors import ToolError, UserError
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
+from cowork.permissions.hiding import sockets
 from cowork.permissions.sandbox import Sandbox
 from cowork.permissions.seatbelt import profile
 from cowork.permissions.trust import Trust
@@ -143,6 +146,10 @@ GUARDED = [
     "umount .git/config",
     "chmod 777 .git/config",
     "touch /proc/sys/kernel/x",
+    "python3 -c \"import os; os.open('/proc/sys/kernel/core_pattern', os.O_WRONLY)\"",
+    "python3 -c \"import os; os.open('/proc/sys/vm/drop_caches', os.O_WRONLY)\"",
+    "unshare -Ur true",
+    "unshare -Urm mount -o remount,rw .vscode",
 ]
 
 
@@ -409,3 +416,64 @@ def test_a_bwrap_in_the_folder_one_is_in_is_never_run(
     for path in ("", ".", "./", ":/nowhere", "../evil"):
         assert not Sandbox(workspace=workspace, environ={"PATH": path}).active
     assert not (tmp_path / "RAN").exists()
+
+
+def test_sockets_of_agents_and_daemons_cannot_be_reached(yard: Yard) -> None:
+    """By the paths variables name, by those any program has open, also in the workspace; its own sockets can."""
+    home = yard.base / "home"
+    places = [home / "agent.sock", home / ".docker-run.sock", home / "work/ssh.sock", home / "work/own.sock"]
+    servers = []
+    for place in places:
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(place))
+        server.listen()
+        os.chmod(place, 0o777)
+        servers.append(server)
+    try:
+        environ = {"HOME": str(home), "PATH": os.environ["PATH"], "SSH_AUTH_SOCK": str(places[2]), "DISPLAY": ":0"}
+        environ |= {"DOCKER_HOST": f"unix://{places[1]}"}
+        sandbox = Sandbox(workspace=Workspace(yard.root), environ=environ)
+        script = "import os, socket, sys\n"
+        script += f"for place in {[str(place) for place in places]!r}:\n"
+        script += "    try: socket.socket(socket.AF_UNIX).connect(place); print('REACHED', os.path.basename(place))\n"
+        script += "    except OSError: pass\n"
+        script += "print('ENV', [name for name in ('SSH_AUTH_SOCK', 'DOCKER_HOST', 'DISPLAY') if name in os.environ])\n"
+        (yard.root / "reach.py").write_text(script)
+        assert yard.run("python3 reach.py", sandbox).splitlines() == ["REACHED own.sock", "ENV []"]
+        loose = subprocess.run(["python3", str(yard.root / "reach.py")], capture_output=True, text=True, check=True)
+        assert loose.stdout.count("REACHED") == len(places)  # outside they all answer
+        assert set(places) & set(sockets({}, [yard.root], [])) == set(places[:2])  # what is open, wherever it lies
+    finally:
+        for server in servers:
+            server.close()
+
+
+def test_abstract_sockets_cannot_be_reached(yard: Yard) -> None:
+    name = f"cowork-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(f"\0{name}")
+        server.listen()
+        script = f"import socket; socket.socket(socket.AF_UNIX).connect(chr(0) + '{name}'); print('REACHED')"
+        assert "REACHED" not in yard.run(f'python3 -c "{script}"')
+
+
+LOOKED_AT = """
+import os
+if HIDE:
+    conceal()
+child = os.fork()
+if child == 0:
+    os.execv("/bin/sh", ["sh", "-c", "cat /proc/$PPID/environ; head -c 1 /proc/$PPID/maps; ls /proc/$PPID/fd"])
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("hide", [True, False])
+def test_commands_of_the_same_user_cannot_look_into_us(hide: bool, tmp_path: Path) -> None:
+    program = inspect.getsource(conceal) + LOOKED_AT.replace("HIDE", str(hide))
+    words = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups", "/usr/bin/python3", "-c"]
+    environ = {"PATH": os.environ["PATH"], "PLANTED": "PLANTED-SECRET"}
+    done = subprocess.run([*words, "import sys\n" + program], env=environ, capture_output=True, text=True, timeout=60)
+    assert ("PLANTED" in done.stdout) is not hide
+    assert done.stderr.count("Permission denied") == (3 if hide else 0), done.stderr
