@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cowork.core.blocks import Json
+from cowork.core.plain import start_of
 from cowork.core.ports import AgentDef, ToolSpec
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -96,7 +97,7 @@ def _with_imports(path: Path, base: Path, depth: int, seen: set[Path]) -> str:
     try:
         if path.stat().st_size > 1_000_000:
             return f"[{path.name} is too large and was left out]"
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = start_of(path, 1_000_000).decode("utf-8", "replace").replace("\r\n", "\n")
     except OSError:
         return ""
 

@@ -12,6 +12,7 @@ from cowork.app.host import MODES, ChatHost
 from cowork.config import paths, render
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
+from cowork.core.plain import start_of
 from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
 from cowork.sessions.fork import fork
@@ -236,9 +237,15 @@ def _user_commands(host: ChatHost, taken: set[str]) -> list[Command]:
         folders += [host.run.root / ".claude" / "commands", host.run.root / ".cowork" / "commands"]
     found: dict[str, Command] = {}
     for path in (p for folder in folders if folder.is_dir() for p in sorted(folder.glob("*.md"))):
-        if path.stem in taken or path.stat().st_size > MAX_COMMAND_FILE:
+        if path.stem in taken:
             continue
-        text = path.read_text(encoding="utf-8", errors="replace")
+        try:
+            raw = start_of(path, MAX_COMMAND_FILE + 1)
+        except OSError:  # a pipe, or a link to nowhere
+            continue
+        if len(raw) > MAX_COMMAND_FILE:
+            continue
+        text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
         help_line = next((line.strip("# ") for line in text.splitlines() if line.strip("# -")), path.name)
         found[path.stem] = Command(path.stem, help_line[:70], _sends(path.stem, text), "[arguments]", sends=True)
     return list(found.values())

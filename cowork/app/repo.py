@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cowork.core.plain import start_of
+
 
 def project_root(cwd: Path) -> Path:
     """The nearest folder upwards with a .git, else the folder itself."""
@@ -16,9 +18,12 @@ def branch_of(cwd: Path) -> str:
     try:
         git = root / ".git"
         if git.is_file():  # a worktree or submodule names its real folder
-            git = root / git.read_text(errors="replace")[:4096].removeprefix("gitdir:").strip()
-        with (git / "HEAD").open(errors="replace") as file:
-            head = file.read(4096).strip()
-    except OSError:
+            git = root / _text(git).removeprefix("gitdir:").strip()
+        head = _text(git / "HEAD").strip()
+    except (OSError, ValueError):
         return ""
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:8]
+
+
+def _text(path: Path) -> str:
+    return start_of(path, 4096).decode("utf-8", "replace")

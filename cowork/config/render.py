@@ -10,6 +10,7 @@ from cowork.config.key import Key, Section
 from cowork.config.load import Config
 from cowork.config.merge import show
 from cowork.config.sections import KEYS, PRICES, SECTIONS
+from cowork.core.hygiene import has_password
 
 _PROJECT_WORDS = {
     "never": "no",
@@ -73,7 +74,8 @@ def shown(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str,
         if only_set and origin == "default":
             continue
         value = config.value(name)
-        yield name, ("(hidden)" if key.secret and value else show(value)), origin
+        hidden = value and (key.secret or has_password(str(value)))
+        yield name, ("(hidden)" if hidden else show(value)), origin
     for model, prices in config.pricing.items():
         for field, value in prices.items():
             name = f'pricing."{model}".{field}'

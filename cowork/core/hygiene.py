@@ -41,6 +41,7 @@ _SECRET_NAME = re.compile(
     r"|^(?:DATABASE_URL|REDIS_URL|MONGO(?:DB)?_UR[IL]|KUBECONFIG|NETRC|VAULT_ADDR|DOCKER_AUTH_CONFIG)$",
     re.IGNORECASE,
 )
+_LOGIN = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 # Variables that make a shell, the loader, an interpreter or git run something of their own in every child.
 _CODE_NAME = re.compile(
     r"^(?:BASH_ENV|ENV|BASH_FUNC_.*|BASHOPTS|SHELLOPTS|PROMPT_COMMAND|PS4|BASH_XTRACEFD|CDPATH|GLOBIGNORE|IFS|ZDOTDIR"
@@ -101,6 +102,11 @@ def redact(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
+def has_password(text: str) -> bool:
+    """Whether a text holds an address with a password in it."""
+    return bool(_LOGIN.search(text))
+
+
 def clean_environ(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> dict[str, str]:
     """What child processes may see: no keys by name or value, nothing that runs code in every child, a tame git."""
     spellings = _spellings(secrets)
@@ -110,6 +116,7 @@ def clean_environ(environ: Mapping[str, str], secrets: Iterable[str] = ()) -> di
         if not _SECRET_NAME.search(name)
         and not _CODE_NAME.match(name)
         and not value.startswith("() {")
+        and not has_password(value)
         and not any(spelling in value for spelling in spellings)
     }
     if "PATH" in kept:  # an empty or relative entry would run programs of whatever folder one is in

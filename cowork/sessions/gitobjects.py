@@ -15,9 +15,11 @@ from typing import NamedTuple
 
 from cowork.core import spawn
 from cowork.core.hygiene import clean_environ
+from cowork.core.plain import start_of
 
 _ENTRY = struct.Struct("!IIIIIIIIII20sH")
 _TIMEOUT_S = 60
+_MOST_INDEX = 128 << 20  # a longer one is cut, so its checksum is wrong and it is not used
 _NO_SIDE_EFFECTS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "core.pager=cat")
 
 
@@ -73,7 +75,7 @@ class GitObjects:
             status = os.stat(path)
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if version != self._version:
-                self._index = _parse(path.read_bytes(), self.prefix, status.st_mtime_ns)
+                self._index = _parse(start_of(path, _MOST_INDEX), self.prefix, status.st_mtime_ns)
                 self._version = version
         except (OSError, ValueError, struct.error, IndexError):
             self._index, self._version = {}, (0, 0, 0)
@@ -135,7 +137,7 @@ class GitObjects:
 def has_filter(attributes: Path) -> bool:
     """Whether an attributes file names a filter, which may change a content without changing its size."""
     try:
-        return b"filter" in attributes.read_bytes()[: 256 * 1024]
+        return b"filter" in start_of(attributes, 256 * 1024)
     except OSError:
         return False
 
@@ -147,7 +149,10 @@ def _prefix(top: Path, root: Path) -> str:
 
 def _pointed_to(dot_git: Path) -> Path | None:
     """Where the `.git` file of a worktree or submodule points."""
-    text = os.fsdecode(dot_git.read_bytes()[:4096]).strip()
+    try:
+        text = os.fsdecode(start_of(dot_git, 4096)).strip()
+    except OSError:
+        return None
     if not text.startswith("gitdir: "):
         return None
     target = Path(os.path.normpath(dot_git.parent / text.removeprefix("gitdir: ")))

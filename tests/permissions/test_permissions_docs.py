@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.e2e import test_secrets_nowhere, test_terminal_hygiene
+from tests.e2e import test_secrets_nowhere, test_terminal_hygiene, test_wheel_users
 from tests.permissions import (
     test_permissions_deny,
     test_permissions_fuzz,
+    test_permissions_holding,
     test_permissions_hostile,
     test_permissions_hygiene,
     test_permissions_paths,
@@ -27,6 +28,7 @@ def counts() -> dict[str, int]:
     free = sum(verdict == "read" for verdict, _ in rows)
     asked = sum(verdict == "read?" for verdict, _ in rows)
     paths = test_permissions_paths
+    holding = test_permissions_holding
     tools = len(paths.READING) + len(paths.WRITING)
     return {
         "shell commands judged": len(rows),
@@ -44,6 +46,8 @@ def counts() -> dict[str, int]:
         "secrets planted": len(test_secrets_nowhere.SECRETS),
         "changes that end trust": len(test_permissions_trust.CHANGES),
         "ways to break out": len(test_permissions_sandbox.GUARDED) + len(test_permissions_sandbox.SECRETS),
+        "ways to make": len(holding.MAKING) + len(holding.GIT) + len(holding.NO_GIT),
+        "protected paths tried": len(test_wheel_users.PROTECTED) + len(test_wheel_users.NEW),
         "hostile repositories": len(test_permissions_hostile.REPOSITORIES),
     }
 

@@ -169,3 +169,13 @@ def test_a_secret_is_found_by_its_value_too() -> None:
 
 def test_the_real_environment_keeps_its_path() -> None:
     assert clean_environ(os.environ)["PATH"] == os.environ["PATH"]
+
+
+def test_an_address_with_a_password_is_no_childs_business() -> None:
+    environ = {
+        "HTTPS_PROXY": "http://me:pw@proxy:1",
+        "PIP_INDEX_URL": "https://:tok@host/simple",
+        "URL": "http://h:80/@a",
+    }
+    kept = {name for name in clean_environ(environ) if not name.startswith("GIT_")}
+    assert kept == {"URL"}

@@ -1,0 +1,31 @@
+"""A file of a folder nobody vouches for is read only if it is one, and only its start."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cowork import prompts
+from cowork.app.repo import branch_of
+from cowork.core.plain import start_of
+
+
+def test_the_start_of_a_plain_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("hello")
+    os.truncate(tmp_path / "a", 10 << 30)
+    assert start_of(tmp_path / "a", 5) == b"hello"
+
+
+@pytest.mark.parametrize("goal", ["/proc/self/environ", "/proc/self/maps", "/dev/zero", "/dev/stdin", "pipe"])
+def test_pipes_devices_and_the_system_are_not_read(goal: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "AGENTS.md").symlink_to(goal)
+    (tmp_path / "middle").symlink_to("AGENTS.md")
+    with pytest.raises(OSError):
+        start_of(tmp_path / "middle", 100)
+    assert prompts._with_imports(tmp_path / "AGENTS.md", tmp_path, 0, set()) == ""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").symlink_to(f"../{goal}" if goal == "pipe" else goal)
+    assert branch_of(tmp_path) == ""
