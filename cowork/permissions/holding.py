@@ -34,7 +34,8 @@ class Holding:
         self._written = written
         self._say = say
         self._running = 0
-        self._known: dict[str, str] = {}
+        self._known: dict[str, str] = {}  # what was there before commands ran
+        self._watched: set[Path] = set()
 
     def begin(self, cwd: Path) -> Hold:
         """Hold what is missing now, until the command that starts in `cwd` has ended."""
@@ -43,7 +44,7 @@ class Holding:
         what = guarded(roots)
         places = dict.fromkeys((*roots, cwd) if boxed else ())
         if self._running == 0:
-            self._known.clear()  # what came while no command ran is nobody's but the person's
+            self._known, self._watched = {}, set()  # what came while no command ran is the person's
         hold = Hold(self, what, tuple(places))
         try:
             for path in what.absent:
@@ -53,7 +54,10 @@ class Holding:
             hold.drop()
             text = f"The command was not run: {error.filename} cannot be kept from it ({error.strerror})."
             raise ToolError("ACCESS_DENIED", text) from error
-        self._known = _present(what, places) | self._known
+        here = _present(what, places)
+        # In a folder that is watched already, what is new may be another command's work.
+        self._known |= {path: goal for path, goal in here.items() if Path(path).parent not in self._watched}
+        self._watched |= {*places, *what.gits}
         self._running += 1
         return hold
 

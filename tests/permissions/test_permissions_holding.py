@@ -214,6 +214,16 @@ async def test_a_command_that_ends_does_not_open_the_place_for_another(bench: Be
     assert bench.names() == {"src", "src/a.py", "evil", "go", "tried"}
 
 
+async def test_what_one_command_made_is_not_taken_for_old_when_another_starts(bench: Bench) -> None:
+    started = await bench.run("cp evil .envrc; touch made; until [ -e go ]; do sleep 0.05; done", background=True)
+    assert await soon((bench.root / "made").exists)
+    await asyncio.gather(*(bench.run("true") for _ in range(3)))
+    bench.desk.write("go")
+    assert await soon(_over(bench, started))
+    assert not (bench.root / ".envrc").exists()
+    assert len(bench.said) == 1
+
+
 async def test_two_programs_in_one_folder_share_the_place(bench: Bench, tmp_path: Path) -> None:
     other = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
     holding = Holding(other, (), lambda text, paths: None)
