@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cowork.core.errors import ToolError
-from cowork.core.workspace import Workspace, protected
+from cowork.core.workspace import protected
 from cowork.permissions.guarding import GIT_FILES, Guarded, guarded, is_placeholder, scan
-from cowork.permissions.lookup import Lookup
+from cowork.permissions.repository import repository
 from cowork.permissions.sandbox import Sandbox
 
 _TRIES = 100
@@ -180,7 +180,8 @@ def _would_run(git: Path) -> bool:
         return True
     if any(not entry.name.endswith(".sample") for entry in scan(git / "hooks")):
         return True
-    return bool(Lookup(Workspace(git.parent), git.parent, trusted=True).git(""))
+    why, _ = repository(git)
+    return bool(why)
 
 
 def _set_aside(path: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from cowork.core.plain import start_of
 from cowork.core.workspace import sensitive
 
 _MOST_CONFIG = 128 * 1024
@@ -141,7 +142,6 @@ def secret(name: str) -> bool:
 def head(path: Path, most: int) -> str:
     """The first bytes of a file as text; nothing when it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace")
+        return start_of(path, most).decode("utf-8", "replace")
     except OSError:
         return ""
