@@ -20,6 +20,10 @@ BLOCKS = st.sampled_from(
     (
         "A plain paragraph with `code` and **bold** words.\n",
         "Two lines of\none paragraph\n",
+        "A paragraph of several rows, in which *emphasis that goes on for quite a while* and `some code` stand beside "
+        "**bold words**, snake_case names, 2 * 3 and a [link](https://example.org/a/path) before it ends at last.\n",
+        "One that is plain from its first word to its last and long enough to fill two or three rows of a screen, "
+        "so that\nits rows are finished one by one\n",
         "## A heading\n",
         "- one\n- two\n  more of two\n",
         "1. first\n2. second\n",
@@ -166,3 +170,47 @@ def test_twice_the_text_is_twice_the_work(shape: str) -> None:
     size = 2_000 if FULL else 120
     work([start, row])  # what is done once
     assert work([start, *[row] * 2 * size]) <= 2.3 * work([start, *[row] * size])
+
+
+def test_the_rows_of_a_paragraph_are_finished_as_they_fill() -> None:
+    stream = MarkdownStream()
+    stream.feed("plain words that go on " * 12)
+    printed = [plain(line) for line in stream.take(40, THEME)]
+    assert len(printed) >= 5
+    assert len(stream.tail(40, 12, THEME)) == 1
+    stream.feed("to the end\n\n")
+    printed += [plain(line) for line in stream.take(40, THEME)]
+    assert printed == whole("plain words that go on " * 12 + "to the end", 40)
+
+
+def test_a_row_with_an_open_mark_waits_for_its_end() -> None:
+    stream = MarkdownStream()
+    stream.feed("**bold from here on " + "and on " * 20)
+    assert stream.take(40, THEME) == []
+    stream.feed("until** here " + "and on " * 10)
+    assert not any("*" in plain(line) for line in stream.take(40, THEME))
+
+
+def test_a_paragraph_that_is_printed_in_two_widths_is_whole() -> None:
+    text = " ".join(f"word{n}" for n in range(100))
+    stream = MarkdownStream()
+    out: list[str] = []
+    for start, columns in ((0, 60), (200, 33), (400, 80), (600, 20)):
+        stream.feed(text[start : start + 200])
+        out += [plain(line) for line in stream.take(columns, THEME)]
+    out += [plain(line) for line in stream.end(50, THEME)]
+    assert " ".join(out).split() == text[:800].split()
+
+
+@pytest.mark.parametrize("start", ["", "- ", "# ", "> ", "| a |\n|---|\n| "])
+def test_a_block_without_end_costs_the_same_for_every_piece(start: str) -> None:
+    """However long a block gets, what is not finished of it stays short; nothing is lost or doubled."""
+    stream = MarkdownStream()
+    out: list[str] = []
+    stream.feed(start)
+    for number in range(0, 9_000, 150):
+        stream.feed("".join(f"word{n} " for n in range(number, number + 150)))
+        out += [plain(line) for line in stream.take(60, THEME)]
+        assert len(stream._tail) < 10_000
+    out += [plain(line) for line in stream.end(60, THEME)]
+    assert [w for w in " ".join(out).split() if w.startswith("word")] == [f"word{n}" for n in range(9_000)]

@@ -19,6 +19,8 @@ from rich.theme import Theme as RichTheme
 from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.theme import Theme
 
+_LONGEST_COLOURED = 4_000  # characters: colours in longer lines help nobody and cost seconds
+
 
 def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
     """The blocks as lines of at most `columns`; lines of code keep their length, so that they can be copied whole."""
@@ -36,8 +38,9 @@ def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
 def code_lines(code: str, language: str, theme: Theme) -> list[Line]:
     """Source code with its colours, one line a line."""
     code = code.rstrip("\n").expandtabs(4)
+    plainly = not language or max(map(len, code.split("\n"))) > _LONGEST_COLOURED
     text = (
-        _syntax(language, theme.code_style).highlight(code) if language else Text(code, style=theme.definition("code"))
+        Text(code, style=theme.definition("code")) if plainly else _syntax(language, theme.code_style).highlight(code)
     )
     console = _console(80, theme.kind)
     return [_spans(piece.render(console)) for piece in text.split("\n", allow_blank=True)][: code.count("\n") + 1]

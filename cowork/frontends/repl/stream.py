@@ -1,7 +1,8 @@
 """Markdown as it streams: blocks that can no longer change are finished and printed once, the tail is drawn live.
 
 markdown-it's top-level tokens decide what is finished. The work stays linear in the length of the answer: a long
-list or code block is finished piece by piece, and a long tail is parsed again only after it grew by an eighth.
+list or code block is finished piece by piece, a paragraph row by row, a block of any kind that grows out of all
+proportion is cut, and a long tail is parsed again only after it grew by an eighth.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cowork.core.hygiene import Visible
+from cowork.frontends.repl import paragraph
 from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.theme import Theme
 
@@ -22,7 +24,11 @@ if TYPE_CHECKING:
 _LONG_LIST = 1_200  # characters: a longer list is finished item by item
 _LONG_CODE = 48  # lines: a longer code block is finished in pieces
 _LONG_TAIL = 2_400  # characters: of a longer tail only the end is drawn
+_HUGE = 8_000  # characters: a longer block is cut, wherever that is
+_HEAD = 1_000  # characters: a longer head of a table is not looked for
 _TABLE_HEAD = re.compile(r"\s*[^\n]*\|[^\n]*\n[ |:-]+\n")
+_OTHER_BLOCK = re.compile(r"\s*(?:#|>|[-+*]\s|\d{1,9}[.)]\s|```|~~~|\|)")  # not worth a parse
+_FENCE = re.compile(r" {0,3}(?:```|~~~)[^\n]*\n")
 _ENDS_AT_BLANK = ("paragraph_open", "heading_open", "fence", "hr")
 
 
@@ -37,6 +43,7 @@ class MarkdownStream:
         self._tail = ""
         self._parsed = 0  # length of the tail at the last parse
         self._glued = False  # the next piece goes on with the block before: no blank line between
+        self._printed = 0  # of the paragraph at the start of the tail, in characters
         self._drawn: tuple[int, int, int, str] = (-1, 0, 0, "")
         self._drawn_lines: list[Line] = []
 
@@ -61,7 +68,13 @@ class MarkdownStream:
             self._parsed = 0
             out.extend(self._lines(piece, columns, theme))
             self._tail, self._glued = rest, glued
-        return out
+        while len(self._tail) > _HUGE:
+            piece, self._tail = _cut_anywhere(self._tail)
+            if not piece:
+                break
+            out.extend(self._lines(piece, columns, theme))
+            self._glued, self._parsed = True, 0
+        return [*out, *self._rows(columns, theme)]
 
     def end(self, columns: int, theme: Theme) -> list[Line]:
         """Everything left; the answer is complete."""
@@ -76,11 +89,37 @@ class MarkdownStream:
         self._gather()
         key = (len(self.text), len(self._tail), columns, theme.kind)
         if key != self._drawn:
-            source = _end_of(self._tail)
-            lines = _render(source, columns, theme) if source.strip() else []
-            self._drawn_lines = [[], *lines] if lines and self.started and not self._glued else lines
+            source = self._tail if self._printed else _end_of(self._tail)
+            self._drawn_lines = self._following(_render(source, columns, theme)) if source.strip() else []
             self._drawn = key
         return self._drawn_lines[-rows:]
+
+    def _rows(self, columns: int, theme: Theme) -> list[Line]:
+        """The rows of a growing paragraph that are finished."""
+        if len(self._tail) <= columns or _OTHER_BLOCK.match(self._tail):
+            return []
+        tokens = parser().parse(self._tail)
+        if [t.type for t in tokens if t.level == 0] != ["paragraph_open", "paragraph_close"]:
+            return []
+        steady = paragraph.steady(paragraph.after(_draw(tokens, columns, theme), self._printed))
+        lines = steady if self._printed else self._following(steady)
+        self._printed += paragraph.letters(steady)
+        self.started = self.started or bool(lines)
+        if len(self._tail) > _LONG_TAIL:
+            self._drop_printed()
+        return lines
+
+    def _drop_printed(self) -> None:
+        """Forget the source of rows that are printed, where it is plainly the same text."""
+        rest = paragraph.rest_of(self._tail, self._printed)
+        if rest and not _OTHER_BLOCK.match(rest):
+            self._tail, self._printed, self._glued = rest, 0, True
+
+    def _following(self, lines: list[Line]) -> list[Line]:
+        """The lines without what was printed of them, set apart from the block before."""
+        if self._printed:
+            return paragraph.after(lines, self._printed)
+        return [[], *lines] if lines and self.started and not self._glued else lines
 
     def _gather(self) -> None:
         if not self._pieces:
@@ -91,9 +130,9 @@ class MarkdownStream:
         self._tail += self._visible.feed(new)
 
     def _lines(self, source: str, columns: int, theme: Theme) -> list[Line]:
-        lines = _render(source, columns, theme)
-        if lines and self.started and not self._glued:
-            lines.insert(0, [])
+        whole = _render(source, columns, theme)
+        lines = self._following(whole)
+        self._printed = max(0, self._printed - paragraph.letters(whole)) if self._printed else 0
         self.started = self.started or bool(lines)
         return lines
 
@@ -151,8 +190,21 @@ def _end_of(tail: str) -> str:
     if len(tail) <= _LONG_TAIL:
         return tail
     end = tail[tail.find("\n", -_LONG_TAIL) + 1 :][-_LONG_TAIL:]
-    head = _TABLE_HEAD.match(tail)
-    return f"{head[0]}{end}" if head else end
+    return _opening(tail) + end
+
+
+def _cut_anywhere(tail: str) -> tuple[str, str]:
+    """A piece of a block that has no end, and the rest of it. Code is never broken within a line, so it waits."""
+    if _FENCE.match(tail):
+        return "", tail
+    at = max(tail.rfind("\n", 0, _HUGE), tail.rfind(" ", 0, _HUGE)) + 1 or _HUGE
+    return tail[:at], _opening(tail) + tail[at:]
+
+
+def _opening(tail: str) -> str:
+    """What makes the rest of a block what it is: the head of a table, the first line of a code block."""
+    found = _TABLE_HEAD.match(tail, 0, _HEAD) or _FENCE.match(tail, 0, _HEAD)
+    return found[0] if found else ""
 
 
 def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str, str, bool]:
@@ -161,9 +213,13 @@ def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str,
 
 
 def _render(source: str, columns: int, theme: Theme) -> list[Line]:
+    return _draw(parser().parse(source), columns, theme)
+
+
+def _draw(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
     from cowork.frontends.repl import markdown
 
-    return markdown.render(parser().parse(source), columns, theme)
+    return markdown.render(tokens, columns, theme)
 
 
 @cache
