@@ -200,7 +200,7 @@ class Terminal:
         return self.wait_until(lambda: text not in self.text(), deadline, f"the end of {text!r}")
 
     def wait_for_pattern(self, pattern: str, deadline: float = 10.0) -> float:
-        return self.wait_until(lambda: re.search(pattern, self.text()) is not None, deadline, pattern)
+        return self.wait_until(lambda: re.search(pattern, self.text(), re.M) is not None, deadline, pattern)
 
     def wait_exit(self, deadline: float = 10.0) -> int:
         """The exit code; a signal as its negative number."""

@@ -171,6 +171,12 @@ async def wait(host: FakeHost, text: str) -> None:
     await host.say("waited", pieces=2)
 
 
+async def half(host: FakeHost, text: str) -> None:
+    """An answer that stands still in the middle of a long paragraph."""
+    host.emit(TextDelta("The answer begins. " + " ".join(f"word {n:03}" for n in range(60)) + " and so on"))
+    await asyncio.Event().wait()
+
+
 async def hostile(host: FakeHost, text: str) -> None:
     host.emit(Notice("a \x1b[31mred\x1b[0m note\x1b]0;owned\x07", "warning"))
     await host.tool("Bash", {"command": "printf '\x1b[2J'"}, output="\x1b[2J\x1b[Hgone\n\u202eevil\n")
@@ -190,7 +196,7 @@ async def flood(host: FakeHost, text: str) -> None:
 
 SCRIPTS = {
     "panels": panels, "answer": answer, "lines": lines, "edit": edit, "many": many, "bash": bash, "todo": todo,
-    "retry": retry, "slow": slow, "wait": wait, "hostile": hostile, "flood": flood,
+    "retry": retry, "slow": slow, "wait": wait, "hostile": hostile, "flood": flood, "half": half,
 }  # fmt: skip
 
 

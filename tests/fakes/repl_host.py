@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -29,10 +30,18 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Ask, Question
-from cowork.frontends.repl.host import Command, CommandResult, Prompt, Status
+from cowork.frontends.repl.host import Choose, Command, CommandResult, Prompt, Row, Status
 
 Play = Callable[["FakeHost", str], Awaitable[None]]
 MODES = ("ask", "accept-edits", "plan", "bypass")
+
+
+def _size() -> str:
+    """With DEMO_SIZE, the size of the window as the program knows it: shown as the mode, it is always on the screen."""
+    if not os.environ.get("DEMO_SIZE"):
+        return ""
+    size = os.get_terminal_size()
+    return f"{size.columns}x{size.lines}"
 
 
 class FakeHost:
@@ -61,7 +70,8 @@ class FakeHost:
     def status(self) -> Status:
         return Status(
             version="0.1", cwd=self.cwd, branch="main", model="claude-sonnet-4-5", light_model="haiku-4-5",
-            mode=self.mode, context_percent=3 + len(self.said), cost_usd=self.cost, agents=6, knowledge=("AGENTS.md",),
+            mode=_size() or self.mode, context_percent=3 + len(self.said), cost_usd=self.cost, agents=6,
+            knowledge=("AGENTS.md",),
         )  # fmt: skip
 
     def commands(self) -> Sequence[Command]:
@@ -72,6 +82,7 @@ class FakeHost:
             Command("init", "write AGENTS.md by exploring", self._init),
             Command("model", "show or change the model", self._say("model"), "[main|light]", lambda: ("main", "light")),
             Command("resume", "go on with an earlier session", self._resume),
+            Command("sessions", "a list to choose from", self._sessions),
             Command("context", "what fills the window", self._say("context")),
         )
 
@@ -218,6 +229,17 @@ class FakeHost:
 
     async def _init(self, rest: str) -> CommandResult:
         return Prompt("Explore this repository and write AGENTS.md", "/init")
+
+    async def _sessions(self, _: str) -> CommandResult:
+        async def chosen(row: Row) -> CommandResult:
+            return f"chose {row.label}"
+
+        rows = [
+            Row(f"s{n}", f"session {n} about refunds for guests", f"{n} h ago · {n} turns · $0.04 · s{n}2i374cynsr",
+                f"what session {n} was about: " + "refunds for guests " * 12)
+            for n in range(1, 15)
+        ]  # fmt: skip
+        return Choose("Go on with which session?", rows, chosen)
 
     async def _resume(self, rest: str) -> CommandResult:
         options = tuple(f"session {n} · fix number {n}" for n in range(1, 15))

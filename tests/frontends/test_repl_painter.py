@@ -58,7 +58,7 @@ class Stage:
         self.painter.erase(leave_alternate_screen=False)
         self.painter.render(None, None)
 
-    def _frame(self, columns: int, rows: int) -> Frame:
+    def _frame(self, columns: int, rows: int, above: int) -> Frame:
         lines: list[Line] = [[("", text)] for text in self.live]
         return Frame(lines, (len(lines) - 1, 0) if lines else None, full=self.full)
 

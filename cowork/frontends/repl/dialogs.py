@@ -12,8 +12,9 @@ from typing import Literal
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.ports import Answer, Question
+from cowork.frontends.repl.boxes import MARGIN, box
 from cowork.frontends.repl.diffs import command_lines, diff_lines
-from cowork.frontends.repl.lines import WIDEST, Line, beside, clip, clip_line, clip_start, line_width, width, wrap
+from cowork.frontends.repl.lines import WIDEST, Line, clip_line, clip_start, width, wrap
 from cowork.frontends.repl.tools_view import argument, one_line
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog that pops up
@@ -238,20 +239,12 @@ def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
 
 
 def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
-    inner = columns - 4
-    head: Line = [("accent", "╭ "), ("bold", one_line(dialog.question.title)), ("", " ")]
     agent = one_line(dialog.question.agent)
     who = agent if columns >= 60 else agent.rpartition("/")[2]
-    asker: Line = [("dim", f" asked by {who} "), ("accent", "╮")]
-    out = [beside(head, asker if columns >= 40 else [("accent", "╮")], columns, fill="─", style="accent")]
+    inner = columns - MARGIN
     rows = _why_rows(dialog, inner) if dialog.why is not None else _choice_rows(dialog, inner)
-    for row in rows:
-        row = clip_line(row, inner)
-        out.append([("accent", "│ "), *row, ("", " " * (inner - line_width(row))), ("accent", " │")])
-    foot = clip(foot, columns - 5)
-    left: Line = [("accent", "╰ "), ("dim", foot), ("", " ")] if foot else [("accent", "╰")]
-    out.append(beside(left, [("accent", "╯")], columns, fill="─", style="accent"))
-    return out
+    head: Line = [("bold", one_line(dialog.question.title))]
+    return box(head, f"asked by {who}" if columns >= 40 else "", rows, foot, columns, "accent")
 
 
 def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:

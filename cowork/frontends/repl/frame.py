@@ -7,27 +7,42 @@ from typing import TYPE_CHECKING
 from cowork.frontends.repl import status as bar
 from cowork.frontends.repl.dialogs import dialog_lines
 from cowork.frontends.repl.input import input_lines
-from cowork.frontends.repl.lines import WIDEST, Line
+from cowork.frontends.repl.lines import WIDEST, Line, line_width
 from cowork.frontends.repl.live import live_lines
-from cowork.frontends.repl.painter import Frame
+from cowork.frontends.repl.painter import Frame, rows_taken
 from cowork.frontends.repl.picker import picker_lines
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
+_COMPACT = 40  # columns a box needs at least to be read
 
-def compose(repl: Repl, columns: int, rows: int) -> Frame:
+
+def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
 
-    While the window is dragged narrower only the input is drawn: every line that wraps may push another one out of
-    reach before it can be erased.
+    When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
+    so even where rows at the bottom are empty. So under few finished rows boxes are drawn narrow enough not to wrap.
     """
     viewer = repl.viewing.viewer
     if viewer is not None:
         return Frame(viewer.lines(columns, rows, repl.theme), None, full=True)
+    frame = _inline(repl, columns, rows, columns - 1)
+    half = max(1, columns // 2)
+    pushed = rows_taken(map(line_width, frame.lines), half) - len(frame.lines)
+    if pushed > min(above, rows - len(frame.lines)):
+        return _inline(repl, columns, rows, min(max(_COMPACT, half), columns - 1))
+    return frame
+
+
+def _inline(repl: Repl, columns: int, rows: int, widest: int) -> Frame:
+    """The frame with boxes no wider than `widest`.
+
+    While the window is dragged there is only the input: what is drawn may reach a window that is already smaller.
+    """
     room = max(3, rows - 1)
-    below, cursor = _below(repl, columns, room)
-    height = 0 if repl.resizing(columns) else max(0, room - len(below) - 1)
+    below, cursor = _below(repl, columns, room, widest)
+    height = 0 if repl.resizing else max(0, room - len(below) - 1)
     panel = repl.choosing.panel
     above = live_lines(
         repl.scene,
@@ -40,6 +55,7 @@ def compose(repl: Repl, columns: int, rows: int) -> Frame:
         selected=panel.subagent_id if panel else "",
         asked=repl.dialogs.current.question if repl.dialogs.current and repl.dialogs.armed else None,
         asking=repl.dialogs.current is not None or repl.picker.current is not None,
+        widest=min(widest, WIDEST),
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
@@ -48,20 +64,24 @@ def compose(repl: Repl, columns: int, rows: int) -> Frame:
     return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]))
 
 
-def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, int] | None]:
+def _below(repl: Repl, columns: int, rows: int, widest: int) -> tuple[list[Line], tuple[int, int] | None]:
     """Dialog or input, and the status line; and where in them the cursor stands."""
-    status = _status(repl, columns)
+    status = _status(repl, min(columns, widest + 1))
     dialog = repl.dialogs.current
     waiting = repl.dialogs.waiting()
+    cwd = repl.scene.cwd
+    if repl.resizing and (repl.picker.current is not None or (dialog is not None and repl.dialogs.armed)):
+        return [status], None
     if dialog is not None and repl.dialogs.armed:
         ready = repl.dialogs.ready
-        return [*dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=repl.scene.cwd), status], None
+        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=cwd)
+        return [*asked, status], None
     if repl.picker.current is not None:
-        return [*picker_lines(repl.picker.current, columns - 1, rows - 1, repl.theme), status], None
+        return [*picker_lines(repl.picker.current, min(widest, WIDEST), rows - 1, repl.theme), status], None
     menu = repl.completing.lines(columns - 1, rows // 3)
-    # While panels stand above an empty input the cursor is drawn, and the terminal's own rests at the top of the live
-    # part: tmux pushes whatever wraps above it out of reach when the window shrinks.
-    resting = bool(repl.scene.panels) and not repl.composer.text
+    # While something is live above the input its cursor is drawn, and the terminal's own rests at the top of the live
+    # part: a window that gets lower loses rows below the cursor first, and only then pushes rows out at the top.
+    resting = repl.turns.working or bool(repl.scene.panels)
     written, cursor = input_lines(
         repl.composer.buffer,
         columns - 1,
@@ -71,9 +91,9 @@ def _below(repl: Repl, columns: int, rows: int) -> tuple[list[Line], tuple[int, 
         drawn_cursor=resting,
     )
     box: list[Line] = []
-    if dialog is not None:
+    if dialog is not None and not repl.resizing:
         limit = max(4, rows - len(menu) - len(written) - 2)
-        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=repl.scene.cwd)
+        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=cwd)
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 
 
@@ -105,7 +125,7 @@ def _status(repl: Repl, columns: int) -> Line:
 
 
 def _hint(repl: Repl) -> str:
-    if repl.resizing():
+    if repl.resizing:
         return ""
     text, until = repl.hint
     if repl.scene.clock() < until:

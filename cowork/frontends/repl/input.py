@@ -163,7 +163,7 @@ def input_lines(
 ) -> tuple[list[Line], tuple[int, int]]:
     """(lines of the input wrapped to the width, cursor row and column); long input scrolls with the cursor.
 
-    With `drawn_cursor` an empty input shows a cursor of its own, so that the terminal's can rest elsewhere.
+    With `drawn_cursor` the cursor is part of the lines, so that the terminal's own can rest elsewhere.
     """
     mark = width(prompt)
     room = max(4, columns - mark - 1)
@@ -182,10 +182,25 @@ def input_lines(
             lead = ("accent.bold", prompt) if not out else ("", " " * mark)
             out.append([lead, *_with_chips(piece)])
     if not buffer.text:
-        block = (placeholder or " ")[:1] if drawn_cursor else ""
-        out[0] += [("reverse", block), ("faint", placeholder[len(block) :])]
+        out[0] += [("faint", placeholder)]
+    if drawn_cursor:
+        out[cursor[0]] = _reversed_at(out[cursor[0]], cursor[1])
     first = max(0, min(cursor[0] - rows + 1, len(out) - rows))
     return out[first : first + rows], (cursor[0] - first, cursor[1])
+
+
+def _reversed_at(line: Line, column: int) -> Line:
+    """The line with the character at the column drawn as a cursor."""
+    out: Line = []
+    place = 0
+    for style, text in line:
+        head = _wrap_cells(text, column - place)[0] if place <= column < place + width(text) else text
+        rest = text[len(head) :]
+        out.append((style, head))
+        if rest:
+            out += [("reverse", rest[0]), (style, rest[1:])]
+        place += width(text)
+    return out if column < place else [*out, ("reverse", " ")]
 
 
 def _with_chips(piece: str) -> Line:

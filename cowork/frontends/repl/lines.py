@@ -10,7 +10,7 @@ from rich.style import Style
 Span = tuple[str | Style, str]  # (a name of the theme or a rich style, text without newline)
 Line = list[Span]
 
-WIDEST = 100  # columns of live boxes: what is narrower than the window does not wrap when the window shrinks
+WIDEST = 80  # columns of live boxes: what is narrower than the window does not wrap when the window shrinks
 
 
 def width(text: str) -> int:

@@ -6,7 +6,7 @@ output and copies every cell at every key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,9 @@ from cowork.frontends.repl.theme import Theme
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
 _END = "\x1b[?2026l"
-# From the second row on: a clear from the very first cell makes tmux save the whole screen in its history.
-_ERASE_BELOW = "\r\x1b[K\x1b[1B\x1b[J\x1b[1A"
+# From the second row on: a clear from the very first cell makes tmux save the whole screen in its history. The cursor
+# comes back to where it was saved: on the last row it could not go down, so a step up would be one too many.
+_ERASE_BELOW = "\r\x1b[K\x1b7\x1b[1B\x1b[J\x1b8"
 
 
 @dataclass(slots=True)
@@ -44,15 +45,16 @@ class _Surface:
 
 
 class Painter(Renderer):
-    """A renderer whose frame comes from `compose(columns, rows)` and whose finished lines from `finished(columns)`.
+    """A renderer: frames come from `compose(columns, rows, above)`, finished lines from `finished(columns)`.
 
-    While a frame takes the whole screen, `finished` must hold its lines back.
+    `above` is how many rows over the live region are known to be finished lines: so many may be pushed out of the
+    screen before anything live is. While a frame takes the whole screen, `finished` must hold its lines back.
     """
 
     def __init__(
         self,
         output: Output,
-        compose: Callable[[int, int], Frame],
+        compose: Callable[[int, int, int], Frame],
         finished: Callable[[int], Sequence[Line]],
         theme: Callable[[], Theme],
         *,
@@ -62,6 +64,7 @@ class Painter(Renderer):
         self._inline = _Surface()
         self._full: _Surface | None = None
         self._started = False
+        self._above = 0
         self.frames = 0
         self.bytes_written = 0
         super().__init__(DummyStyle(), output)
@@ -74,8 +77,10 @@ class Painter(Renderer):
         """Bring the terminal to the state of the frame."""
         size = self.output.get_size()
         finished = self._finished(size.columns)  # first: what is finished is no longer live
-        frame = self._compose(size.columns, size.rows)
+        self._above = min(size.rows - 1, self._above + rows_taken(map(line_width, finished), size.columns))
+        frame = self._compose(size.columns, size.rows, self._above)
         parts: list[str] = []
+        begins = not self._started and not is_done
         if not self._started:
             self._started = True
             parts.append("\x1b[?2004h\r")  # bracketed paste
@@ -84,6 +89,8 @@ class Painter(Renderer):
         else:
             self._leave_full(parts, size.columns)
             self._draw_inline(parts, finished, frame, size.columns, is_done=is_done)
+        if begins:
+            parts.append("\x1b[6n")
         self._write(parts)
         self.frames += 1
 
@@ -103,6 +110,7 @@ class Painter(Renderer):
     def clear(self) -> None:
         """An empty screen; the scrollback stays."""
         self._inline = _Surface()
+        self._above = 0
         self._write(["\x1b[H\x1b[2J"])
 
     def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
@@ -114,7 +122,11 @@ class Painter(Renderer):
             self._write(["\x1b[?2004l\x1b[?25h"])
 
     def request_absolute_cursor_position(self) -> None:
-        """Not needed: every move is relative to the region's own top."""
+        """Asked once, with the first frame: every move is relative to the region's own top."""
+
+    def report_absolute_cursor_row(self, row: int) -> None:
+        """The terminal says where the cursor stands: what is above the region was there before us."""
+        self._above = max(self._above, row - 1 - self._inline.row)
 
     def _draw_inline(
         self, parts: list[str], finished: Sequence[Line], frame: Frame, columns: int, *, is_done: bool
@@ -149,6 +161,8 @@ class Painter(Renderer):
 
     def _erase_inline(self, parts: list[str], columns: int) -> None:
         up = _rows_above(self._inline, columns, reflows=self._reflows)
+        if self._inline.columns > columns:
+            self._above = max(0, self._above - rows_taken(self._inline.widths, columns) + len(self._inline.widths))
         if self._inline.drawn:
             parts.append(_move(-up) + (_ERASE_BELOW if len(self._inline.drawn) > 1 else "\r\x1b[J"))
         self._inline = _Surface(columns=columns)
@@ -219,8 +233,12 @@ def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:
     """Rows between the top of the region and the cursor, after the terminal went to `columns`."""
     if not reflows or columns >= surface.columns or columns <= 0:
         return surface.row
-    wrapped = sum(max(1, -(-cells // columns)) for cells in surface.widths[: surface.row])
-    return wrapped + surface.column // columns
+    return rows_taken(surface.widths[: surface.row], columns) + surface.column // columns
+
+
+def rows_taken(widths: Iterable[int], columns: int) -> int:
+    """Rows that lines of these widths take once they are wrapped."""
+    return sum(max(1, -(-cells // columns)) for cells in widths)
 
 
 def _move(rows: int) -> str:

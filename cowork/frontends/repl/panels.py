@@ -21,6 +21,7 @@ from cowork.core.events import (
 )
 from cowork.core.hygiene import visible
 from cowork.frontends.repl import numbers
+from cowork.frontends.repl.boxes import MARGIN, box
 from cowork.frontends.repl.lines import Line, Span, beside, clip, clip_line, clip_start, line_width, pad, width, wrap
 from cowork.frontends.repl.theme import Theme
 from cowork.frontends.repl.tools_view import SPINNER, argument, one_line, summary
@@ -134,18 +135,9 @@ def panel_lines(
     waiting: int = 0, spin: int = 0,
 ) -> list[Line]:  # fmt: skip
     """The panel at full height: a frame, its last actions, and what it has cost so far."""
-    rule = "accent" if selected else "rule"
     mark = "❯ " if selected else ""
-    head: Line = [(rule, "╭ "), ("accent", mark), (theme.agent(panel.color), panel.kind), ("dim", " · "),
-                  ("", panel.description), ("", " ")]  # fmt: skip
-    right: Line = [("dim", f" {receipts(panel, now)} "), (rule, "╮")]
-    if columns < 60:
-        right = [("dim", f" {numbers.clock(now - panel.started)} "), (rule, "╮")]
-    inner = columns - 4
-    out = [_rule_line(head, right, columns, rule)]
-    for row in _action_rows(panel, inner, actions, spin):
-        row = clip_line(row, inner)
-        out.append([(rule, "│ "), *row, ("", " " * (inner - line_width(row))), (rule, " │")])
+    head: Line = [("accent", mark), (theme.agent(panel.color), panel.kind), ("dim", " · "), ("", panel.description)]
+    facts = receipts(panel, now) if columns >= 60 else numbers.clock(now - panel.started)
     foot = [numbers.count(panel.turns, "turn")]
     if panel.stopping:
         foot.append("stopping, x again kills")
@@ -153,8 +145,8 @@ def panel_lines(
         foot.append(f"waiting: {waiting} more in line")
     if selected:
         foot.append("Enter opens · m message" if panel.stopping else "Enter opens · x stops · m message")
-    out.append(_rule_line([(rule, "╰ "), ("dim", " · ".join(foot)), ("", " ")], [(rule, "╯")], columns, rule))
-    return out
+    rows = _action_rows(panel, columns - MARGIN, actions, spin)
+    return box(head, facts, rows, " · ".join(foot), columns, "accent" if selected else "rule")
 
 
 def panel_line(panel: Panel, columns: int, now: float, theme: Theme, *, selected: bool = False, spin: int = 0) -> Line:
@@ -271,10 +263,6 @@ def _action_rows(panel: Panel, columns: int, limit: int, spin: int) -> list[Line
 
 def _glyph(panel: Panel, spin: int) -> str:
     return "…" if panel.status == "waiting" else SPINNER[spin % len(SPINNER)]
-
-
-def _rule_line(left: Sequence[Span], right: Sequence[Span], columns: int, rule: str) -> Line:
-    return beside(left, right, columns, fill="─", style=rule)
 
 
 def _height(panel: Panel, actions: int) -> int:

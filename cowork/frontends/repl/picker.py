@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from cowork.core.hygiene import visible
+from cowork.frontends.repl.boxes import MARGIN, box, divider
 from cowork.frontends.repl.host import Choose, Row
-from cowork.frontends.repl.lines import WIDEST, Line, beside, clip, clip_line, clip_start, line_width, pad, width
+from cowork.frontends.repl.lines import Line, clip, clip_line, clip_start, pad, width
 from cowork.frontends.repl.scene import markdown_lines
 from cowork.frontends.repl.theme import Theme
 from cowork.frontends.repl.tools_view import one_line
@@ -177,8 +178,7 @@ def _in_order(letters: str, text: str) -> bool:
 
 def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> list[Line]:
     """The box in at most `rows` lines: title, what was typed, the list, the preview of the chosen row."""
-    columns = min(columns, WIDEST)
-    inner = columns - 4
+    inner = columns - MARGIN
     shown = picking.shown
     room = max(1, rows - 3)  # without the frame and the line of what was typed
     height = min(_LIST_ROWS, len(picking.choose.rows), room if room < _BOTH else room * 3 // 5)
@@ -186,16 +186,13 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     picking.tallest = max(picking.tallest, len(body))
     spare = min(picking.tallest, room - height - 1)
     count = f"{len(shown)} of {len(picking.choose.rows)}" if picking.query else str(len(picking.choose.rows))
-    head: Line = [("accent", "╭ "), ("bold", one_line(picking.choose.title)), ("", " ")]
-    out = [beside(head, [("dim", f" {count} "), ("accent", "╮")], columns, fill="─", style="accent")]
-    out.append(_boxed(_typed(picking, inner), inner))
     listed = _list(picking, shown, inner, height)
-    out.extend(_boxed(row, inner) for row in [*listed, *[[]] * (height - len(listed))])
-    if spare > 0:
-        out.append([("accent", "├"), ("faint", "╌" * (columns - 2)), ("accent", "┤")])
-        out.extend(_boxed(row, inner) for row in [*body, *[[]] * spare][:spare])
-    foot: Line = [("accent", "╰ "), ("dim", clip("↑↓ Enter · Esc leaves", columns - 5)), ("", " ")]
-    out.append(beside(foot, [("accent", "╯")], columns, fill="─", style="accent"))
+    inside = [_typed(picking, inner), *listed, *[[]] * (height - len(listed))]
+    below = [*body, *[[]] * spare][:spare] if spare > 0 else []
+    out = box([("bold", one_line(picking.choose.title))], count, [*inside, *below], "↑↓ Enter · Esc leaves", columns,
+              "accent")  # fmt: skip
+    if below:
+        out.insert(1 + len(inside), divider("accent"))
     return out[:rows]
 
 
@@ -250,8 +247,3 @@ def _preview(picking: Picking, inner: int, theme: Theme) -> list[Line]:
     while lines and not lines[-1]:
         lines.pop()
     return lines
-
-
-def _boxed(row: Line, inner: int) -> Line:
-    row = clip_line(row, inner)
-    return [("accent", "│ "), *row, ("", " " * (inner - line_width(row))), ("accent", " │")]

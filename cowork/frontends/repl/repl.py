@@ -40,7 +40,7 @@ from cowork.frontends.repl.viewing import Viewing
 
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
-_CALM_S = 0.3  # after a change of width, before the live part is drawn whole again
+_CALM_S = 0.3  # after the window changed, before the live part is drawn whole again
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
 
 
@@ -73,7 +73,7 @@ class Repl:
         self.used = False  # something was sent
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
-        self._columns = 0  # of the terminal at the last frame
+        self._size = (0, 0)  # columns and rows of the terminal at the last frame
         self._resized_at = -10.0
         self._app: ChatApplication | None = None
         self._output: Output | None = None
@@ -268,20 +268,22 @@ class Repl:
 
     # ---------------------------------------------------------------- drawing
 
-    def compose(self, columns: int, rows: int) -> Frame:
-        """The live region for a screen of this size."""
+    def compose(self, columns: int, rows: int, above: int) -> Frame:
+        """The live region for a screen of this size, under so many finished rows."""
         self._drawn_at = asyncio.get_running_loop().time()
-        return compose(self, columns, rows)
+        self._measure((columns, rows))
+        return compose(self, columns, rows, above)
 
-    def resizing(self, columns: int = 0) -> bool:
-        """Whether the window changed its width a moment ago."""
-        now = self.scene.clock()
-        if columns and columns != self._columns:
-            if self._columns:
-                self._resized_at = now
-                asyncio.get_running_loop().call_later(_CALM_S, self.redraw)
-            self._columns = columns
-        return now - self._resized_at < _CALM_S
+    @property
+    def resizing(self) -> bool:
+        """Whether the window changed a moment ago."""
+        return self.scene.clock() - self._resized_at < _CALM_S
+
+    def _measure(self, size: tuple[int, int]) -> None:
+        if self._size not in ((0, 0), size):
+            self._resized_at = self.scene.clock()
+            asyncio.get_running_loop().call_later(_CALM_S, self.redraw)
+        self._size = size
 
     def _finished(self, columns: int) -> list[Line]:
         if self.viewing.viewer is not None:  # held back until the viewer closes
