@@ -235,3 +235,38 @@ def test_the_viewer_folds_and_closes() -> None:
     viewer.refresh()
     assert any("▸ ● Looking." in row for row in screen(viewer))  # folds outlive a refresh
     assert not viewer.key("q")
+
+
+def looks(count: int, *, failed: int = -1) -> list[Event]:
+    out: list[Event] = []
+    for number in range(count):
+        name = "Grep" if number % 3 else "Read"
+        given = {"pattern": f"word{number}"} if number % 3 else {"file_path": f"part{number}.py"}
+        status = "error" if number == failed else "success"
+        out.append(ToolStarted(f"t{number}", name, given))
+        out.append(ToolEnded(f"t{number}", name, {"status": status}, {"summary": f"{number} lines"}))
+    return out
+
+
+def test_a_run_of_looks_is_one_line_and_shows_the_last_while_it_goes_on() -> None:
+    scene = scene_of(*looks(9))
+    assert printed(scene) == []
+    assert live(scene)[-2:] == ["● Looked at 9 places · Grep 6, Read 3", '● Grep "word8" · 8 lines']
+    scene.apply(TextDelta("Found it.\n\n"))
+    assert printed(scene) == ["● Looked at 9 places · Grep 6, Read 3", "", "● Found it."]
+
+
+def test_a_few_looks_and_one_that_failed_stay_as_they_are() -> None:
+    scene = scene_of(*looks(2), TurnEnded("interrupted"))
+    assert printed(scene)[:2] == ["● Read part0.py · 0 lines", '● Grep "word1" · 1 lines']
+    scene = scene_of(*looks(5, failed=3), TurnEnded("interrupted"))
+    rows = printed(scene)
+    assert rows[:2] == ["● Looked at 3 places · Grep 2, Read 1", "✗ Read part3.py · 3 lines"]
+    assert '● Grep "word4" · 4 lines' in rows
+
+
+def test_the_viewer_folds_a_run_of_looks_and_holds_each() -> None:
+    nodes = tree(looks(4))
+    assert [plain(node.head) for node in nodes] == ["● Looked at 4 places · Read 2, Grep 2"]
+    assert len(nodes[0].children) == 4
+    assert not nodes[0].open

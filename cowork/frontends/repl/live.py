@@ -30,7 +30,10 @@ def live_lines(
     now = scene.clock()
     spin = int(now / SPIN_S)
     waiting = _queue_lines(queue, steering, columns)[: max(0, rows // 3)]
-    tools = _tool_lines(scene, columns, now, spin, asked, expanded=expanded)
+    tools = [
+        *scene.look_lines(columns, theme),
+        *_tool_lines(scene, columns, now, spin, asked, expanded=expanded),
+    ]
     state = [] if asking else _state_lines(scene, columns, now, spin)
     todo = _todo(scene, columns)
     left = rows - len(waiting) - len(state)

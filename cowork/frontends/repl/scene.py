@@ -31,7 +31,7 @@ from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.panels import Panel, ended_line, new_panel
 from cowork.frontends.repl.stream import MarkdownStream
 from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import DELEGATES, finished_lines
+from cowork.frontends.repl.tools_view import DELEGATES, FEW, LOOKS, finished_lines, looks_line
 
 Draw = Callable[[int, Theme], Sequence[Line]]
 _OUTPUT_KEPT = 4_000  # characters of a running command's output
@@ -54,6 +54,7 @@ class Scene:
     clock: Callable[[], float] = time.monotonic
     cwd: str = ""
     tools: dict[str, RunningTool] = field(default_factory=dict)
+    looks: list[tuple[str, Draw]] = field(default_factory=list)  # the run of looks that goes on: name and line of each
     panels: dict[str, Panel] = field(default_factory=dict)  # by the child's path
     todos: tuple[Json, ...] = ()
     stream: MarkdownStream | None = None
@@ -72,6 +73,7 @@ class Scene:
 
     def finish(self) -> None:
         """The turn is over, whatever was still open."""
+        self._end_looks()
         self._end_stream()
         self.tools.clear()
         self.retry = None
@@ -100,6 +102,7 @@ class Scene:
 
     def say(self, kind: str, draw: Draw) -> None:
         """Print something once, above the live region. Kinds are set apart by a blank line."""
+        self._end_looks()
         self._pending.append((kind, draw))
         self.version += 1
 
@@ -144,6 +147,7 @@ class Scene:
         match event:
             case TextDelta(text=text):
                 self._progress()
+                self._end_looks()
                 if self.stream is None:
                     self.stream = MarkdownStream()
                 self.stream.feed(text)
@@ -210,10 +214,29 @@ class Scene:
         if (event.name == "TodoWrite" and event.record.get("status") != "error") or shown_as_panel:
             return
         given = running.input if running else _given(event.record)
-        self.say(
-            "tool",
-            lambda columns, theme: finished_lines(event.name, given, event.record, event.display, columns, self.cwd),
-        )
+
+        def draw(columns: int, theme: Theme) -> Sequence[Line]:
+            return finished_lines(event.name, given, event.record, event.display, columns, self.cwd)
+
+        if event.name in LOOKS and event.record.get("status") == "success":
+            self.looks.append((event.name, draw))
+        else:
+            self.say("tool", draw)
+
+    def look_lines(self, columns: int, theme: Theme) -> list[Line]:
+        """The run of looks so far: a few as they are, more of them as one line with the last."""
+        if len(self.looks) > FEW:
+            return [looks_line([name for name, _ in self.looks], columns), *self.looks[-1][1](columns, theme)]
+        return [line for _, draw in self.looks for line in draw(columns, theme)]
+
+    def _end_looks(self) -> None:
+        """Something else follows: the run is finished, and printed."""
+        looks, self.looks = self.looks, []
+        if len(looks) > FEW:
+            names = [name for name, _ in looks]
+            self._pending.append(("tool", lambda columns, theme: [looks_line(names, columns)]))
+        else:
+            self._pending.extend(("tool", draw) for _, draw in looks)
 
     def _is_panel(self, event: ToolEnded) -> bool:
         data: dict[str, Any] = event.record.get("data") or {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json
@@ -13,6 +14,8 @@ from cowork.frontends.repl import numbers
 from cowork.frontends.repl.diffs import diff_lines
 from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, width, wrap
 
+LOOKS = ("Read", "Grep", "Glob", "LS")  # a run of these is one line
+FEW = 2  # looks that are shown one by one
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 DELEGATES = ("Task", "Agent", "subagent")  # drawn as panels, not as tool lines
 _PATH_TOOLS = ("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "LS")
@@ -90,6 +93,13 @@ def finished_lines(
     if result:
         first.append(("dim", f" · {result}"))
     return [clip_line(first, columns), *_body(record, display, columns)]
+
+
+def looks_line(names: Sequence[str], columns: int) -> Line:
+    """A run of looks in one line: how many, and of which kind; the viewer has each."""
+    kinds = ", ".join(f"{one_line(name)} {count}" for name, count in Counter(names).most_common())
+    line: Line = [("good", "● "), ("bold", "Looked"), ("", f" at {len(names)} places"), ("dim", f" · {kinds}")]
+    return clip_line(line, columns)
 
 
 def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> list[Line]:

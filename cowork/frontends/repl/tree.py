@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from cowork.core.blocks import Text, Thinking
 from cowork.core.events import (
@@ -26,7 +27,7 @@ from cowork.frontends.repl.diffs import diff_lines
 from cowork.frontends.repl.lines import Line, wrap
 from cowork.frontends.repl.scene import markdown_lines
 from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import DELEGATES, argument, one_line, summary
+from cowork.frontends.repl.tools_view import DELEGATES, FEW, LOOKS, argument, looks_line, one_line, summary
 
 Body = Callable[[int, Theme], list[Line]]
 
@@ -41,6 +42,7 @@ class Node:
     body: Body | None = None
     children: list[Node] = field(default_factory=list)
     open: bool = False
+    look: str = ""  # the tool, when the call only looked at something and went well
     begins: bool = False  # the head is the beginning of the body, so an open one shows it once
 
     @property
@@ -85,7 +87,7 @@ class _Grower:
                         _finish_call(node, started, event, self.cwd)
                 case _:
                     out.extend(_plain_nodes(event))
-        return out
+        return [node for _, run in groupby(out, key=lambda n: bool(n.look)) for node in _folded(list(run))]
 
     def _call(self, agent: str, event: ToolStarted) -> Node:
         key = f"{agent}:{event.tool_use_id}"
@@ -105,6 +107,13 @@ class _Grower:
         head: Line = [("accent.bold", one_line(event.subagent_type)), ("", f" · {one_line(event.description)}"),
                       ("dim", f" · {one_line(event.model)} · {status}")]  # fmt: skip
         return Node(f"agent:{event.agent}", head, event.prompt, children=self.nodes(event.agent))
+
+
+def _folded(run: list[Node]) -> list[Node]:
+    """A run of looks as one node that holds them; anything else as it is."""
+    if len(run) <= FEW or not run[0].look:
+        return run
+    return [Node(f"{run[0].key}:looks", looks_line([node.look for node in run], 10_000), children=run)]
 
 
 def _plain_nodes(event: Event) -> list[Node]:
@@ -146,6 +155,7 @@ def _finish_call(node: Node, started: ToolStarted, event: ToolEnded, cwd: str) -
     result = summary(event.name, event.record, event.display)
     if result:
         node.head.append(("dim", f" · {result}"))
+    node.look = event.name if event.name in LOOKS and status == "success" else ""
     node.text = _call_text(started, str(event.record.get("text", "")))
     diff = str(event.display.get("diff") or "")
     text = node.text
