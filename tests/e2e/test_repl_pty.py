@@ -256,6 +256,8 @@ def test_commands_complete_with_their_help_and_run(chat: Terminal) -> None:
     finish(chat, "model light")
     chat.type("/nope", "<Enter>")
     chat.wait_for("There is no command /nope.")
+    chat.type("/comapct", "<Enter>")
+    chat.wait_for("Did you mean /compact?")
     chat.type("/init", "<Enter>")
     finish(chat, "You said: Explore this repository and write AGENTS.md")
 

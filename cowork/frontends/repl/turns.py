@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -160,7 +161,9 @@ class Turns:
             line = one_line(text)
             self.scene.say("prompt", lambda columns, theme: [[("user.bar", "❯ "), ("dim", clip(line, columns - 3))]])
         if command is None:
-            self._trouble(f"There is no command /{name}.", "/help lists them all.")
+            near = get_close_matches(name, self.commands(), n=1)
+            hint = f"Did you mean /{near[0]}?" if near else "/help lists them all."
+            self._trouble(f"There is no command /{name}.", hint)
             return
         result = await self._guard(self._switching(command, command.run(rest)))
         while isinstance(result, Choose):
