@@ -9,12 +9,27 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.fakes.command import Command
 
 _KEPT = {"PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "COWORK_SOAK", "CI", "PYTHONUTF8"}
 
 _KEPT_PREFIXES = ("PYTEST_", "COV_", "PIP_", "UV_", "SSL_")  # the runner's own, and how packages are found
+
+# Ordinary runs draw the same cases every time and judge none of them by the clock; the soak draws many new ones.
+settings.register_profile(
+    "ordinary",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "soak", max_examples=1000, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("soak" if os.environ.get("COWORK_SOAK") else "ordinary")
 
 
 @pytest.fixture(autouse=True)
