@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 NEEDED = ("yaml", "_yaml", "tree_sitter", "tree_sitter_bash")  # all that a scripted run with commands loads
 USERS = [0, NOBODY] if os.geteuid() == 0 else [os.geteuid()]
@@ -71,7 +70,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Place]:
+def place(wheel: Path) -> Iterator[Place]:
     if shutil.which("bwrap", path="/usr/bin:/bin") is None:
         pytest.skip("bubblewrap (bwrap) is not installed, so the sandbox cannot be tried here")
     python = shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin")
@@ -79,9 +78,6 @@ def place() -> Iterator[Place]:
         pytest.skip(f"no Python 3.{sys.version_info.minor} that every user may run in /usr/bin or /usr/local/bin")
     base = Path(tempfile.mkdtemp(prefix="cowork-users-", dir="/var/tmp"))
     base.chmod(0o755)
-    words = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(base), str(ROOT)]
-    subprocess.run(words, check=True, timeout=400, stdin=subprocess.DEVNULL)
-    (wheel,) = base.glob("cowork-*.whl")
     zipfile.ZipFile(wheel).extractall(base / "site")
     packages = Path(sysconfig.get_path("purelib"))
     for name in NEEDED:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import anthropic
-import openai
 import pytest
 
 from cowork.core.blocks import Usage
@@ -251,6 +249,9 @@ SPOKEN = turn("Hello there.", call("Read", id="c1", file_path="ä"), usage=Usage
 
 
 async def test_the_vendors_own_clients_read_its_streams() -> None:
+    import anthropic  # here, for they take a second or two and only this test needs them
+    import openai
+
     with Server([SPOKEN, SPOKEN, SPOKEN]) as server:
         client = anthropic.AsyncAnthropic(api_key="k", base_url=server.url("anthropic"), max_retries=0)
         async with client.messages.stream(
