@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from cowork.core.blocks import Json, ToolUse
@@ -49,6 +48,16 @@ class Interrupted(asyncio.CancelledError):
     def __init__(self, record: ToolRecord) -> None:
         super().__init__()
         self.record = record
+
+
+@frozen
+class Look:
+    """A call as it was judged, right before it starts: what it is given, what it would do, and the decision."""
+
+    ctx: ToolContext
+    args: Json
+    effects: list[Effect]
+    decision: Decision
 
 
 class Runner:
@@ -91,45 +100,49 @@ class Runner:
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
         """Every call's record, in call order. Readers run side by side, writers one after another."""
         records: list[ToolRecord] = []
-        for group in self._groups(calls):
+        while len(records) < len(calls):
+            group = self._next_group(calls[len(records) :])
             async with asyncio.TaskGroup() as tasks:
-                running = [tasks.create_task(self._in_turn(call)) for call in group]
+                running = [tasks.create_task(self._in_turn(call, look)) for call, look in group]
             records += [task.result() for task in running]
         return records
 
-    def _groups(self, calls: Sequence[ToolUse]) -> list[list[ToolUse]]:
-        groups: list[list[ToolUse]] = []
-        beside = False
+    def _next_group(self, calls: Sequence[ToolUse]) -> list[tuple[ToolUse, Look | None]]:
+        """The calls that may start now, side by side; the others are looked at when their turn comes."""
+        group: list[tuple[ToolUse, Look | None]] = []
         for call in calls:
-            parallel = self._is_parallel(call)
-            if parallel and beside:
-                groups[-1].append(call)
-            else:
-                groups.append([call])
-            beside = parallel
-        return groups
+            parallel, look = self._beside(call)
+            if not parallel:
+                return group or [(call, look)]
+            group.append((call, look))
+        return group
 
-    def _is_parallel(self, call: ToolUse) -> bool:
+    def _beside(self, call: ToolUse) -> tuple[bool, Look | None]:
+        """Whether the call may run beside others, and the look at it where that took one."""
         tool = self.tools.get(ALIASES.get(call.name, call.name))
         if tool is None or call.malformed or tool.parallel:
-            return True
+            return True, None
         try:
-            args = check(tool.schema, call.input)
-            return self._judge(tool, args, self._effects(tool, call, args)).read_only
+            look = self._look(tool, call)
         except ToolError:
-            return True  # it will be refused, which changes nothing
+            return True, None  # it will be refused, which changes nothing
+        except Exception:
+            return False, None  # told when it runs
+        return look.decision.read_only, look
 
-    async def _in_turn(self, call: ToolUse) -> ToolRecord:
+    async def _in_turn(self, call: ToolUse, look: Look | None) -> ToolRecord:
         """The call, once there is a place for it: a model may ask for hundreds in one reply."""
         if ALIASES.get(call.name, call.name) in DELEGATES:
-            return await self._one(call)
-        await self._line.enter()
+            return await self._one(call, look)
+        if not self._line.take():
+            await self._line.enter()
+            look = None  # the person may have changed the rules meanwhile
         try:
-            return await self._one(call)
+            return await self._one(call, look)
         finally:
             self._line.leave()
 
-    async def _one(self, call: ToolUse) -> ToolRecord:
+    async def _one(self, call: ToolUse, look: Look | None) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
         self._emit(ToolStarted(call.id, call.name, call.input))
@@ -137,7 +150,7 @@ class Runner:
         self._on_action(call.name, call.input)
         record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
-            record = await self._guarded(call)
+            record = await self._guarded(call, look)
         except Interrupted as stop:
             record = stop.record
             raise
@@ -146,7 +159,7 @@ class Runner:
             self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
         return record
 
-    async def _guarded(self, call: ToolUse) -> ToolRecord:
+    async def _guarded(self, call: ToolUse, look: Look | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
         if self._failures.get(key, 0) >= SAME_FAILURES:
             self._failures[key] = 0
@@ -156,7 +169,7 @@ class Runner:
                 "Change the arguments or take another way.",
             )
         try:
-            record = await self._checked(call)
+            record = await self._checked(call, look)
         except ToolError as error:
             record = failed(error.code, error.text, **error.data)
         except Exception as error:
@@ -165,23 +178,21 @@ class Runner:
         self._failures[key] = self._failures.get(key, 0) + 1 if record.status == "error" else 0
         return record
 
-    async def _checked(self, call: ToolUse) -> ToolRecord:
+    async def _checked(self, call: ToolUse, look: Look | None) -> ToolRecord:
         tool = self._find(call)
         if call.malformed:
             raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")
         if tool.precheck:
             tool.precheck(call.input)
-        args = check(tool.schema, call.input)
-        ctx = self._context(call)
-        effects = list(tool.effects(ctx, args))
-        decision = await self._permitted(call, tool, ctx, args, effects)
-        with self._watched(args, effects, decision):
-            record = await tool(ctx, args)
-        for effect in effects:  # what was seen of a file, so that a resumed session knows it too
+        look = look or self._look(tool, call)
+        await self._permit_or_refuse(call, tool, look)
+        with self._watched(look):
+            record = await tool(look.ctx, look.args)
+        for effect in look.effects:  # what was seen of a file, so that a resumed session knows it too
             if effect.target in self.state.seen:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
-            self._note(self._workspace.show(Path(e.target)) for e in effects if e.kind == "write")
+            self._note(self._workspace.show(Path(e.target)) for e in look.effects if e.kind == "write")
         return record
 
     def files_changed(self) -> tuple[str, ...]:
@@ -191,17 +202,17 @@ class Runner:
         return tuple(self._changed)
 
     @contextlib.contextmanager
-    def _watched(self, args: Json, effects: Sequence[Effect], decision: Decision) -> Iterator[None]:
+    def _watched(self, look: Look) -> Iterator[None]:
         """A child answers for the files its commands change, so the workspace is looked at around each of them."""
-        runs = any(effect.kind == "exec" for effect in effects)
-        if not runs or "/" not in self.agent or decision.read_only:
+        runs = any(effect.kind == "exec" for effect in look.effects)
+        if not runs or "/" not in self.agent or look.decision.read_only:
             yield
             return
         watch = Watch(self.tree, self._workspace, self.agent)
         try:
             yield
         finally:
-            if args.get("run_in_background"):
+            if look.args.get("run_in_background"):
                 self._watches.append(watch)
             else:
                 self._note(watch.changed())
@@ -220,20 +231,24 @@ class Runner:
         hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
         raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}")
 
-    async def _permitted(
-        self, call: ToolUse, tool: Tool, ctx: ToolContext, args: Json, effects: list[Effect]
-    ) -> Decision:
+    def _look(self, tool: Tool, call: ToolUse) -> Look:
+        """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
+        args, ctx = check(tool.schema, call.input), self._context(call)
+        effects = list(tool.effects(ctx, args))
+        return Look(ctx, args, effects, self._permit.judge(self.agent, tool.name, args, effects))
+
+    async def _permit_or_refuse(self, call: ToolUse, tool: Tool, look: Look) -> None:
         """Returns when the call may run; else raises what the model is told."""
-        decision = self._judge(tool, args, effects)
+        decision = look.decision
         if decision.verdict == "allow":
-            return decision
+            return
         reason = decision.reason
         if decision.verdict == "ask":
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
-            display = tool.preview(ctx, args) if tool.preview else decision.display
-            answer = await self._asked(tool, args, decision, display)
+            display = tool.preview(look.ctx, look.args) if tool.preview else decision.display
+            answer = await self._asked(tool, look.args, decision, display)
             if answer.choice != "no":
-                return decision
+                return
             reason = answer.note or "the user said no"
         self.denials.append(Denial(call.name, call.input, reason))
         raise ToolError("PERMISSION_DENIED", f"{call.name} was denied: {reason}. Do not try to get around this.")
@@ -262,12 +277,6 @@ class Runner:
             rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
             self._permit.grant(self.agent, rule, forever=answer.choice == "always")
         return answer
-
-    def _judge(self, tool: Tool, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
-        return self._permit.judge(self.agent, tool.name, args, effects)
-
-    def _effects(self, tool: Tool, call: ToolUse, args: Json) -> list[Effect]:
-        return list(tool.effects(self._context(call), args))
 
     def _context(self, call: ToolUse) -> ToolContext:
         return ToolContext(
