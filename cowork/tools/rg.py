@@ -10,7 +10,6 @@ import fcntl
 import functools
 import os
 import shutil
-import subprocess
 import sys
 import sysconfig
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -97,7 +96,7 @@ async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[tuple[async
             fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
         os.set_blocking(out, False)
         try:
-            process, slow = await _start(arguments, cwd, stdin=subprocess.DEVNULL, stdout=into)
+            process, slow = await _start(arguments, cwd, stdin=asyncio.subprocess.DEVNULL, stdout=into)
         finally:
             os.close(into)
         try:
@@ -138,7 +137,7 @@ def _available(out: int) -> bytes:
 async def matching(pattern: str, text: bytes) -> str:
     """The lines of a text that match, found outside this process so that no pattern can hold it up."""
     arguments = [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"]
-    process, _ = await _start(arguments, Path("/"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process, _ = await _start(arguments, Path("/"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(SECONDS):
             out, error = await process.communicate(text)

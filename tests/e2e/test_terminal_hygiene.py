@@ -29,7 +29,8 @@ SAMPLE = BATCHES if SOAK else [[p for batch in BATCHES[::2] for p in batch[3::11
 # What the painter, the title and the theme write; anything else in the stream came from somebody else.
 OURS = re.compile(
     r"\x1b\[[0-9;]*m"  # colours
-    r"|\x1b\[[0-9]*[ABCJK]|\x1b\[[0-9;]*H"  # moves and erasing
+    r"|\x1b\[[0-9]*[ABCJK]|\x1b\[[0-9;]*H|\x1b[78]"  # moves and erasing, a place kept and taken up
+    r"|\x1b\[6n"  # where the cursor is
     r"|\x1b\[\?(?:7|12|25|1049|2004|2026)[hl]"  # modes
     r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07"  # the title, kept and put back
     r"|\x1b\]11;\?\x1b\\"  # is it dark or light
@@ -48,9 +49,8 @@ def foreign(raw: bytes, payloads: Sequence[str]) -> list[str]:
     """What reached the terminal and is not ours."""
     text = codecs.getincrementaldecoder("utf-8")().decode(raw)  # a lone 8-bit C1 would not decode
     text = HALF.sub("", text)  # what is still being written is looked at next time
-    found = [
-        f"{m.group()!r} in {text[max(0, m.start() - 30) : m.end() + 30]!r}" for m in STEERS.finditer(OURS.sub("", text))
-    ]
+    left = OURS.sub("", text)
+    found = [f"{m.group()!r} in {left[max(0, m.start() - 30) : m.end() + 30]!r}" for m in STEERS.finditer(left)]
     return found + [f"{p!r} as it was" for p in payloads if marked(p) in text]
 
 
