@@ -109,11 +109,11 @@ def test_bombs_and_giants_are_harmless(tmp_path: Path) -> None:
     write(tmp_path, "bomb", f"---\nk0: &k0 lol\n{bomb}\n---\nrole")
     write(tmp_path, "giant", "---\nname: g\ndescription: d\n---\n" + "x" * 10_000_000)
     (tmp_path / "binary.md").write_bytes(b"\xff\xfe\x00")
-    started = time.monotonic()
+    started = time.process_time()
     found = load_agents([("project", tmp_path)])
     assert not found
     assert len(found.problems) == 3
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 words = st.text("abz AB,.-_/()01:#'\"{}[]&*!|>%@`\t", max_size=12)

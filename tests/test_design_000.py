@@ -115,7 +115,7 @@ def test_circles_are_refused_with_their_chain(project: Command) -> None:
 
 def test_five_tasks_overlap_in_time(project: Command) -> None:
     orders = [task(prompt=f"part {n}") for n in range(5)]
-    script = {"main": [turn(*orders), say("ok")], "agents": {"code-reviewer": [{**say("done"), "delay_ms": 200}]}}
+    script = {"main": [turn(*orders), say("ok")], "agents": {"code-reviewer": [{**say("done"), "delay_ms": 1_000}]}}
     ended = project.play(script, "--trust")
     kinds = [e["type"] for e in ended.events if e["type"] in ("agent.started", "agent.ended")]
     assert kinds == ["agent.started"] * 5 + ["agent.ended"] * 5

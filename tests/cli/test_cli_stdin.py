@@ -91,7 +91,8 @@ def test_an_empty_pipe_at_its_end_adds_nothing_and_costs_no_wait(monkeypatch: py
     assert time.monotonic() - started < 30
 
 
-def test_a_slow_writer_is_waited_for_once_it_has_begun() -> None:
+def test_a_slow_writer_is_waited_for_once_it_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdin, "FIRST_DATA", 60.0)
     reading, writing = os.pipe()
 
     def write() -> None:

@@ -83,7 +83,7 @@ class Command:
 
     def against(self, turns: list[Turn], format: str = "anthropic", *words: str, delay: float = 0) -> tuple[Ended, int]:
         """How a run against a service ended, and how many requests that took."""
-        self.idle = 2 if any(turn.fault and turn.fault.kind in ("stall", "pings") for turn in turns) else 30
+        self.idle = 3 if any(turn.fault and turn.fault.kind in ("stall", "pings") for turn in turns) else 30
         with Server(turns, key=KEY) as server:
             ended = self.run("Look at a.py", *words, env=server.env(format), delay=delay)
             assert server.violations == []

@@ -14,6 +14,7 @@ from cowork.core.ports import Answer, Question
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.loop import Prompt
 from cowork.providers.scripted import Scripted
+from tests.fakes.clock import Clock
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 
 PRICE = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
@@ -189,10 +190,11 @@ async def test_all_who_wait_near_a_limit_go_on_or_are_told() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2])
 async def test_the_time_a_person_takes_to_answer_is_not_the_childs(stage: Stage, depth: int) -> None:
-    stage.settings.timeout, stage.settings.idle_timeout, stage.settings.allow_nesting = 1.5, 1.5, True
+    stage.settings.timeout, stage.settings.idle_timeout, stage.settings.allow_nesting = 60, 60, True
+    clock = Clock()
 
     async def slow(question: Question) -> Answer:
-        await asyncio.sleep(1.8)  # time itself is what is tested here
+        await clock.passes(100)
         return Answer("once")
 
     stage._ask = slow  # type: ignore[method-assign]

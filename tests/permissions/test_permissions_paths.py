@@ -309,7 +309,7 @@ async def test_no_path_leads_a_tool_outside(case: str, yard: Path) -> None:
     for tool, arguments in [*READING, *WRITING]:
         start = time.monotonic()
         text = await act(tool, arguments(path), yard, judged=True)
-        assert time.monotonic() - start < 5, tool.name
+        assert time.monotonic() - start < 60, tool.name
         assert CANARY not in text, tool.name
         assert "root:" not in text, tool.name
         assert ELSEWHERE not in text, tool.name

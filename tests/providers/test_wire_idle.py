@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -10,6 +11,13 @@ import pytest
 from cowork.core.blocks import Message, Text
 from cowork.providers.idle import IdleWatch, Silence
 from cowork.providers.wire import EncodedMessages, assemble, dump
+from tests.fakes.clock import Clock
+
+
+async def silence(clock: Clock, seconds: float) -> None:
+    """Nothing comes, for longer than the mercy shown to what came late."""
+    while True:
+        await clock.passes(seconds)
 
 
 async def test_a_wait_without_data_ends_in_silence() -> None:
@@ -26,15 +34,42 @@ async def test_a_wait_that_ends_in_time_gives_its_result() -> None:
 
 
 async def test_data_gives_more_time() -> None:
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    with IdleWatch(0.8) as watch:
+    clock = Clock()
+    with IdleWatch(100) as watch:
         for _ in range(4):
-            await watch.wait(asyncio.sleep(0.25))  # time itself is what is tested here
+            await watch.wait(clock.passes(90))
             watch.touch()
         with pytest.raises(Silence):
-            await watch.wait(asyncio.Event().wait())
-    assert loop.time() - begun >= 4 * 0.25 + 0.79
+            await watch.wait(silence(clock, 120))
+
+
+async def test_without_data_the_time_adds_up() -> None:
+    clock = Clock()
+    with IdleWatch(100) as watch:
+        await watch.wait(clock.passes(90))
+        with pytest.raises(Silence):
+            await watch.wait(silence(clock, 20))
+
+
+async def test_what_came_while_nobody_could_run_is_no_silence() -> None:
+    clock = Clock()
+    near, far = socket.socketpair()
+    reader, writer = await asyncio.open_connection(sock=near)
+    with far, IdleWatch(100) as watch:
+        asyncio.get_running_loop().call_soon(lambda: (far.send(b"data"), clock.forward(5_000)))
+        assert await watch.wait(reader.read(4)) == b"data"
+        watch.touch()
+        with pytest.raises(Silence):
+            await watch.wait(silence(clock, 120))
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_a_consumer_that_takes_its_time_is_no_silence() -> None:
+    clock = Clock()
+    with IdleWatch(100) as watch:
+        await clock.passes(150)
+        assert await watch.wait(asyncio.sleep(0, "result")) == "result"
 
 
 async def test_a_shorter_limit_can_be_set_for_what_may_follow() -> None:
