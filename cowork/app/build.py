@@ -307,6 +307,8 @@ def _session(place: Place) -> tuple[SessionLog | None, list[Event], tuple[str, .
     options = place.options
     sessions = paths.sessions_dir(place.environ)
     if options.continue_ or options.resume:
+        if options.continue_ and options.resume:
+            raise UserError("--continue and --resume each name a session to go on with.", "Leave one of them out.")
         if options.no_session:
             raise UserError("--no-session stores nothing, so it cannot go on with a session.", "Leave one of them out.")
         entry = index.find(sessions, options.resume) if options.resume else index.latest(sessions, place.root)

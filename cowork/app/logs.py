@@ -19,9 +19,8 @@ def set_up(wanted: str, file: str = "") -> None:
     root.handlers = [logging.NullHandler()]
     loop = logging.getLogger("asyncio")  # it warns of processes that were stopped as they ended, into the screen
     loop.propagate, loop.handlers = False, root.handlers
-    if not wanted:
-        return
-    root.handlers = loop.handlers = [_handler(file)]
+    if wanted or file:  # a file that cannot be written is said at once, not when the first line is due
+        root.handlers = loop.handlers = [_handler(file)]
     for part in filter(None, (p.strip() for p in wanted.split(","))):
         name, _, level = part.rpartition("=")
         if level.lower() not in LEVELS or (name and name.split(".")[0] != "cowork"):

@@ -50,7 +50,7 @@ def show(
     before = _before(ctx)
     from cowork.app.trust import is_trusted
 
-    root = Path(os.path.realpath(cwd or before.get("cwd") or Path.cwd()))
+    root = Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
     settings = load(
         cwd=root,
         environ=os.environ,
@@ -79,7 +79,7 @@ def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     What is wrong is said with file and line; exit code 2."""
     before = _before(ctx)
     own = config or before.get("config_file")
-    root = Path(os.path.realpath(cwd or before.get("cwd") or Path.cwd()))
+    root = Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
     wrong = 0
     projects = [file for file in paths.project_files(root) if file.exists()] or [paths.project_file(root)]
     for title, path in (("yours", own or paths.config_file(os.environ)), *(("project", file) for file in projects)):
@@ -108,7 +108,7 @@ def path(
         return 0
     places = {
         "config": paths.config_file(os.environ),
-        "project": paths.project_file(Path.cwd()),
+        "project": paths.project_file(paths.here()),
         "agents": paths.agents_dir(os.environ),
         "commands": paths.commands_dir(os.environ),
         "sessions": paths.sessions_dir(os.environ),

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from cowork.config import paths
 from cowork.core.hygiene import visible
 
 DOCTOR_EXAMPLES = """
@@ -34,7 +35,7 @@ def doctor(
     """Check the installation, the settings, the model and this folder."""
     from cowork.app import doctor as app
 
-    root = Path(os.path.realpath(cwd or Path.cwd()))
+    root = Path(os.path.realpath(cwd or paths.here()))
     checks = app.session(os.environ, session) if session else asyncio.run(app.examine(os.environ, root))
     bad = any(check.state == "bad" for check in checks)
     if as_json:

@@ -50,7 +50,7 @@ def trust(
             state = "  (changed since: not trusted)" if store.changed(kept.folder) else ""
             print(visible(f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}{state}"))
         return 0
-    root = Path(os.path.realpath((folder or Path.cwd()).expanduser()))
+    root = Path(os.path.realpath((folder or paths.here()).expanduser()))
     if revoke:
         if not store.revoke(root):
             raise UserError(f"{root} is not trusted", "cowork trust --list shows those that are.")
@@ -77,7 +77,7 @@ def explain(
     from cowork.permissions.shell import explain as judge
     from cowork.permissions.shell import explain_text
 
-    root = Path(os.path.realpath((cwd or Path.cwd()).expanduser()))
+    root = Path(os.path.realpath((cwd or paths.here()).expanduser()))
     trusted = is_trusted(root, os.environ)
     if as_json:
         parts = judge(command, Workspace(root), root, trusted=trusted)

@@ -49,7 +49,7 @@ def list_(
     """List the conversations of this folder, last used first."""
     from cowork.sessions.index import list_sessions
 
-    found = list_sessions(_folder(), None if everywhere else Path.cwd())
+    found = list_sessions(_folder(), None if everywhere else paths.here())
     if as_json:
         keys = ("id", "title", "cwd", "branch", "model", "prompts", "turns", "created", "last_used", "cost_usd")
         print(json.dumps([{key: getattr(entry, key) for key in keys} for entry in found]))
@@ -107,7 +107,7 @@ def cost(
     """Say what the kept conversations cost, children, retries and compaction counted in."""
     from cowork.sessions.index import cost as cost_of
 
-    folder, cwd = _folder(), Path.cwd() if here else None
+    folder, cwd = _folder(), paths.here() if here else None
     sums = cost_of(folder, by, cwd)
     periods = _periods(cost_of(folder, "day", cwd))
     if as_json:

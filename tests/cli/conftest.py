@@ -14,7 +14,7 @@ COWORK = Path(sys.executable).with_name("cowork")
 
 
 class Shell:
-    """Runs `cowork` in a folder of its own; nothing waits longer than half a minute."""
+    """Runs `cowork` in a folder of its own; nothing waits for ever."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -29,7 +29,7 @@ class Shell:
             capture_output=True,
             cwd=self.folder,
             env=env,
-            timeout=30,
+            timeout=100,
             **given,
             **rest,
         )

@@ -264,7 +264,31 @@ def test_dumped_requests_hold_no_key(cowork: Any) -> None:
 def test_a_folder_deleted_under_the_person_is_said(cowork: Any) -> None:
     gone = cowork.folder / "gone"
     gone.mkdir()
-    words = f'cd "{gone}" && rmdir "{gone}" && exec "{COWORK}" run hi'
-    done = subprocess.run(["sh", "-c", words], capture_output=True, text=True, env=dict(os.environ))
+    asked = [
+        "run hi", "sessions list", "cost --here", "config show", "config check", "config path --all", "doctor", "trust",
+        "permissions explain ls", "agents list",
+    ]  # fmt: skip
+    each = "; ".join(f'"{COWORK}" {words}; echo $?' for words in asked)
+    done = subprocess.run(
+        ["sh", "-c", f'cd "{gone}" && rmdir "{gone}"; {each}'],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ),
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.stdout.split() == ["2"] * len(asked)
+    said = [line for line in done.stderr.splitlines() if line.startswith("cowork: ")]
+    assert said == ["cowork: The folder you are in was deleted."] * len(asked)
+
+
+def test_two_sessions_to_go_on_with_are_refused(cowork: Any) -> None:
+    done = run(cowork, HELLO, "hi", "--continue", "--resume", "abc")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.splitlines()[0] == "cowork: The folder you are in was deleted."
+    assert "--continue and --resume each name a session" in done.stderr
+    assert "Leave one of them out." in done.stderr
+
+
+def test_a_log_file_that_cannot_be_written_is_said_before_anything_is_logged(cowork: Any) -> None:
+    done = run(cowork, HELLO, "hi", "--log-file", "missing/cowork.log")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "missing/cowork.log cannot be opened: No such file or directory" in done.stderr
