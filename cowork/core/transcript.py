@@ -43,6 +43,11 @@ class _Entry:
     started: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nothing that may still come changes it: the first result of a call is the one that counts."""
+        return len(self.results) == len(self.calls or ())
+
 
 @frozen
 class Part:
@@ -52,6 +57,47 @@ class Part:
     kind: Literal["prompt", "summary", "reply"]
     blocks: tuple[Block, ...]
     results: tuple[ToolResult, ...]
+
+
+class _Sendable:
+    """Messages as they may be sent, taken up entry by entry: a long conversation is not built anew for each request."""
+
+    def __init__(self, model: str | None) -> None:
+        self.model = model
+        self.taken = 0  # entries
+        self._done: list[Message] = []
+        self._waiting: list[Block] = []  # the user message being built
+        self._ids: set[str] = set()
+
+    def copy(self) -> _Sendable:
+        other = _Sendable(self.model)
+        other.taken, other._done = self.taken, self._done.copy()
+        other._waiting, other._ids = self._waiting.copy(), self._ids.copy()
+        return other
+
+    def messages(self) -> tuple[Message, ...]:
+        return (*self._done, Message("user", tuple(self._waiting))) if self._waiting else tuple(self._done)
+
+    def take(self, entry: _Entry, results: Iterable[ToolResult]) -> None:
+        self.taken += 1
+        if entry.calls is None:
+            self._waiting.extend(entry.blocks)
+            return
+        blocks = [b for b in entry.blocks if not _foreign(b, self.model)]
+        if not any(isinstance(b, Text | ToolUse) for b in blocks):
+            return  # an answer of nothing but reasoning cannot be sent back
+        renamed = _unique_ids(entry.calls, self._ids)
+        blocks = [_rename(b, renamed) for b in blocks]
+        done = self._done
+        if done and done[-1].role == "assistant" and not self._waiting:
+            done[-1] = Message("assistant", (*done[-1].content, *blocks))
+        else:
+            if not done and not self._waiting:
+                self._waiting.append(Text(LOST_START))
+            if self._waiting:
+                done.append(Message("user", tuple(self._waiting)))
+            done.append(Message("assistant", tuple(blocks)))
+        self._waiting = [_rename_result(result, renamed) for result in results]
 
 
 class Transcript:
@@ -69,6 +115,7 @@ class Transcript:
         self._shortened: set[str] = set()
         self.tokens = 0  # of the window, as the service counted with the newest reply, or by estimate when compacted
         self._counted = 0  # the event that count is of
+        self._sent: _Sendable | None = None  # as far as it cannot change any more
 
     def apply(self, event: Event) -> None:
         """Take one event in; those of other agents and other kinds change nothing."""
@@ -96,31 +143,17 @@ class Transcript:
 
     def messages(self, model: str | None = None) -> tuple[Message, ...]:
         """The conversation as it may be sent; with `model`, without the reasoning of any other model."""
-        out: list[Message] = []
-        waiting: list[Block] = []  # the user message being built
-        seen: set[str] = set()
-        for entry in self._entries:
-            if entry.calls is None:
-                waiting.extend(entry.blocks)
-                continue
-            blocks = [b for b in entry.blocks if not _foreign(b, model)]
-            if not any(isinstance(b, Text | ToolUse) for b in blocks):
-                continue  # an answer of nothing but reasoning cannot be sent back
-            renamed = _unique_ids(entry.calls, seen)
-            blocks = [_rename(b, renamed) for b in blocks]
-            if out and out[-1].role == "assistant" and not waiting:
-                out[-1] = Message("assistant", (*out[-1].content, *blocks))
-            else:
-                if not out and not waiting:
-                    waiting.append(Text(LOST_START))
-                if waiting:
-                    out.append(Message("user", tuple(waiting)))
-                    waiting = []
-                out.append(Message("assistant", tuple(blocks)))
-            waiting.extend(self._results_of(entry, renamed))
-        if waiting:
-            out.append(Message("user", tuple(waiting)))
-        return tuple(out)
+        if self._sent is None or self._sent.model != model:
+            self._sent = _Sendable(model)
+        sent, entries = self._sent, self._entries
+        while sent.taken < len(entries) and entries[sent.taken].settled:
+            entry = entries[sent.taken]
+            sent.take(entry, self._results_of(entry))
+        if sent.taken < len(entries):  # the rest may still change, so it is not kept
+            sent = sent.copy()
+            for entry in entries[sent.taken :]:
+                sent.take(entry, self._results_of(entry))
+        return sent.messages()
 
     def open_calls(self) -> tuple[ToolUse, ...]:
         """Calls of the last reply that have no result yet."""
@@ -157,7 +190,7 @@ class Transcript:
                 e.id,
                 "summary" if e.summary else "prompt" if e.calls is None else "reply",
                 e.blocks,
-                tuple(self._results_of(e, {})),
+                tuple(self._results_of(e)),
             )
             for e in self._entries
         )
@@ -169,7 +202,7 @@ class Transcript:
             if entry.id > self._counted and not entry.summary:
                 blocks.extend(entry.blocks)
             if entry.id >= self._counted:
-                blocks.extend(self._results_of(entry, {}))
+                blocks.extend(self._results_of(entry))
         return tuple(blocks)
 
     def _add_reply(self, event: ReplyAdded) -> None:
@@ -191,7 +224,7 @@ class Transcript:
         is_error = event.record.get("status") == "error"
         entry.results[event.tool_use_id] = ToolResult(event.tool_use_id, content, is_error)
 
-    def _results_of(self, entry: _Entry, renamed: dict[str, str]) -> Iterable[ToolResult]:
+    def _results_of(self, entry: _Entry) -> Iterable[ToolResult]:
         for call in entry.calls or ():
             result = entry.results.get(call.id)
             if result is None:
@@ -201,11 +234,10 @@ class Transcript:
                 result = ToolResult(call.id, CLEARED, result.is_error)
             elif call.id in self._shortened:
                 result = ToolResult(call.id, _shortened(result.content), result.is_error)
-            if call.id in renamed:
-                result = ToolResult(renamed[call.id], result.content, result.is_error)
             yield result
 
     def _compact(self, event: ContextCompacted) -> None:
+        self._sent = None
         self._cleared.update(event.cleared)
         self._shortened.update(event.shortened)
         self.tokens, self._counted = event.tokens_after, event.id
@@ -281,3 +313,9 @@ def _rename(block: Block, renamed: dict[str, str]) -> Block:
     if isinstance(block, ToolUse) and block.id in renamed:
         return ToolUse(renamed[block.id], block.name, block.input, block.malformed)
     return block
+
+
+def _rename_result(result: ToolResult, renamed: dict[str, str]) -> ToolResult:
+    if result.tool_use_id in renamed:
+        return ToolResult(renamed[result.tool_use_id], result.content, result.is_error)
+    return result

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse
@@ -145,7 +146,13 @@ events = st.one_of(
         names,
         st.fixed_dictionaries({"status": st.sampled_from(["success", "partial", "error"]), "text": texts}),
     ),
-    st.builds(ContextCompacted, st.sampled_from(["", "summary"]), st.integers(0, 12), st.lists(ids).map(tuple)),
+    st.builds(
+        ContextCompacted,
+        st.sampled_from(["", "summary"]),
+        st.integers(0, 12),
+        st.lists(ids).map(tuple),
+        shortened=st.lists(ids, max_size=2).map(tuple),
+    ),
     st.builds(SessionRewound, st.integers(0, 12)),
 )
 
@@ -167,6 +174,33 @@ def test_a_history_with_lines_lost_or_doubled_is_still_valid(history: list[Event
     stored = numbered(*history)
     damaged = [e for e in stored for _ in range(data.draw(st.integers(0, 2)))]
     assert violations(fold(damaged).messages()) == []
+
+
+@settings(max_examples=2_000 if os.environ.get("COWORK_SOAK") else 200)
+@given(st.lists(st.tuples(events, st.lists(st.sampled_from([None, "m", "z"]), max_size=2)), max_size=20))
+def test_messages_asked_for_on_the_way_are_those_of_the_whole_history(
+    history: list[tuple[Event, list[str | None]]],
+) -> None:
+    live = Transcript()
+    stored = numbered(*(event for event, _ in history))
+    for n, (event, (_, models)) in enumerate(zip(stored, history, strict=True), 1):
+        live.apply(event)
+        for model in models:
+            assert live.messages(model) == fold(stored[:n]).messages(model)
+
+
+def test_what_was_sent_before_is_not_made_again() -> None:
+    live = Transcript()
+    for n in range(1, 41, 3):
+        for event in (
+            ReplyAdded((Text("look"), ToolUse(f"c{n}", "Read"))),
+            ToolStarted(f"c{n}", "Read"),
+            ended(f"c{n}"),
+        ):
+            live.apply(replace(event, id=n))
+            n += 1
+        sent = live.messages("m")
+        assert all(a is b for a, b in zip(sent[:-1], live.messages("m")[:-1], strict=True))
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n\t"])
