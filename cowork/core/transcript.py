@@ -7,7 +7,7 @@ is empty; roles alternate; the first message is the user's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Literal
@@ -162,9 +162,9 @@ class Transcript:
                 return tuple(c for c in entry.calls if c.id not in entry.results)
         return ()
 
-    def ids(self) -> frozenset[str]:
+    def ids(self) -> Set[str]:
         """Every call id in use, so that a new reply can avoid them."""
-        return frozenset(self._owner)
+        return self._owner.keys()
 
     def last_text(self, since: int = 0) -> str:
         """The newest text the model said, in or after the event with that id."""

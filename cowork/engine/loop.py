@@ -323,14 +323,15 @@ class Agent:
 
     def _with_good_ids(self, reply: Reply) -> tuple[Block, ...]:
         """Calls get ids of their own where a server sent none or one already used; a call cut off is marked."""
-        seen = set(self.transcript.ids())
+        used, new = self.transcript.ids(), set[str]()
         blocks: list[Block] = []
         for index, block in enumerate(reply.content):
             if isinstance(block, ToolUse):
-                if not block.id or block.id in seen:
+                if not block.id or block.id in used or block.id in new:
                     # Counted, not random: a replay asks for the same bytes again.
-                    block = replace(block, id=next(name for n in count(len(seen)) if (name := f"call_{n}") not in seen))
-                seen.add(block.id)
+                    names = (f"call_{n}" for n in count(len(used) + len(new)))
+                    block = replace(block, id=next(name for name in names if name not in used and name not in new))
+                new.add(block.id)
                 if reply.stop_reason in CUT_SHORT and index == len(reply.content) - 1:
                     block = replace(block, malformed=block.malformed or CUT_OFF)
             blocks.append(block)

@@ -11,6 +11,7 @@ BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
 IMAGE_TOKENS = 2_000
 USUAL_BYTES_A_TOKEN = 4
 USUAL_IMAGE_TOKENS = 1_500
+_WEIGHT = "_weight"
 
 
 def most_tokens(request: Request) -> int:
@@ -30,12 +31,20 @@ def _bytes(block: Block) -> int:
     match block:
         case Text(text) | Thinking(text):
             return _size(text)
-        case ToolUse(name=name, input=given):
-            return _size(name) + _size(json.dumps(given, ensure_ascii=False))
+        case ToolUse():
+            return _size(block.name) + _arguments(block)
         case ToolResult(content=content):
             return _size(content) if isinstance(content, str) else sum(map(_bytes, content))
         case Image():
             return 0
+
+
+def _arguments(call: ToolUse) -> int:
+    """Kept with the call, which never changes: it is weighed before every request from then on."""
+    kept = vars(call)
+    if _WEIGHT not in kept:
+        kept[_WEIGHT] = _size(json.dumps(call.input, ensure_ascii=False))
+    return int(kept[_WEIGHT])
 
 
 def _images(block: Block) -> int:

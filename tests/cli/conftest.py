@@ -29,7 +29,7 @@ class Shell:
             capture_output=True,
             cwd=self.folder,
             env=env,
-            timeout=100,
+            timeout=200,
             **given,
             **rest,
         )

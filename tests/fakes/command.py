@@ -60,7 +60,7 @@ class Command:
         path.write_text(json.dumps(script))
         return self.stream("--script", str(path), *words, prompt=prompt, env=env)
 
-    def cowork(self, *words: str, stdin: str | None = None, env: Mapping[str, str] = {}, timeout: float = 100) -> Ended:
+    def cowork(self, *words: str, stdin: str | None = None, env: Mapping[str, str] = {}, timeout: float = 200) -> Ended:
         done = subprocess.run(
             [str(COWORK), *words],
             cwd=self.folder,
