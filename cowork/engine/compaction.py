@@ -26,7 +26,7 @@ from cowork.core.ports import Reply, Request, Retry
 from cowork.core.transcript import SHORT, Part, Transcript, fold
 from cowork.engine.loop import Agent, retried
 from cowork.engine.spent import Cost
-from cowork.engine.weight import usual_tokens
+from cowork.engine.weight import usual_tokens, usual_tokens_of
 
 CHARS_A_TOKEN = 4
 BULKY = 500  # tokens of a result worth clearing
@@ -208,7 +208,7 @@ def estimate(agent: Agent, transcript: Transcript | None = None) -> int:
     """Tokens the next request would take, roughly: bytes by four."""
     messages = (transcript or agent.transcript).messages(agent.provider.model)
     fixed = len(agent.system) + sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs)
-    return fixed // CHARS_A_TOKEN + sum(usual_tokens(b) for m in messages for b in m.content)
+    return fixed // CHARS_A_TOKEN + usual_tokens_of(messages)
 
 
 def render(events: Sequence[Event], *, clip: int = 800) -> str:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from cowork.core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse
+from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.ports import Request
 
 BYTES_A_TOKEN = 2  # prose has four, code three, dense data two
 IMAGE_TOKENS = 2_000
 USUAL_BYTES_A_TOKEN = 4
 USUAL_IMAGE_TOKENS = 1_500
-_WEIGHT = "_weight"
+
+T = TypeVar("T", Message, ToolUse)
 
 
 def most_tokens(request: Request) -> int:
     """More tokens than any model will count for it."""
     tools = sum(_size(t.description) + _size(json.dumps(t.schema)) for t in request.tools)
-    blocks = [block for message in request.messages for block in message.content]
-    images = sum(_images(block) for block in blocks)
-    return (_size(request.system) + tools + sum(map(_bytes, blocks))) // BYTES_A_TOKEN + images * IMAGE_TOKENS
+    messages = sum(_once(message, _message_bytes) for message in request.messages)
+    images = sum(_once(message, _message_images) for message in request.messages)
+    return (_size(request.system) + tools + messages) // BYTES_A_TOKEN + images * IMAGE_TOKENS
+
+
+def usual_tokens_of(messages: Sequence[Message]) -> int:
+    """About as many as a model will count for all of them."""
+    return sum(_once(message, _message_tokens) for message in messages)
 
 
 def usual_tokens(block: Block) -> int:
@@ -32,19 +40,35 @@ def _bytes(block: Block) -> int:
         case Text(text) | Thinking(text):
             return _size(text)
         case ToolUse():
-            return _size(block.name) + _arguments(block)
+            return _size(block.name) + _once(block, _arguments)
         case ToolResult(content=content):
             return _size(content) if isinstance(content, str) else sum(map(_bytes, content))
         case Image():
             return 0
 
 
+def _once(thing: T, weigh: Callable[[T], int]) -> int:
+    """Its weight, kept with it: neither messages nor calls change, and all are weighed before every request."""
+    kept, name = vars(thing), weigh.__name__
+    if name not in kept:
+        kept[name] = weigh(thing)
+    return int(kept[name])
+
+
+def _message_bytes(message: Message) -> int:
+    return sum(map(_bytes, message.content))
+
+
+def _message_images(message: Message) -> int:
+    return sum(map(_images, message.content))
+
+
+def _message_tokens(message: Message) -> int:
+    return sum(map(usual_tokens, message.content))
+
+
 def _arguments(call: ToolUse) -> int:
-    """Kept with the call, which never changes: it is weighed before every request from then on."""
-    kept = vars(call)
-    if _WEIGHT not in kept:
-        kept[_WEIGHT] = _size(json.dumps(call.input, ensure_ascii=False))
-    return int(kept[_WEIGHT])
+    return _size(json.dumps(call.input, ensure_ascii=False))
 
 
 def _images(block: Block) -> int:
