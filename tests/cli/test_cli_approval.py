@@ -21,7 +21,7 @@ class Screen:
         self.text = ""
 
     def until(self, wanted: str) -> None:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 100
         while wanted not in self.text:
             assert time.monotonic() < deadline, self.text
             try:

@@ -24,7 +24,7 @@ def loaded(*words: str, cwd: Path, allowed: tuple[str, ...] = ()) -> set[str]:
         capture_output=True,
         text=True,
         cwd=cwd,
-        timeout=30,
+        timeout=100,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr[-500:]

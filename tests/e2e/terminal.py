@@ -24,6 +24,8 @@ KEYS = {
     "Alt+Enter": "\x1b\r", **{f"Ctrl+{c}": chr(ord(c) - 64) for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"},
 }  # fmt: skip
 
+PATIENCE = 90.0  # seconds at least before a wait counts as failed: a loaded machine is slow, not wrong
+
 
 class Screen(pyte.Screen):
     """pyte's screen with a scrollback, an alternate buffer and, if wanted, reflow on resize."""
@@ -186,7 +188,7 @@ class Terminal:
             alive = self.pump()
             if holds():
                 break
-            if time.monotonic() - start > deadline or not alive:
+            if time.monotonic() - start > max(deadline, PATIENCE) or not alive:
                 state = "in time" if alive else "before the program ended"
                 raise AssertionError(
                     f"{what or 'it'} did not happen {state}. The screen:\n" + "\n".join(self.scrollback())
@@ -207,7 +209,7 @@ class Terminal:
         start = time.monotonic()
         while self._process.isalive():
             self.pump()
-            if time.monotonic() - start > deadline:
+            if time.monotonic() - start > max(deadline, PATIENCE):
                 raise AssertionError("the program did not end. The screen:\n" + "\n".join(self.scrollback()))
         self.pump(0)
         signal = self._process.signalstatus

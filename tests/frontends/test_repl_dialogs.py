@@ -34,7 +34,7 @@ async def answer(keys: list[str], question: Question = ASK) -> Answer:
     for key in keys:
         {"enter": dialogs.enter, "esc": dialogs.escape, "back": dialogs.backspace, "down": lambda: dialogs.move(1),
          "up": lambda: dialogs.move(-1)}.get(key, lambda key=key: dialogs.type(key))()  # fmt: skip
-    return await asyncio.wait_for(waiting, 1)
+    return await asyncio.wait_for(waiting, 60)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ async def pick(keys: list[str], choose: Choose | None = None) -> Row | None:
             "page": lambda: picker.move(1, page=True)}  # fmt: skip
     for key in keys:
         acts.get(key, lambda key=key: picker.type(key))()
-    row = await asyncio.wait_for(waiting, 1)
+    row = await asyncio.wait_for(waiting, 60)
     assert picker.current is None
     return row
 

@@ -279,7 +279,7 @@ def _running(marker: str) -> bool:
 
 
 def _until(true: object) -> bool:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if true():  # type: ignore[operator]
             return True

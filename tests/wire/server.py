@@ -141,14 +141,14 @@ class Server:
         """More turns at the end of the script."""
         self._turns.extend(turns)
 
-    def wait(self, count: int, timeout: float = 20.0) -> Seen:
+    def wait(self, count: int, timeout: float = 100.0) -> Seen:
         """The request number `count`, from 1, when it has come."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.requests) >= count, timeout):
                 raise AssertionError(f"only {len(self.requests)} of {count} requests came within {timeout} s")
             return self.requests[count - 1]
 
-    def wait_hung_up(self, count: int, timeout: float = 20.0) -> None:
+    def wait_hung_up(self, count: int, timeout: float = 100.0) -> None:
         """Until clients have left `count` answers before their end."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.hung_up >= count, timeout):
