@@ -22,10 +22,10 @@ from cowork.core.events import (
     ToolEnded,
 )
 from cowork.core.frozen import frozen
-from cowork.core.ports import Reply, Request, Retry
+from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, Part, Transcript, fold
-from cowork.engine.loop import Agent, retried
-from cowork.engine.spent import Cost
+from cowork.engine.loop import Agent
+from cowork.engine.spent import NOTHING, Cost
 from cowork.engine.weight import usual_tokens, usual_tokens_of
 
 CHARS_A_TOKEN = 4
@@ -84,7 +84,11 @@ class Compaction:
             kept = (f"everything but {len(cleared)} old tool results",)
             _publish(agent, room, ContextCompacted(cleared=cleared, trigger=trigger, kept=kept))
             return True
-        return await self._summarize(agent, trigger, hint, room)
+        try:
+            return await self._summarize(agent, trigger, hint, room)
+        finally:
+            if trigger == "manual" and (lost := agent.cut_off()):  # no turn is under way whose end would tell it
+                agent.emit(Notice("A summary that was not finished is counted.", code="request.cut_off", data=lost))
 
     async def _summarize(self, agent: Agent, trigger: str, hint: str, room: Room) -> bool:
         keep = 0.0 if trigger == "manual" else KEEP_SHARE
@@ -99,15 +103,15 @@ class Compaction:
             return False
         event = ContextCompacted(shortened=shortened, trigger=trigger, kept=("everything but long tool results",))
         if older:
-            told, usage, cost = await self._told(agent, older, trigger, hint, room)
+            told, cost = await self._told(agent, older, trigger, hint, room)
             pins, names = self._pins(agent, keep_from, room)
             event = replace(
                 event,
                 summary=f"[The conversation so far, compacted.]\n\n{pins}\n\n<summary>\n{told}\n</summary>",
                 keep_from=keep_from,
                 kept=names,
-                usage=usage,
-                cost_usd=cost,
+                usage=cost.usage,
+                cost_usd=cost.cost_usd,
                 model=agent.provider.model,
             )
         _publish(agent, room, event)
@@ -115,30 +119,34 @@ class Compaction:
 
     async def _told(
         self, agent: Agent, older: Sequence[Event], trigger: str, hint: str, room: Room
-    ) -> tuple[str, Usage, float | None]:
+    ) -> tuple[str, Cost]:
         """The model's summary; when the service fails, a plain list of what happened, unless nobody waits for it."""
-        usage, why = Usage(), "the answer was empty"
+        cost, why = NOTHING, "the answer was empty"
         wish = f"\n\nThe user asks to keep in mind: {hint}" if hint else ""
         most = room.chars(ASK_SHARE)
         for _ in range(TRIES):
             text = _fitted(older, most)
             most = len(text) // 4
-            told, used, failure = await self._ask(agent, f"<conversation>\n{text}\n</conversation>{wish}")
-            usage = usage + used
-            if told:
-                return told, usage, _price(agent, usage)
-            why = failure.message if failure else why
-            if failure and failure.kind in _HOPELESS:
-                raise failure
-            if not failure or failure.kind != "context_overflow":
+            try:
+                told, cost = await self._ask(agent, f"<conversation>\n{text}\n</conversation>{wish}")
+            except ProviderError as failure:
+                if failure.kind in _HOPELESS:
+                    raise
+                why = failure.message
+                if failure.kind == "context_overflow":
+                    continue
                 break
+            if told:
+                return told, cost
+            break
         if trigger == "manual":
+            agent.lose(cost)
             raise UserError(f"Nothing was compacted: {why}", "The conversation is as it was; try again, or go on.")
         agent.emit(Notice(f"There is no summary ({why}): a list of what happened stands for it.", "warning"))
-        return _squeeze(render(older, clip=0), room.chars(PIN_SHARE)), usage, _price(agent, usage)
+        return _squeeze(render(older, clip=0), room.chars(PIN_SHARE)), cost
 
-    async def _ask(self, agent: Agent, text: str) -> tuple[str, Usage, ProviderError | None]:
-        """One request for a summary: what it said, what it used and why it failed."""
+    async def _ask(self, agent: Agent, text: str) -> tuple[str, Cost]:
+        """One request for a summary: what it said, and what that cost."""
         request = Request(
             self.instructions,
             (Message("user", (Text(text),)),),
@@ -146,25 +154,8 @@ class Compaction:
             thinking="off",
             session_id=f"{agent.session_id}/compact",
         )
-        told, failed = "", None
-        last, spent = Usage(), Usage()  # of the last try, and of all
-        expected = Usage(len(text) // CHARS_A_TOKEN, SUMMARY_TOKENS)
-        reservation = await agent.ledger.reserve(expected.total, agent.provider.price(expected))
-        try:
-            async for item in agent.provider.stream(request):
-                match item:
-                    case Retry():
-                        spent = spent + item.usage
-                        agent.emit(retried(item, Cost(item.usage, _price(agent, item.usage)), agent.provider.model))
-                    case Reply():
-                        last, told = item.usage, item.text.strip()
-        except ProviderError as failure:
-            last, failed = failure.usage, failure
-        finally:
-            spent = spent + last
-            agent.spend(spent, _price(agent, spent))
-            reservation.settle(spent, _price(agent, spent))
-        return told, last, failed
+        reply, cost = await agent.ask(request, Usage())
+        return reply.text.strip(), cost
 
     def _pins(self, agent: Agent, keep_from: int, room: Room) -> tuple[str, tuple[str, ...]]:
         """What is kept word for word, and the names of it for people."""
@@ -323,10 +314,6 @@ def _fitted(older: Sequence[Event], room: int) -> str:
         if len(text) <= room:
             return text
     return _squeeze(text, room)
-
-
-def _price(agent: Agent, usage: Usage) -> float | None:
-    return agent.provider.price(usage) if usage != Usage() else 0.0
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -128,11 +128,6 @@ class Agent:
         """Ask for a report in one last tool-less turn."""
         self._finishing = True
 
-    def spend(self, usage: Usage, cost_usd: float | None) -> None:
-        """Count what a request of this agent used; its reservation books it in the ledger."""
-        self.usage = self.usage + usage
-        self.cost_usd = add_cost(self.cost_usd, cost_usd)
-
     async def run(self, prompt: Prompt, *, tools: bool = True) -> Outcome:
         """Answer one prompt. Limits and failures of the service are outcomes; only cancelling raises."""
         started, turns_before = time.monotonic(), self.turns
@@ -172,7 +167,7 @@ class Agent:
             )
             self._inbox = [p for p in self._inbox if p.source != "steer"]  # what came too late is said again, or void
             seconds = time.monotonic() - started
-            took, cut_off = round(seconds * 1000), self._cut_off()
+            took, cut_off = round(seconds * 1000), self.cut_off()
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, took, error, cut_off))
         return outcome
 
@@ -216,7 +211,8 @@ class Agent:
             nudged = True
             self.emit(PromptAdded(EMPTY_NUDGE, source="system"))
 
-    def _cut_off(self) -> Json:
+    def cut_off(self) -> Json:
+        """What went into requests without a reply since this was last told, as events carry it."""
         lost, self._lost = self._lost, NOTHING
         if not lost.usage.total:
             return {}
@@ -248,34 +244,45 @@ class Agent:
             "none" if tool_choice == "none" else "auto",
             session_id=self.session_id,
         )
+        started = time.monotonic()
+        reply, cost = await self.ask(request, self._before, self._say, least=self.context_tokens)
+        reply = replace(reply, content=self._with_good_ids(reply))
+        self.turns += 1
+        self._before = reply.usage
+        took = round((time.monotonic() - started) * 1000)
+        model = self.provider.model
+        self.emit(ReplyAdded(reply.content, reply.stop_reason, reply.usage, cost.cost_usd, model, took))
+        return reply
+
+    async def ask(
+        self, request: Request, before: Usage, say: Callable[[Delta], None] = lambda piece: None, *, least: int = 0
+    ) -> tuple[Reply, Cost]:
+        """One request of any kind, reserved for and counted with all its tries, and what the whole answer cost."""
         self._stop_if_told()
-        reservation = await self._reserved(request)
-        spent = Spent(self.provider, request, self._before)
+        reservation = await self._reserved(request, least)
+        spent = Spent(self.provider, request, before)
         try:
-            started = time.monotonic()
             self.on_progress(True)
-            reply = await self._stream(request, spent)
-            reply = replace(reply, content=self._with_good_ids(reply))
-            self.turns += 1
-            self._before = reply.usage
-            cost = spent.replied(reply.usage)
-            took = round((time.monotonic() - started) * 1000)
-            model = self.provider.model
-            self.emit(ReplyAdded(reply.content, reply.stop_reason, reply.usage, cost.cost_usd, model, took))
-            return reply
+            reply = await self._stream(request, spent, say)
+            return reply, spent.replied(reply.usage)
         except ProviderError as failure:
-            self._lose(spent.failed(failure.usage))
+            self.lose(spent.failed(failure.usage))
             raise
         except asyncio.CancelledError:
-            self._lose(spent.stopped())
+            self.lose(spent.stopped())
             raise
         finally:
-            self.spend(spent.usage, spent.cost_usd)
+            self.usage = self.usage + spent.usage
+            self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd, estimated=spent.estimated)
             self.on_progress(False)
 
-    def _lose(self, cost: Cost) -> None:
-        """Keep what a request without a reply came to, for the event that ends the turn."""
+    def _say(self, piece: Delta) -> None:
+        if piece.kind != "tool":
+            self.emit(TextDelta(piece.text) if piece.kind == "text" else ThinkingDelta(piece.text))
+
+    def lose(self, cost: Cost) -> None:
+        """Keep what a request without a usable reply came to, for the event that tells it."""
         if cost.usage.total:
             lost = self._lost
             self._lost = Cost(
@@ -293,26 +300,25 @@ class Agent:
                 raise asyncio.CancelledError
             agent = agent.above
 
-    async def _reserved(self, request: Request) -> Reservation:
+    async def _reserved(self, request: Request, least: int) -> Reservation:
         """Room for what the request may use at most; without a limit nobody needs to know."""
         if not self.ledger.limited:
             return await self.ledger.reserve(0, None)
-        size, output = max(most_tokens(request), self.context_tokens), self.provider.max_output_tokens
+        size, output = max(most_tokens(request), least), self.provider.max_output_tokens
         prices = (self.provider.price(Usage(size, output)), self.provider.price(Usage(0, output, 0, size)))
         return await self.ledger.reserve(size + output, max((p for p in prices if p is not None), default=None))
 
-    async def _stream(self, request: Request, spent: Spent) -> Reply:
+    async def _stream(self, request: Request, spent: Spent, say: Callable[[Delta], None]) -> Reply:
         reply: Reply | None = None
         async for item in self.provider.stream(request):
             match item:
-                case Delta(kind, text):
+                case Delta():
                     spent.hear(item)
-                    if kind != "tool":
-                        self.emit(TextDelta(text) if kind == "text" else ThinkingDelta(text))
+                    say(item)
                 case Used():
                     spent.hear(item)
                 case Retry():
-                    self.emit(retried(item, spent.again(item), self.provider.model))
+                    self.emit(_retried(item, spent.again(item), self.provider.model))
                 case Reply():
                     reply = item
                     spent.hear(Used(item.usage))
@@ -348,7 +354,7 @@ class _Stopped(Exception):
         self.denied = denied
 
 
-def retried(retry: Retry, cost: Cost, model: str) -> RetryScheduled:
+def _retried(retry: Retry, cost: Cost, model: str) -> RetryScheduled:
     """The event a retry is told by, with what the failed try used."""
     return RetryScheduled(
         retry.attempt,

@@ -12,7 +12,16 @@ from dataclasses import field
 from typing import Any, Literal
 
 from cowork.core.blocks import Json, Usage, add_cost
-from cowork.core.events import AgentEnded, AgentStarted, ContextCompacted, Event, ReplyAdded, RetryScheduled, TurnEnded
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    ContextCompacted,
+    Event,
+    Notice,
+    ReplyAdded,
+    RetryScheduled,
+    TurnEnded,
+)
 from cowork.core.frozen import frozen
 
 By = Literal["model", "agent", "day", "session"]
@@ -125,7 +134,10 @@ def charges(events: Iterable[Event]) -> list[Charge]:
                 out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), event.model, spent))
                 kept.add(event.agent)
                 _charge_above(below, event.agent, spent)
-            case TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model}):  # a request without a reply
+            case (  # requests without a reply
+                TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
+                | Notice(code="request.cut_off", data={"usage": usage, "cost_usd": cost, "model": model})
+            ):
                 spent = Spent(1, Usage.from_dict(usage), cost, cost or 0.0)
                 out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), str(model), spent))
                 kept.add(event.agent)

@@ -13,6 +13,7 @@ import pytest
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, Notice, PromptAdded
 from cowork.core.transcript import fold
+from cowork.sessions.cost import totals
 from cowork.sessions.log import LOG
 from cowork.sessions.reading import read
 from tests.fakes.live import SUMMARY, Live, Windowed, conversation, live, rewrites, size_of
@@ -54,7 +55,10 @@ def service(*turns: Turn, **rest: Any) -> tuple[Windowed, Server]:
 
 
 def check(chat: Live, windowed: Windowed, server: Server) -> None:
-    """Requests are valid, the prefix only breaks where it was compacted, and the log folds to what is live."""
+    """Requests are valid, the prefix only breaks where it was compacted, and the log folds to what is live.
+
+    What the log says was spent is what the ledger counted, whatever became of the requests for a summary.
+    """
     assert server.violations == []
     main = [e for e in chat.compactions if e.agent == "main"]
     assert rewrites(windowed.main) <= len(main)
@@ -62,7 +66,9 @@ def check(chat: Live, windowed: Windowed, server: Server) -> None:
         assert 0 < event.tokens_after < event.tokens_before
         assert event.kept
     assert chat.run.log is not None
-    assert fold(read(chat.run.log.folder / LOG).events).messages() == chat.run.agent.transcript.messages()
+    events = read(chat.run.log.folder / LOG).events
+    assert fold(events).messages() == chat.run.agent.transcript.messages()
+    assert totals(e for e in chat.events if e.durable).whole.usage == chat.run.agent.ledger.usage
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -186,6 +192,26 @@ async def test_by_hand_a_failure_changes_nothing(tmp_path: Path, work: Path, fai
             await chat.say(TASK)
             with pytest.raises(UserError, match="Nothing was compacted"):
                 await chat.run.compaction(chat.run.agent, "manual")
+            assert (await chat.say("Go on.")).text == "More."
+            check(chat, windowed, server)
+            assert chat.compactions == []
+
+
+async def test_by_hand_a_stop_changes_nothing_and_is_counted(tmp_path: Path, work: Path) -> None:
+    hold = Hold("middle")
+    windowed, server = service(*long_work(2), say("More."), summaries=[say(SUMMARY * 20, hold=hold)])
+    with server:
+        async with live(tmp_path, server, settings=KNOWN) as chat:
+            await chat.say(TASK)
+            before = chat.run.agent.ledger.usage
+            task = asyncio.ensure_future(chat.run.compaction(chat.run.agent, "manual"))
+            await asyncio.to_thread(hold.reached.wait, 30)
+            task.cancel()
+            await asyncio.wait([task])
+            hold.release.set()
+            spent = chat.run.agent.ledger.usage
+            assert spent.prompt_tokens > before.prompt_tokens
+            check(chat, windowed, server)  # though no turn has ended since
             assert (await chat.say("Go on.")).text == "More."
             check(chat, windowed, server)
             assert chat.compactions == []
