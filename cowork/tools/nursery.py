@@ -75,16 +75,15 @@ def keep(control: socket.socket, output: int) -> None:
     os.set_inheritable(control.fileno(), False)
     alarm = _listen()
     _adopt_orphans()
-    request = _receive(control)
-    if request is None:
+    if (request := _receive(control)) is None:
         return
-    _send(control, {"keeper": os.getpid()})
+    control.sendall(packed({"keeper": os.getpid()}))
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
         shell = _start_shell(request, output, cwd_in)
     except OSError as error:
-        _send(control, {"error": f"{error.strerror}: {error.filename or request['argv'][0]}"})
+        control.sendall(packed({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
         return
     os.close(output)
     os.close(cwd_in)
@@ -106,20 +105,15 @@ def keep(control: socket.socket, output: int) -> None:
         _end(alarm, shell, LEFT_GRACE)
     survivors = _names(_below(shell))
     *inside, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").splitlines() or [""]
-    report = {"status": status, "cwd": cwd, "inside": inside, "left": left, "survivors": survivors}
-    _send(control, report)
-
-
-# ---------------------------------------------------------------- starting
+    control.sendall(packed({"status": status, "cwd": cwd, "inside": inside, "left": left, "survivors": survivors}))
 
 
 def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int) -> set[int]:
     try:
         pid = os.fork()
     except OSError as error:
-        report = {"error": f"{error.strerror}: too many processes"}
         try:  # noqa: SIM105
-            _send(socket.socket(fileno=os.dup(control)), report)
+            socket.socket(fileno=os.dup(control)).sendall(packed({"error": f"{error.strerror}: too many processes"}))
         except OSError:
             pass
         return set()
@@ -169,9 +163,6 @@ def _unnamed_file(content: bytes) -> int:
         view = view[os.write(descriptor, view) :]
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
-
-
-# ---------------------------------------------------------------- ending
 
 
 def _end(alarm: int, shell: int, grace: float, spared: int = 0) -> int | None:
@@ -239,9 +230,6 @@ def _reaped() -> Iterator[tuple[int, int]]:
         if pid == 0:
             return
         yield pid, status
-
-
-# ---------------------------------------------------------------- who is there
 
 
 def _below(shell: int) -> list[int]:
@@ -328,22 +316,27 @@ def _names(pids: list[int]) -> list[str]:
     return names
 
 
-# ---------------------------------------------------------------- small change
-
-
 def _adopt_orphans() -> None:
     if _LINUX:
-        prctl = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]
-        _ctypes.call_function(prctl, (36, 1, 0, 0, 0))  # PR_SET_CHILD_SUBREAPER
+        _call("prctl", 36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def _leave_keyring() -> None:
     """Join a new and empty session keyring: the user's may hold keys, and what we start inherits it."""
     number = {"x86_64": 250, "aarch64": 219, "riscv64": 219}.get(os.uname().machine)
     if _LINUX and number:
+        _call("syscall", number, 1, None)
+
+
+def _call(name: str, *arguments: int | None) -> None:
+    """A function of the C library; by what `ctypes` is made of, as long as Python has that."""
+    try:
+        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), name)  # type: ignore[arg-type]
+        _ctypes.call_function(function, arguments)
+    except (AttributeError, TypeError):
         import ctypes
 
-        ctypes.CDLL(None, use_errno=True).syscall(number, 1, None)
+        ctypes.CDLL(None)[name](*arguments)
 
 
 def _listen() -> int:
@@ -400,10 +393,6 @@ def _order(control: socket.socket) -> bytes:
         return control.recv(1) or b"gone"
     except OSError:
         return b"gone"
-
-
-def _send(control: socket.socket, report: dict[str, Any]) -> None:
-    control.sendall(packed(report))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,9 @@ from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.record import problems
 from cowork.tools.schema import check
 
+GONE = 5.0  # seconds after which nothing of a command is left, as promised
+_LAP = 0.02
+
 
 @dataclass
 class Desk:
@@ -90,8 +93,23 @@ def survivors(mark: str) -> list[str]:
     return found
 
 
+async def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Whether it comes true in so many seconds of a machine that is all ours.
+
+    What is counted is the time we asked to sleep and the time we worked: waiting for our turn is the machine's affair,
+    and those we watch wait for theirs as well. Never more than the clock on the wall says.
+    """
+    slept, worked = 0.0, time.process_time()
+    while not condition():
+        if slept + time.process_time() - worked > seconds:
+            return False
+        await asyncio.sleep(_LAP)
+        slept += _LAP
+    return True
+
+
 async def soon(condition: Callable[[], bool], seconds: float = 20.0) -> bool:
-    """Whether the condition comes true in time."""
+    """Whether something we only wait for comes true at all."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
