@@ -14,6 +14,9 @@ from cowork.tools import globs, rg
 from cowork.tools.base import ToolContext, tool
 
 SHOWN = 200
+SORT_SECONDS = 10.0  # for looking at every file's time
+FIRST_SECONDS = 5.0  # for a few of them in any order, when that was too long
+TOO_MANY = "They are in no order: there are too many files to look at the time of each."
 _SHOWN_TO_PEOPLE = 20
 
 
@@ -37,17 +40,22 @@ async def glob(
         return ok(f"No files match {rg.spelled(pattern)}: {rg.called(ctx, folder)} is not a folder.", **_data([], 0))
     newest = Newest(ctx, plan, folder)
     # rg looks at the times while it walks, at a third of what it would cost here.
-    outcome = await rg.run(["--files", "--sortr=modified", *plan.arguments()], "./", folder, newest.take)
+    sort, arguments = "--sortr=modified", ["--files", *plan.arguments()]
+    outcome = await rg.run([sort, *arguments], "./", folder, newest.take, seconds=SORT_SECONDS)
+    if outcome.stopped == "time":  # it prints nothing before it has seen all
+        newest = Newest(ctx, plan, folder, most=SHOWN)
+        await rg.run(arguments, "./", folder, newest.take, seconds=FIRST_SECONDS)
     return _record(pattern, newest, outcome)
 
 
 class Newest:
-    """The first of the files rg names, which come newest first, and the number of all."""
+    """The first of the files rg names, which come newest first where all were seen, and the number of all."""
 
-    def __init__(self, ctx: ToolContext, plan: globs.Plan, folder: Path) -> None:
+    def __init__(self, ctx: ToolContext, plan: globs.Plan, folder: Path, most: int = 0) -> None:
         self._ctx = ctx
         self._plan = plan
         self._folder = folder
+        self._most = most
         self._rest = b""
         self.paths: list[str] = []
         self.total = 0
@@ -58,7 +66,7 @@ class Newest:
         return len(name) < 256 and os.path.isdir(self._folder / name)
 
     def take(self, chunk: bytes) -> bool:
-        """Read on to the end: the count is told."""
+        """Read on to the end, for the count is told; or only until there are enough."""
         *names, self._rest = (self._rest + chunk).split(b"\0")
         if self._plan.regex is not None:
             names = [name for name in names if self._plan.accepts(os.fsdecode(name.removeprefix(b"./")))]
@@ -71,29 +79,30 @@ class Newest:
                 self.paths.append(rg.called(self._ctx, path))
             else:
                 self.total -= 1
-        return True
+        return not self._most or self.total < self._most
 
 
 def _record(pattern: str, newest: Newest, outcome: rg.Outcome) -> ToolRecord:
-    paths = newest.paths
-    notes = outcome.notes()
-    if newest.total > len(paths):
+    paths, whole = newest.paths, outcome.stopped != "time"
+    notes = outcome.notes() if whole or not paths else [*outcome.notes(), TOO_MANY]
+    if whole and newest.total > len(paths):
         notes.insert(0, f"Showing the newest {len(paths):,}; narrow the pattern or the path for the rest.")
     if not paths:
         hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
         if newest.is_folder(pattern):
             hint = f"It is a folder: LS shows it, {rg.spelled(pattern).rstrip('/')}/** finds its files."
         text = "\n".join([f"No files match {rg.spelled(pattern)}. {hint}", *notes])
-        return (partial if notes else ok)(text, display=_display(paths, 0, "no files"), **_data(paths, 0))
+        return (partial if notes else ok)(text, display=_display(paths, 0, "no files"), **_data(paths, 0, whole=whole))
     total = f"{newest.total:,} file{'s' if newest.total != 1 else ''}"
-    text = "\n".join([*paths, "", f"{total}, newest first.", *notes])
+    order = "newest first" if whole else "the first that were found"
+    text = "\n".join([*paths, "", f"{total}, {order}.", *notes])
     make = partial if notes else ok
-    return make(text, display=_display(paths, newest.total, total), **_data(paths, newest.total))
+    return make(text, display=_display(paths, newest.total, total), **_data(paths, newest.total, whole=whole))
 
 
 def _display(paths: list[str], total: int, summary: str) -> Json:
     return {"kind": "files", "paths": paths[:_SHOWN_TO_PEOPLE], "total": total, "summary": summary}
 
 
-def _data(paths: list[str], total: int) -> Json:
-    return {"paths": paths, "total": total, "truncated": total > len(paths)}
+def _data(paths: list[str], total: int, *, whole: bool = True) -> Json:
+    return {"paths": paths, "total": total, "truncated": total > len(paths) or not whole}

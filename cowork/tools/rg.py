@@ -12,9 +12,10 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from cowork.core import spawn
 from cowork.core.errors import ToolError
@@ -27,6 +28,7 @@ SLOW = "ripgrep was not found, so a slow search in Python was used; install ripg
 UNREADABLE = "Some files could not be read and were skipped."
 SECONDS = 60.0
 _PIPE = 1 << 20  # bytes rg may print before it has to wait for us
+_MOST_ERROR = 1 << 16  # bytes of its complaint that are kept
 _REASON = 300  # characters of its complaint that are told
 _PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
 _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
@@ -41,12 +43,13 @@ class Outcome:
     error: str
     stopped: Literal["", "limit", "time"]
     slow: bool
+    seconds: float = SECONDS  # it was given
 
     def notes(self) -> list[str]:
         """What makes the result less than whole, as sentences."""
         out = [SLOW] if self.slow else []
         if self.stopped == "time":
-            out.append(f"The search was stopped after {SECONDS:.0f} s; name a folder in path to see the rest.")
+            out.append(f"The search was stopped after {self.seconds:.0f} s; name a folder in path to see the rest.")
         if self.code == 2 and not self.stopped:
             out.append(UNREADABLE)
         return out
@@ -71,65 +74,79 @@ async def run(
     """Run rg over `path` and hand its output on in pieces, until `take` says False."""
     excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
     stopped: Literal["", "limit", "time"] = ""
-    error = b""
-    async with _running([*_BASE, *excluded, *arguments, "--", path], cwd) as (process, slow, out):
+    async with _running([*_BASE, *excluded, *arguments, "--", path], cwd) as search:
         try:
             async with asyncio.timeout(seconds):
-                if not await _gather(process, out, take):
-                    stopped = "limit"
-                elif process.stderr is not None:  # with --no-messages only a fatal error speaks, so this is short
-                    error = await process.stderr.read(1 << 16)
+                stopped = "" if await search.gather(take) else "limit"
         except TimeoutError:
             stopped = "time"
-    text = error.decode("utf-8", "replace").strip()
+    text = bytes(search.error).decode("utf-8", "replace").strip()
     if text and not stopped:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
-    return Outcome(process.returncode or 0, text, stopped, slow)
+    return Outcome(search.process.returncode or 0, text, stopped, search.slow, seconds)
+
+
+@dataclass(slots=True)
+class _Search:
+    """An rg under way, or its stand-in. Both its pipes are read in passing, so that neither can hold it up."""
+
+    process: asyncio.subprocess.Process
+    slow: bool
+    out: int
+    err: int
+    error: bytearray = field(default_factory=bytearray)
+
+    async def gather(self, take: Callable[[bytes], bool]) -> bool:
+        """Hand on what is printed until the end; False once `take` has had enough."""
+        ended = asyncio.ensure_future(self.process.wait())
+        last = False
+        try:
+            while not last:
+                await asyncio.wait((ended,), timeout=_PAUSE)
+                last = ended.done()
+                while piece := _available(self.err):
+                    self.error += piece[: _MOST_ERROR - len(self.error)]
+                while piece := _available(self.out):
+                    if not take(piece):
+                        return False
+                    await asyncio.sleep(0)
+        finally:
+            ended.cancel()
+        return True
 
 
 @contextlib.asynccontextmanager
-async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, bool, int]]:
-    """(rg, whether it is the stand-in, descriptor of its output) of a search that is over afterwards."""
-    out, into = os.pipe()
-    try:
+async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[_Search]:
+    """A search that is over afterwards."""
+    with _pipe() as (out, into), _pipe() as (err, complaints):
         with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
             fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
-        os.set_blocking(out, False)
+        process, slow = await _start(
+            arguments, cwd, stdin=asyncio.subprocess.DEVNULL, stdout=into.fileno(), stderr=complaints.fileno()
+        )
+        into.close()
+        complaints.close()
         try:
-            process, slow = await _start(arguments, cwd, stdin=asyncio.subprocess.DEVNULL, stdout=into)
-        finally:
-            os.close(into)
-        try:
-            yield process, slow, out
+            yield _Search(process, slow, out, err)
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
-    finally:
-        os.close(out)
 
 
-async def _gather(process: asyncio.subprocess.Process, out: int, take: Callable[[bytes], bool]) -> bool:
-    """Hand on what is printed until the end; False once `take` has had enough."""
-    ended = asyncio.ensure_future(process.wait())
-    last = False
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, BinaryIO]]:
+    """The descriptor to read from without waiting, and the end to give away and close."""
+    out, into = os.pipe()
+    os.set_blocking(out, False)
+    with open(out, "rb", buffering=0), open(into, "wb", buffering=0) as given:
+        yield out, given
+
+
+def _available(descriptor: int) -> bytes:
     try:
-        while not last:
-            await asyncio.wait((ended,), timeout=_PAUSE)
-            last = ended.done()
-            while piece := _available(out):
-                if not take(piece):
-                    return False
-                await asyncio.sleep(0)
-    finally:
-        ended.cancel()
-    return True
-
-
-def _available(out: int) -> bytes:
-    try:
-        return os.read(out, _PIPE)
+        return os.read(descriptor, _PIPE)
     except BlockingIOError:
         return b""
 
@@ -191,12 +208,14 @@ def existing(ctx: ToolContext, given: str) -> Path:
 
 
 async def _start(
-    arguments: list[str], cwd: Path, *, stdin: int, stdout: int
+    arguments: list[str], cwd: Path, *, stdin: int, stdout: int, stderr: int = asyncio.subprocess.PIPE
 ) -> tuple[asyncio.subprocess.Process, bool]:
     environ = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}  # nothing of the user's environment steers a search
     for command in dict.fromkeys((program(), stand_in())):
         try:
-            process = await spawn.piped(*command, *arguments, environ=environ, cwd=cwd, stdin=stdin, stdout=stdout)
+            process = await spawn.piped(
+                *command, *arguments, environ=environ, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
+            )
         except OSError as error:
             if error.errno == errno.E2BIG:
                 raise ToolError("INVALID_PARAM", "That is too long to search for. Search for a part of it.") from error

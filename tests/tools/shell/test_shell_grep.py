@@ -216,6 +216,13 @@ async def test_a_limit_is_told_with_the_totals(desk: Desk) -> None:
     assert (await desk.call(grep, pattern="needle", output_mode="content", head_limit=0)).data["shown"] == 300
 
 
+async def test_a_complaint_as_long_as_the_pattern_is_no_reason_to_wait(desk: Desk) -> None:
+    desk.write("a.txt", "x\n")
+    with pytest.raises(ToolError, match="regex could not be compiled") as failure:
+        await desk.call(grep, pattern="x" * 100_000 + "(")  # rg repeats it, more than once
+    assert failure.value.code == "INVALID_PARAM"
+
+
 async def test_millions_of_hits_end_early(desk: Desk) -> None:
     desk.write("many.txt", b"hit\n" * 3_000_000)
     started = time.process_time()
