@@ -45,6 +45,7 @@ async def glob(
     if outcome.stopped == "time":  # it prints nothing before it has seen all
         newest = Newest(ctx, plan, folder, most=SHOWN)
         await rg.run(arguments, "./", folder, newest.take, seconds=FIRST_SECONDS)
+        newest.total = len(newest.paths)
     return _record(pattern, newest, outcome)
 
 

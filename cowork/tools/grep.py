@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -212,9 +213,9 @@ def _whole(glob: str) -> re.Pattern[str]:
 def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool) -> ToolRecord:
     if found.binary:
         return ok("The file is binary and matches; its lines cannot be shown.", matches=1, files=1, binary=True)
-    head = list(islice(_lines(found, line_numbers=line_numbers), limit + 1))
-    cut = len(head) > limit
-    head = head[:limit]
+    rows = list(islice(_rows(found, line_numbers=line_numbers), limit + 1))
+    cut = len(rows) > limit
+    head = [f"{path}{rest}" for path, rest in rows[:limit]]
     files, more = len(found.files), outcome.stopped == "limit"
     total = f"{'at least ' if more else ''}{found.total:,}"
     notes = outcome.notes()
@@ -222,7 +223,8 @@ def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool
         unit = "files" if found.mode != "content" else "lines"
         notes.insert(0, f"Showing {len(head):,} {unit}; narrow the pattern, path or glob, or raise head_limit.")
     summary = _summary(found, total, files)
-    text = "\n".join([*head, *([""] if head else []), f"{summary}.", *notes])
+    shown = _grouped(rows[:limit]) if line_numbers else head
+    text = "\n".join([*shown, *([""] if head else []), f"{summary}.", *notes])
     display: Json = {"kind": "matches", "lines": head[:_SHOWN_TO_PEOPLE], "total": found.total, "files": files}
     display["summary"] = summary
     make = partial if notes else ok
@@ -237,23 +239,40 @@ def _summary(found: Found, total: str, files: int) -> str:
     return f"{total} match{'es' if found.total != 1 else ''} in {in_files}"
 
 
-def _lines(found: Found, *, line_numbers: bool) -> Iterator[str]:
-    """The result, a line each, in an order that does not depend on rg's threads."""
+def _rows(found: Found, *, line_numbers: bool) -> Iterator[tuple[str, str]]:
+    """The result as (path, what stands after it), in an order that does not depend on rg's threads."""
     names = sorted(found.files)
     if found.mode == "files_with_matches":
-        yield from (rg.spelled(_name(name)) for name in names)
+        yield from ((rg.spelled(_name(name)), "") for name in names)
         return
     if found.mode == "count":
         names.sort(key=lambda name: -found.files[name][0][0])
-        yield from (f"{rg.spelled(_name(name))}:{found.files[name][0][0]}" for name in names)
+        yield from ((rg.spelled(_name(name)), f":{found.files[name][0][0]}") for name in names)
         return
     last = 0
     for i, name in enumerate(names):
         shown = rg.spelled(_name(name))
         for j, (number, hit, raw) in enumerate(found.files[name]):
             if found.context and (i or j) and (j == 0 or number != last + 1):
-                yield "--"
+                yield "", "--"
             last = number
             mark = ":" if hit else "-"
             text = plain(raw.decode("utf-8", "replace")).rstrip("\r")
-            yield f"{shown}{mark}{f'{number}{mark}' if line_numbers else ''}{text}"
+            yield shown, f"{mark}{f'{number}{mark}' if line_numbers else ''}{text}"
+
+
+def _grouped(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """The rows as text; several of one file stand under its name, as in `rg --heading`: paths are half of a result."""
+    out: list[str] = []
+    lines = Counter(path for path, _ in rows)
+    above = ""  # the name under which we write
+    for n, (path, rest) in enumerate(rows):
+        here = path or (rows[n + 1][0] if n + 1 < len(rows) else "")  # what separates two files belongs to the second
+        if here != above and (above or lines[here] > 1):
+            out += [""] if out else []
+            above = here if lines[here] > 1 else ""
+            out += [above] if above else []
+            if not path:
+                continue
+        out.append(rest[1:] if above and path else f"{path}{rest}")
+    return out

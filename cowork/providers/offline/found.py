@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import pairwise
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline.plan import Result
 
 _LINE = re.compile(r"^(.+?):(\d+):(.*)$")
 _CONTEXT = re.compile(r"^(.+?)[:-](\d+)[:-](.*)$")
+_UNDER = re.compile(r"^(\d+)([:-])(.*)$")  # the path stands above
 _TOTAL = re.compile(r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$", re.MULTILINE)
 _COUNT = re.compile(r"^(.+):(\d+)$")
 _FILES = re.compile(r"^(?:more than )?([\d,]+) files?, newest first\.$", re.MULTILINE)
@@ -29,18 +32,29 @@ class Line:
 
 def lines(result: Result) -> list[Line]:
     """The hits of a Grep for content."""
-    if result.failed:
-        return []
-    found = (_LINE.match(row) for row in result.text.splitlines())
-    return [Line(m[1], int(m[2]), m[3]) for m in found if m]
+    return [line for line, mark in _rows(result) if mark == ":"]
 
 
 def lines_with_context(result: Result) -> list[Line]:
     """Hits and the lines around them."""
-    if result.failed:
-        return []
-    found = (_LINE.match(row) or _CONTEXT.match(row) for row in result.text.splitlines())
-    return [Line(m[1], int(m[2]), m[3]) for m in found if m]
+    return [line for line, _ in _rows(result)]
+
+
+def _rows(result: Result) -> Iterator[tuple[Line, str]]:
+    """Each line a Grep shows, with its path or under it, and the mark that tells a hit from what is around it."""
+    path = ""
+    rows = [] if result.failed else result.text.split("\n")
+    for row, after in pairwise([*rows, ""]):
+        if not row:
+            path = ""
+        elif path and (found := _UNDER.match(row)):
+            yield Line(path, int(found[1]), found[3]), found[2]
+        elif not path and row != "--" and _UNDER.match(after) and not _LINE.match(row):
+            path = row
+        elif found := _LINE.match(row):
+            yield Line(found[1], int(found[2]), found[3]), ":"
+        elif found := _CONTEXT.match(row):
+            yield Line(found[1], int(found[2]), found[3]), "-"
 
 
 def totals(result: Result) -> tuple[int, int]:

@@ -14,6 +14,8 @@ import pytest
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
+from cowork.providers.offline import found
+from cowork.providers.offline.plan import Result
 from cowork.tools import rg
 from cowork.tools.grep import grep
 from tests.tools.shell.conftest import Desk, soon
@@ -63,19 +65,16 @@ async def test_line_numbers_can_be_left_out(code: Desk) -> None:
 
 async def test_context_lines_are_marked_and_separated(code: Desk) -> None:
     record = await code.call(grep, pattern="def", output_mode="content", path="src/deep", **{"-A": 1})
-    assert record.text.splitlines()[:5] == [
-        "src/deep/util.py:1:def helper():",
-        "src/deep/util.py-2-    pass",
+    assert record.text.splitlines()[:6] == [
+        "src/deep/util.py",
+        "1:def helper():",
+        "2-    pass",
         "--",
-        "src/deep/util.py:6:def main_two():",
-        "src/deep/util.py-7-    pass",
+        "6:def main_two():",
+        "7-    pass",
     ]
     around = await code.call(grep, pattern="main_two", output_mode="content", **{"-C": 1})
-    assert [line.split("/")[-1] for line in around.text.splitlines()[:3]] == [
-        "util.py-5-",
-        "util.py:6:def main_two():",
-        "util.py-7-    pass",
-    ]
+    assert around.text.splitlines()[1:4] == ["5-", "6:def main_two():", "7-    pass"]
     before = await code.call(grep, pattern="main_two", output_mode="content", **{"-B": 1})
     assert before.data["matches"] == 1
     assert before.data["shown"] == 2
@@ -87,9 +86,38 @@ async def test_counts_come_largest_first(code: Desk) -> None:
     assert record.data["matches"] == 6
 
 
+async def test_lines_of_one_file_stand_under_its_name_and_a_single_one_beside_it(desk: Desk) -> None:
+    desk.write("2024-11-03.md", "hit\n")
+    desk.write("a.py", "x\nhit:2:y\nz\n\nw\nhit\n")
+    desk.write("b.py", "hit\n")
+    desk.write("c.py", "hit\nhit\n")
+    record = await desk.call(grep, pattern="hit", output_mode="content", **{"-A": 1})
+    under = [
+        "2024-11-03.md:1:hit",
+        "",
+        "a.py",
+        "2:hit:2:y",
+        "3-z",
+        "--",
+        "6:hit",
+        "",
+        "b.py:1:hit",
+        "",
+        "c.py",
+        "1:hit",
+    ]
+    assert record.text.splitlines() == [*under, "2:hit", "", "6 matches in 4 files."]
+    listed = ["a.py:2:hit:2:y", "a.py-3-z", "--", "a.py:6:hit", "--", "b.py:1:hit", "--", "c.py:1:hit", "c.py:2:hit"]
+    assert record.display["lines"] == ["2024-11-03.md:1:hit", "--", *listed]  # people see the place on each line
+    read_back = found.lines_with_context(Result(record.text))
+    assert [f"{line.at} {line.text}" for line in read_back] == [
+        *("2024-11-03.md:1 hit", "a.py:2 hit:2:y", "a.py:3 z", "a.py:6 hit", "b.py:1 hit", "c.py:1 hit", "c.py:2 hit")
+    ]
+
+
 async def test_a_match_may_span_lines(code: Desk) -> None:
     record = await code.call(grep, pattern=r"main\(\):.*name", output_mode="content", multiline=True)
-    assert record.text.splitlines()[:2] == ["src/app.py:3:def main():", "src/app.py:4:    return os.name"]
+    assert record.text.splitlines()[:3] == ["src/app.py", "3:def main():", "4:    return os.name"]
     assert (await code.call(grep, pattern=r"main\(\):.*name")).data["files"] == 0
 
 
@@ -209,7 +237,7 @@ async def test_a_limit_is_told_with_the_totals(desk: Desk) -> None:
         desk.write(f"f{i:02}.txt", "needle\n" * 10)
     record = await desk.call(grep, pattern="needle", output_mode="content", head_limit=7)
     lines = record.text.splitlines()
-    assert lines[:7] == [f"f00.txt:{n}:needle" for n in range(1, 8)]
+    assert lines[:9] == ["f00.txt", *(f"{n}:needle" for n in range(1, 8)), ""]
     assert "300 matches in 30 files." in record.text
     assert "head_limit" in record.text
     assert (record.status, record.data["matches"], record.data["shown"]) == ("partial", 300, 7)
@@ -331,11 +359,7 @@ async def test_without_ripgrep_the_search_is_slow_but_the_same(code: Desk, witho
     record = await code.call(grep, pattern="main", output_mode="content", glob="src/**/*.py", **{"-C": 1})
     assert record.status == "partial"
     assert "ripgrep was not found" in record.text
-    assert record.text.splitlines()[:3] == [
-        "src/app.py-2-",
-        "src/app.py:3:def main():",
-        "src/app.py-4-    return os.name",
-    ]
+    assert record.text.splitlines()[:4] == ["src/app.py", "2-", "3:def main():", "4-    return os.name"]
     with pytest.raises(ToolError, match="regular expression"):
         await code.call(grep, pattern="a(")
     with pytest.raises(ToolError, match="nosuch"):
