@@ -35,6 +35,7 @@ KEEP_SHARE = 0.2  # of the window, for the newest messages kept as they are
 NEW_SHARE = 0.5  # of the window, for what the model has not seen yet; after an overflow as for the newest messages
 AFTER_SHARE = 0.6  # clearing alone is enough when it gets below this
 PIN_SHARE = 0.1  # of the window, for each kind of thing that is pinned
+NEWEST_SHARE = 0.2  # of the window, for the newest request: it is being worked on
 LEAST_GAIN = 0.05  # of the window: less is not worth a summary
 ASK_SHARE = 0.5  # of the window, for the text to summarise
 TRIES = 2  # the second with a quarter of it, when the first does not fit
@@ -168,7 +169,7 @@ class Compaction:
             names.append("instructions")
         asked = [e for n, e in enumerate(prompts) if not n or e.source in _PEOPLE]
         if asked:
-            parts.append(_requests(asked, room.chars(PIN_SHARE)))
+            parts.append(_requests(asked, room.chars(PIN_SHARE), room.chars(NEWEST_SHARE)))
             names.append("the request" if len(asked) == 1 else f"{len(asked)} requests")
         state = agent.runner.state
         if state.todos:
@@ -293,18 +294,20 @@ def _size(part: Part) -> int:
     return MESSAGE_TOKENS + sum(map(usual_tokens, (*part.blocks, *part.results)))
 
 
-def _requests(asked: Sequence[PromptAdded], most: int) -> str:
-    """What the person asked for, word for word: the first and the newest, and of the rest what fits."""
-    texts = [_squeeze(e.text, most // 2) for e in asked]
-    left = most - len(texts[0])
-    chosen: list[str] = []
+def _requests(asked: Sequence[PromptAdded], most: int, newest: int) -> str:
+    """What the person asked for, word for word: the newest, the first, and of the rest what fits."""
+    *texts, last = [_squeeze(e.text, most // 2) for e in asked[:-1]] + [_squeeze(asked[-1].text, newest)]
+    left = most - len(texts[0] if texts else "")
+    chosen = [last]
     for text in reversed(texts[1:]):
         left -= len(text)
-        if chosen and left < 0:
-            chosen.append(f"[{_count(len(texts) - 1 - len(chosen), 'request')} left out]")
+        if left < 0:
             break
-        chosen.append(f"<request>\n{text}\n</request>")
-    return "\n".join([f"<request>\n{texts[0]}\n</request>", *reversed(chosen)])
+        chosen.append(text)
+    out = [f"<request>\n{text}\n</request>" for text in [*texts[:1], *reversed(chosen)]]
+    if missing := len(asked) - len(out):
+        out.insert(1, f"[{_count(missing, 'request')} left out]")
+    return "\n".join(out)
 
 
 def _fitted(older: Sequence[Event], room: int) -> str:
