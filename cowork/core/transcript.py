@@ -241,7 +241,7 @@ class Transcript:
         self._cleared.update(event.cleared)
         self._shortened.update(event.shortened)
         self.tokens, self._counted = event.tokens_after, event.id
-        if not event.summary:
+        if not event.summary.strip():  # an empty text cannot be sent
             return
         start = event.keep_from
         # An older summary has a higher id than what was kept after it, and gives way to this one.

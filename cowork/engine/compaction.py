@@ -219,7 +219,7 @@ def render(events: Sequence[Event], *, clip: int = 800) -> str:
                         lines.append(f"CALL {block.name} {_squeeze(given, 600)}")
             case ToolEnded(record=record) if clip:
                 lines.append(f"RESULT ({record.get('status')}): {_squeeze(str(record.get('text', '')), clip)}")
-            case ContextCompacted(summary=summary) if summary:
+            case ContextCompacted(summary=summary) if summary.strip():
                 told = summary.partition("<summary>\n")[2].rpartition("\n</summary>")[0]  # its pins are pinned again
                 lines.append(f"BEFORE: {told or summary}")
     return "\n".join(lines)
@@ -272,7 +272,7 @@ def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[
 def _older(transcript: Transcript, keep_from: int) -> list[Event]:
     """What the model sees from before an event, all of it for 0; nothing if it has said nothing there by itself."""
     events = list(transcript.history())
-    summary = [e for e in events if isinstance(e, ContextCompacted) and e.summary][-1:]
+    summary = [e for e in events if isinstance(e, ContextCompacted) and e.summary.strip()][-1:]
     seen = {part.id for part in transcript.parts() if part.kind != "summary" and (not keep_from or part.id < keep_from)}
     older: list[Event] = []
     inside = False

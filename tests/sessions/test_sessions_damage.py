@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cowork.core.blocks import Image, Text, Thinking, ToolUse, Usage
@@ -249,6 +249,7 @@ histories = st.lists(st.tuples(events_of_any_kind, agents), max_size=30)
     max_examples=3000 if SOAK else 150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(histories)
+@example([(ContextCompacted(" "), "main")])
 def test_the_live_transcript_is_the_resumed_one(tmp_path_factory, history):
     events = [replace(e, id=n, at=float(n), session_id="s", agent=a) for n, (e, a) in enumerate(history, 1)]
     live = {agent: Transcript(agent) for agent in ("main", "main/explore-1")}
