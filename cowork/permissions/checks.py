@@ -27,10 +27,11 @@ def awk(seen: Set[str], operands: Sequence[str]) -> str:
 def jq(seen: Set[str], operands: Sequence[str]) -> str:
     risky = r"\b(?:import|include|env|input_filename|modulemeta|debug|stderr|get_search_list)\b|\$ENV|\$__"
     endless = r"\b(?:repeat|until|while|recurse\s*\(|recurse_down|infinite|range|def|limit|first\s*\(|label|foreach)"
+    endless += r"|[0-9]{7}|[0-9]e\+?[0-9]"  # a text or a list of that length
     program = "".join(operands[:1])
     if re.search(risky, program):
         return "this jq program may read more than its input"
-    return "this jq program may never end" if re.search(endless, program) else ""
+    return "this jq program may never end or hold too much" if re.search(endless, program) else ""
 
 
 def date(seen: Set[str], operands: Sequence[str]) -> str:
@@ -40,6 +41,8 @@ def date(seen: Set[str], operands: Sequence[str]) -> str:
 def printf(seen: Set[str], operands: Sequence[str]) -> str:
     if re.search(r"%[^%A-Za-z]*[hlLjzt]*n|\\[^nt\\]", operands[0]):  # %n sets a variable, even PATH
         return "this printf format may do more than print"
+    if re.search(r"%[^%A-Za-z]*(?:\*|[0-9]{5})", operands[0]):
+        return "this printf format may print more than a machine can hold"
     return ""
 
 
@@ -63,7 +66,8 @@ def lookup(seen: Set[str], operands: Sequence[str]) -> str:
 
 def seq(seen: Set[str], operands: Sequence[str]) -> str:
     good = all(re.fullmatch(r"-?[0-9]{1,7}(?:\.[0-9]{1,3})?", word) for word in operands)
-    return "" if good else "only a short sequence of numbers"
+    small = good and (len(operands) < 3 or abs(float(operands[1])) >= 1 or abs(float(operands[2])) < 10_000)
+    return "" if small else "only a short sequence of numbers"
 
 
 def listed(seen: Set[str], operands: Sequence[str]) -> str:

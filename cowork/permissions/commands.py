@@ -55,12 +55,12 @@ _LS += " --color=auto"
 _LS += " --color=always --group-directories-first --full-time --si --no-group --numeric-uid-gid --file-type"
 
 _COMMANDS: dict[str, Spec] = {
-    "ls": spec(_LS, "--sort --time --time-style --format --indicator-style --hide --ignore -I -w:number"),
+    "ls": spec(_LS, "--sort --time --time-style --format --indicator-style --hide --ignore -I -w:width"),
     "cat": spec("-n -b -A -e -E -s -t -T -v -u --number --number-nonblank --show-all --show-ends --show-tabs"),
     "head": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
     "tail": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
     "wc": spec("-l -w -c -m -L --lines --words --bytes --chars --max-line-length"),
-    "nl": spec("-p", "-b -w:number -s -v:number -i:number -n"),
+    "nl": spec("-p", "-b -w:width -s -v:number -i:number -n"),
     "tac": spec(),
     "rev": spec(),
     "grep": spec(
@@ -100,17 +100,17 @@ _COMMANDS: dict[str, Spec] = {
     "paste": spec("-s -z", "-d"),
     "join": spec("-i", "-1:number -2:number -j:number -t -o -a:number -v:number -e"),
     "comm": spec("-1 -2 -3 -12 -13 -23 -123 -i --nocheck-order"),
-    "fold": spec("-s -b", "-w:number"),
-    "fmt": spec("-s -u", "-w:number"),
-    "expand": spec("-i", "-t"),
-    "unexpand": spec("-a", "-t"),
-    "column": spec("-t -x", "-s -o -c:number"),
+    "fold": spec("-s -b", "-w:width"),
+    "fmt": spec("-s -u", "-w:width"),
+    "expand": spec("-i", "-t:width"),
+    "unexpand": spec("-a", "-t:width"),
+    "column": spec("-t -x", "-s -o -c:width"),
     "diff": spec(
         "-u -q -s -w -b -B -i -y -c -E -Z -a -p -t -d --brief --unified --side-by-side --ignore-all-space"
         " --no-dereference"
         " --ignore-space-change --ignore-blank-lines --ignore-case --suppress-common-lines --color --color=never"
         " --color=always --color=auto --minimal --report-identical-files",
-        "-U:number -C:number --unified=:number --context=:number -W:number --width:number -L --label -I",
+        "-U:number -C:number --unified=:number --context=:number -W:width --width:width -L --label -I",
         "files",
         numeric=True,
         most=2,
@@ -118,7 +118,7 @@ _COMMANDS: dict[str, Spec] = {
     "cmp": spec("-s -l -b --silent --quiet --verbose", "-n:number"),
     "od": spec("-c -x -b -d -o -a -v", "-A -t -N:number -j:number"),
     "hexdump": spec("-C -c -b -d -o -x -v", "-n:number -s:number"),
-    "strings": spec("-a -f", "-n:number -t -e", numeric=True),
+    "strings": spec("-a -f", "-n:number -t:letter -e:letter", numeric=True),
     "base64": spec("-d --decode -i", "-w:number --wrap:number", most=1),
     "md5sum": _SUM,
     "sha1sum": _SUM,
@@ -145,7 +145,7 @@ _COMMANDS: dict[str, Spec] = {
     "hostname": spec("-s", operands="none", most=0),
     "tty": spec(operands="none", most=0),
     "logname": spec(operands="none", most=0),
-    "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "-d --date", "text", check=checks.date),
+    "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "-d:when --date:when", "text", check=checks.date),
     "cal": spec("-3 -1 -y -m -s", operands="text"),
     "df": spec("-h -H -k -m -T -i -a -l -P --total", "-t -x"),
     "du": spec("-s -h -a -c -k -m -b -d1 -x -S -0 --summarize --human-readable --all --total --apparent-size",
@@ -158,7 +158,7 @@ _COMMANDS: dict[str, Spec] = {
     "command": spec("-v -V", operands="text", least=1, check=checks.lookup),
     "tree": spec("-a -d -f -i -s -h -D -F -r -t -C -n -p -u -g -N -q -v --dirsfirst --noreport"
                  " --gitignore --prune --du",
-                  "-L:number -I -P --filelimit:number --charset"),
+                  "-L:number -I:apart -P:apart --filelimit:number --charset"),
     "seq": spec("-w", "-s -f", "text", most=3, least=1, check=checks.seq),
     "sleep": spec(operands="text", check=checks.sleep),
     "test": spec("", "-f:path -d:path -e:path -s:path -r:path -w:path -x:path -L:path", most=0, check=checks.one),
@@ -171,7 +171,7 @@ _COMMANDS: dict[str, Spec] = {
                 " --exit-status --raw-input --join-output --color-output --monochrome-output",
                 "--indent:number", "pattern", check=checks.jq),
     "sed": spec("-n -E -r --quiet --silent", operands="pattern", least=1, check=checks.sed),
-    "awk": spec("", "-F", "pattern", least=1, check=checks.awk),
+    "awk": spec("", "-F", "pattern", least=1, check=checks.awk, ordered=True),
     "locale": spec(operands="none", most=0),
     "getconf": spec("-a", operands="text", most=1),
     "lscpu": spec(operands="none", most=0),

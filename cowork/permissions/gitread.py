@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from functools import partial
 
 from cowork.permissions.checks import listed, reflog, setting
-from cowork.permissions.literal import Simple
-from cowork.permissions.spec import Look, Spec, fits, spec
+from cowork.permissions.literal import Argument, Simple
+from cowork.permissions.spec import Look, Spec, judged, parse, spec
 from cowork.permissions.words import names
 
 _refs = partial(spec, operands="refs")
@@ -36,7 +35,7 @@ _VALUES += " --color-moved= --inter-hunk-context=:number"
 _LOG_VALUES = (
     f"{_VALUES} -n:number --max-count:number --skip:number --since --after --until --before --author --committer"
 )
-_LOG_VALUES += " --grep --format=:format --pretty=:format --date -S -G -L --glob --exclude"
+_LOG_VALUES += " --grep --format=:format --pretty=:format --date -S -G -L:lines --glob --exclude"
 
 _GIT: dict[str, Spec] = {
     "status": _refs("-s -b -u -z -v --short --branch --porcelain --porcelain=v1 --porcelain=v2 --long --ignored"
@@ -52,7 +51,8 @@ _GIT: dict[str, Spec] = {
     "rev-list": _refs(f"--count --oneline --objects --left-right {_REFS}",
                      "-n:number --max-count:number --since --until --author",
                       least=1, numeric=True),
-    "blame": _refs("-w -M -C -l -s -e -f -n -p --porcelain --line-porcelain --date=short --root", "-L --since --date"),
+    "blame": _refs("-w -M -C -l -s -e -f -n -p --porcelain --line-porcelain --date=short --root",
+                   "-L:lines --since --date"),
     "branch": spec("-a -r -v -vv -l --list --all --remotes --verbose --show-current --no-color --color",
                     "--contains --no-contains --merged --no-merged --sort:format --format:format --points-at",
                     "text", check=listed),
@@ -95,17 +95,18 @@ _GIT: dict[str, Spec] = {
 }  # fmt: skip
 _GIT_PAIRS: dict[tuple[str, str], Spec] = {
     ("stash", "list"): spec("--oneline -p --stat", "--format=:format --date", operands="none", most=0),
-    ("stash", "show"): _refs("-p --stat --name-only --name-status --patch -u", most=1),
+    ("stash", "show"): _refs("-p --stat --name-only --name-status --patch", most=1),
     ("worktree", "list"): spec("-v --porcelain --verbose -z", operands="none", most=0),
     ("remote", "get-url"): spec("--all --push", operands="text", most=1),
     ("config", "--get"): spec(operands="text", most=1, check=setting),
 }  # fmt: skip
 
 
-_PATCH = re.compile(r"-[pucUL].*|--patch.*|--binary|--cc|--unified.*|--word-diff.*|--inter-hunk.*|--color-moved.*")
+_PATCH = names("-p -u -c -U -L --patch --patch-with-stat --binary --cc --unified --word-diff --inter-hunk-context")
+_PATCH |= names("--color-moved --check")
 _NO_PATCH = names("-s --no-patch --shortstat --numstat --name-only --name-status --summary --raw --dirstat --quiet")
 _NO_PATCH |= names("--compact-summary --stat")
-_NO_LINES = re.compile(r"-[A-Za-z]*[lLcq][A-Za-z]*|--files-with-matches|--count|--name-only")
+_NO_LINES = names("-l -L -c -q --files-with-matches --count --name-only")
 
 
 def git_read_only(command: Simple, look: Look) -> str:
@@ -124,35 +125,43 @@ def git_read_only(command: Simple, look: Look) -> str:
     if not args or args[0].glob:
         return "git without a subcommand"
     name = args[0].text
-    pair = _GIT_PAIRS.get((name, args[1].text)) if len(args) > 1 else None
-    rules = pair or _GIT.get(name)
+    rules, rest = _rules(args)
     if rules is None:
         return f"git {name} is not one of the subcommands known to only read"
-    rest = args[2:] if pair else args[1:]
-    if why := there.git() or fits(rules, f"git {name}", rest, there):
+    words = parse(rules, f"git {name}", rest)
+    if why := words.why or there.git() or judged(rules, f"git {name}", words, there):
         return why
-    words = [word.text for word in rest]
-    if not shows(name, words):
+    if name in ("remote", "config"):
+        return there.password()
+    if not _shows(name, words.flags):
         return ""
-    lines = [word.rpartition(":")[2] for word in words if word.startswith("-L")]  # git log -L 1,5:FILE
-    return there.shows([*_operands(name, words), *(f":{file}" for file in lines)])
+    skipped = int(name == "grep" and "-e" not in words.flags)  # its pattern
+    named = [word.text for word in words.operands[skipped:]]
+    lines = [f":./{word.text.rpartition(':')[2]}" for _, kind, word in words.values if kind == "lines"]
+    return there.shows([*named, *lines], None if words.after is None else max(words.after - skipped, 0))
 
 
-def shows(name: str, words: Sequence[str]) -> bool:
-    """Whether this subcommand prints what is in tracked files, not just their names."""
-    flags = [word for word in words if word.startswith("-")]
-    patch = any(_PATCH.fullmatch(flag) for flag in flags)
+def shows(argv: Sequence[str]) -> bool:
+    """Whether the words after `git` print what is in tracked files, not just their names; in doubt they do."""
+    rules, rest = _rules([Argument(word) for word in argv])
+    words = parse(rules, "git", rest) if rules else None
+    return words is None or bool(words.why) or _shows(argv[0], words.flags)
+
+
+def _rules(args: Sequence[Argument]) -> tuple[Spec | None, Sequence[Argument]]:
+    """The spec of a subcommand of one word or two, and the words after it."""
+    pair = _GIT_PAIRS.get((args[0].text, args[1].text)) if len(args) > 1 else None
+    return pair or _GIT.get(args[0].text), args[2:] if pair else args[1:]
+
+
+def _shows(name: str, flags: Set[str]) -> bool:
+    patch = bool(flags & _PATCH)
     if name in ("diff", "show"):
-        return patch or not any(flag.partition("=")[0] in _NO_PATCH for flag in flags)
+        return patch or not flags & _NO_PATCH
     if name in ("log", "whatchanged", "stash", "diff-tree"):
         return patch
     if name == "cat-file":
-        return not {"-t", "-s", "-e"} & set(flags)
+        return not flags & {"-t", "-s", "-e"}
     if name == "grep":
-        return not any(map(_NO_LINES.fullmatch, flags))
-    return name == "status" and bool({"-v", "-vv", "--verbose"} & set(flags))
-
-
-def _operands(name: str, words: Sequence[str]) -> list[str]:
-    found = [word for word in words if not word.startswith("-") or word == "--"]
-    return found[1:] if name == "grep" and "-e" not in words else found
+        return not flags & _NO_LINES
+    return name == "status" and bool(flags & {"-v", "--verbose"})

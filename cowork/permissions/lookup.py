@@ -11,8 +11,9 @@ from pathlib import Path
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace, sensitive
+from cowork.permissions.guarding import worktree_of
 from cowork.permissions.literal import Argument
-from cowork.permissions.repository import head, repository, secret, tracked_secret
+from cowork.permissions.repository import common_of, head, keeps_password, repository, secret, tracked_secret
 
 _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
@@ -84,6 +85,8 @@ class Lookup:
             entry = place / ".git"
             if os.path.lexists(entry):
                 why, found = repository(entry)
+                if found and not (self._holds(found, place) or worktree_of(place)):
+                    return "its .git leads to another repository"
                 if why or found:
                     self.top, self.repository = place, found or entry
                     return why
@@ -91,24 +94,40 @@ class Lookup:
                 return "the folder is itself a bare git repository, whose configuration git would obey"
         return "there is no git repository here"
 
-    def shows(self, words: Sequence[str]) -> str:
-        """Why what git has of these paths (of all, without any) must not be shown unasked."""
-        files = list(words[words.index("--") + 1 :] if "--" in words else words)
-        while files and "--" not in words and not self._is_file(files[0]):
+    def _holds(self, folder: Path, place: Path) -> bool:
+        real = Path(os.path.realpath(folder))
+        return real.is_relative_to(os.path.realpath(place)) or self.workspace.may_read(real)
+
+    def shows(self, named: Sequence[str], after: int | None) -> str:
+        """Why what git has of these words (of all, without any) must not be shown unasked.
+
+        They are revisions, then paths; `after` so many comes `--`, if it was there.
+        """
+        files = list(named[after or 0 :])
+        while files and after is None and not self._is_file(files[0]):
             files.pop(0)  # revisions come first
-        for word in words:
+        for word in named:
             where = self.cwd / word
             if os.path.lexists(where) and not Path(os.path.realpath(where.parent)).is_relative_to(self.top):
                 return f"{word} is not in the repository"
-        if any(sensitive(Path(word.rpartition(":")[2])) for word in words):
+        if any(sensitive(Path(word.rpartition(":")[2])) for word in named):
             return "it would show a file that may hold secrets"
         if files and all(self._is_file(word) for word in files):
-            return ""
+            return ""  # nothing else is shown
         secret = tracked_secret(self.repository)
         return f"it may show {secret}, which may hold secrets" if secret else ""
 
     def _is_file(self, word: str) -> bool:
-        return bool(word.rpartition(":")[2]) if ":" in word else os.path.isfile(self.cwd / word)
+        """Whether this is one file to git, also as `REVISION:FILE`: no folder, no pattern, no magic as in `:!x`."""
+        _, colon, path = word.rpartition(":")
+        whole = bool(colon) and not path.startswith(".")  # from the top, but as a path from here
+        if re.search(r"[*?\[\\]", word) or (whole and (path[:1] in "!^/" or (word[0] == ":" and self.top != self.cwd))):
+            return False
+        return os.path.isfile((self.top if whole else self.cwd) / path)
+
+    def password(self) -> str:
+        """Why what git knows of its remotes must not be shown unasked."""
+        return "a remote's address holds a password" if keeps_password(common_of(self.repository) / "config") else ""
 
     def enter(self, folder: Argument) -> str:
         """Go into a folder as `cd` would; why not, or nothing."""
@@ -133,7 +152,7 @@ class Lookup:
             return error.text
         if not self.workspace.may_read(where):
             return f"{text} is outside the workspace"
-        if sensitive(where) or sensitive(Path(text)):
+        if sensitive(where) or sensitive(Path(text)) or (where.name == "config" and keeps_password(where)):
             return f"{text} may hold secrets"
         return f"{text} is a pipe, a socket or a device" if _special(where) else ""
 
@@ -166,6 +185,11 @@ def _special(path: Path) -> bool:
     return kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
+def matches(name: str, pattern: str) -> bool:
+    """Whether a shell may match a name: by its letters, or in the C locale by its bytes."""
+    return fnmatchcase(name, pattern) or fnmatchcase(os.fsencode(name).decode("latin-1"), pattern)
+
+
 def _matches(folder: Path, pattern: str) -> list[str] | None:
     """Names in a folder that match; None when the folder is too large."""
     names: list[str] = []
@@ -174,7 +198,7 @@ def _matches(folder: Path, pattern: str) -> list[str] | None:
             for number, entry in enumerate(entries):
                 if number >= _MOST_ENTRIES:
                     return None
-                if not entry.name.startswith(".") and fnmatchcase(entry.name, pattern):
+                if not entry.name.startswith(".") and matches(entry.name, pattern):
                     names.append(entry.name)
     except OSError:
         return []
@@ -195,7 +219,11 @@ def _secret_below(folder: Path, *, hidden: bool) -> str | None:
         for entry in entries:
             if secret(entry.name) and (hidden or _unignored(Path(place), entry.name)):
                 return entry.name
-            skipped = entry.name in _PUBLISHED or (entry.name.startswith(".") and not hidden)
+            if entry.name == ".git" and hidden and keeps_password(Path(entry.path) / "config"):
+                return ".git/config"
+            skipped = entry.name in _PUBLISHED or (
+                entry.name.startswith(".") and not hidden and not _unignored(Path(place), entry.name)
+            )
             if not skipped and entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
         if seen > _MOST_SEARCHED:
@@ -210,13 +238,14 @@ def _unignored(folder: Path, name: str) -> bool:
     top = next((number for number, place in enumerate(places) if os.path.lexists(place / ".git")), None)
     for place in reversed(places if top is None else places[: top + 1]):
         files = (".ignore", ".rgignore") if top is None else (".gitignore", ".ignore", ".rgignore")
-        lines += [(place, line.strip()) for file in files for line in head(place / file, 65_536).splitlines()]
-    found = not name.startswith(".")
+        lines += [(place, line.rstrip()) for file in files for line in head(place / file, 65_536).split("\n")]
+    ignored = name.startswith(".")
     for place, line in lines:
         pattern = line.lstrip("!").removeprefix("/")
         exact = "/" not in pattern and (place == folder or not line.lstrip("!").startswith("/"))
-        if line.startswith("!"):
-            found = found or bool(re.search(r"[\[\\{]", pattern)) or fnmatchcase(name, pattern.rpartition("/")[2])
-        elif exact and fnmatchcase(name, pattern):
-            found = False
-    return found
+        if line.startswith("!"):  # whatever else says it is ignored: which file beats which is a rule of its own
+            if re.search(r"[\[\\{]", pattern) or fnmatchcase(name, pattern.rstrip("/").rpartition("/")[2]):
+                return True
+        elif exact and not re.search(r"[\[\\{#]", pattern) and fnmatchcase(name, pattern):
+            ignored = True
+    return not ignored

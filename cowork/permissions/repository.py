@@ -8,11 +8,13 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from cowork.core.hygiene import has_password
 from cowork.core.plain import start_of
 from cowork.core.workspace import sensitive
 
 _MOST_CONFIG = 128 * 1024
 _MOST_INDEX = 64 * 1024 * 1024
+_UNKNOWN = "a tracked file (the index is not understood)"
 _SUBMODULE = b"\x00\x00\xe0\x00"  # mode 160000 in the index
 
 # Settings that cannot make git run a program, open a connection or follow another file.
@@ -39,20 +41,32 @@ def repository(entry: Path) -> tuple[str, Path | None]:
         if not pointer.startswith("gitdir: "):
             return "its .git file is not understood", None
         folder = Path(os.path.normpath(entry.parent / pointer.removeprefix("gitdir: ").strip()))
-    common = folder
-    if (folder / "commondir").is_file():
-        common = Path(os.path.normpath(folder / head(folder / "commondir", 4096).strip()))
+    common = common_of(folder)
     if any(os.path.lexists(place / "config.worktree") for place in {folder, common}):
         return "it has a configuration per worktree", None
     if os.path.lexists(common / "hooks" / "post-index-change"):
         return "its hook post-index-change may run", None
     if os.path.lexists(common / "objects/info/alternates"):
         return "it shows objects of another repository", None
+    if any((common / name).is_symlink() for name in ("objects", "objects/pack", "refs")):
+        return "a part of it is a link to another place", None
     if why := _known(_config, common / "config") or _known(_index, folder / "index"):
         return why, None
     valid = re.match(r"ref:\s*refs/|[0-9a-f]{40}", head(folder / "HEAD", 256)) or (folder / "HEAD").is_symlink()
     whole = valid and (common / "objects").is_dir() and (common / "refs").is_dir()
     return "", folder if whole or entry.is_file() else None
+
+
+def common_of(folder: Path) -> Path:
+    """The folder a worktree's own shares with the others: configuration, objects and branches."""
+    if (folder / "commondir").is_file():
+        return Path(os.path.normpath(folder / head(folder / "commondir", 4096).strip()))
+    return folder
+
+
+def keeps_password(config: Path) -> bool:
+    """Whether a configuration of git holds an address with a password, or what is sent instead of one."""
+    return bool(_known(_login, config))
 
 
 def tracked_secret(folder: Path) -> str:
@@ -101,28 +115,40 @@ def _config(path: str, state: tuple[int, ...]) -> str:
 
 
 @lru_cache(maxsize=64)
+def _login(path: str, state: tuple[int, ...]) -> str:
+    text = head(Path(path), _MOST_CONFIG)
+    return path if has_password(text) or re.search(r"(?i)extraheader\s*=", text) else ""
+
+
+@lru_cache(maxsize=64)
 def _index(path: str, state: tuple[int, ...]) -> str:
     if state[0] > _MOST_INDEX or not os.path.isfile(path):
         return "its index is too large to look at"
-    if any(name.startswith("sharedindex.") for name in os.listdir(os.path.dirname(path))):
+    try:
+        split = any(name.startswith("sharedindex.") for name in os.listdir(os.path.dirname(path)))
+        has = _SUBMODULE in start_of(Path(path), _MOST_INDEX)
+    except OSError:
+        return "its index cannot be looked at"
+    if split:
         return "its index is split over several files"
-    with open(path, "rb") as file:
-        has = _SUBMODULE in file.read(_MOST_INDEX)
     return "it has submodules, whose own configuration git would obey" if has else ""
 
 
 @lru_cache(maxsize=64)
 def _secret_in(path: str, state: tuple[int, ...]) -> str:
-    with open(path, "rb") as file:
-        data = file.read(_MOST_INDEX)
+    try:
+        data = start_of(Path(path), _MOST_INDEX)
+    except OSError:
+        return _UNKNOWN
     if data[:4] != b"DIRC" or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
-        return "a tracked file (the index is not understood)"
+        return _UNKNOWN
     at, found = 12, set()
     for _ in range(int.from_bytes(data[8:12], "big")):
-        start = at + (64 if data[at + 60] & 0x40 else 62)  # an extended entry has two bytes more
+        extended = data[at + 60 : at + 61] > b"\x3f" and data[at + 60] & 0x40
+        start = at + (64 if extended else 62)  # an extended entry has two bytes more
         end = data.find(b"\0", start)
         if end < 0:
-            return "a tracked file (the index is not understood)"
+            return _UNKNOWN
         found.add(data[start:end])
         at += (end - at + 8) & ~7
     paths = (name.decode("utf-8", "replace") for name in found)

@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import protected
 from cowork.permissions.gitread import shows
 from cowork.permissions.layers import PLAN, Rules, Scene
+from cowork.permissions.lookup import matches
 from cowork.permissions.patterns import NETWORK, Rule, allows, denies, parse_all, path_matches
 from cowork.permissions.shell import Judgement, Part, judge, words_of
 from cowork.permissions.words import names
@@ -199,7 +199,7 @@ def _names(folder: Path, pattern: str, *, hidden: bool) -> list[str]:
         found = os.listdir(folder)
     except OSError:
         return []
-    return [name for name in found if fnmatchcase(name, pattern) and (hidden or not name.startswith("."))]
+    return [name for name in found if matches(name, pattern) and (hidden or not name.startswith("."))]
 
 
 def _touches_protected(paths: dict[str, set[Path]]) -> str:
@@ -220,7 +220,7 @@ def _searches_all(judgement: Judgement) -> bool:
             argv = ("git", *argv[3:])
         if argv[0] in ("rg", "find", "tree") or (argv[0] == "grep" and any(re.match(r"-\w*r|--rec", w) for w in argv)):
             return True
-        if argv[0] == "git" and len(argv) > 1 and shows(argv[1], argv[2:]):
+        if argv[0] == "git" and len(argv) > 1 and shows(argv[1:]):
             return True
     return False
 

@@ -59,7 +59,15 @@ class Judgement:
 
 
 def judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Judgement:
-    """Judge a command that would run in `cwd`."""
+    """Judge a command that would run in `cwd`. What the judge itself stumbles over is never judged safe."""
+    try:
+        return _judge(command, workspace, cwd, trusted=trusted)
+    except Exception as error:
+        why = f"it could not be judged ({type(error).__name__})"
+        return Judgement((Part(_short(command), "ask", why),), unclear=why, limited=True, folders=(cwd,), cwd=cwd)
+
+
+def _judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Judgement:
     everything = _unwrapped(scan(command))
     folders = folders_of(everything.commands, cwd)
     never = _refused(everything.commands, folders, workspace.root)

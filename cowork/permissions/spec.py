@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from cowork.core.frozen import frozen
 from cowork.permissions.literal import Argument
 
-Kind = str  # text | number | path | glob (of names to search) | format (of git)
+# text | number | width (of what is printed) | letter | apart (a text, never in one word with its flag) | when (a date)
+# | path | glob (of names to search) | format (of git) | lines (of git: RANGE:FILE)
+Kind = str
 Check = Callable[[Set[str], Sequence[str]], str]  # flags seen and operands -> why not
 _MANY = 1_000
 
@@ -23,7 +26,8 @@ class Look(Protocol):
     def search(self, argument: Argument, *, hidden: bool) -> str: ...
     def at(self, folder: str) -> Look: ...
     def git(self) -> str: ...
-    def shows(self, words: Sequence[str]) -> str: ...
+    def shows(self, named: Sequence[str], after: int | None) -> str: ...
+    def password(self) -> str: ...
     def trusted(self) -> str: ...
 
 
@@ -41,6 +45,7 @@ class Spec:
     check: Check | None = None
     deep: frozenset[str] = frozenset()  # with one of these it reads whatever lies in its folders, hidden or not
     searches: bool = False  # it reads its folders, but what is hidden or ignored only with a flag of `deep`
+    ordered: bool = False  # a flag after its first operand is a file to it
 
 
 def spec(
@@ -55,6 +60,7 @@ def spec(
     check: Check | None = None,
     deep: str = "",
     searches: bool = False,
+    ordered: bool = False,
 ) -> Spec:
     """A spec from space-separated flags; a value flag is `-n`, `-n:number`, `-f:path` or `--pretty=:format`."""
     kinds = {name: kind or "text" for name, _, kind in (item.partition(":") for item in values.split())}
@@ -69,35 +75,61 @@ def spec(
         check,
         frozenset(deep.split()),
         searches,
+        ordered,
     )
+
+
+@dataclass(slots=True)
+class Parsed:
+    """The words of a command as its own parser takes them, or `why` that is not known."""
+
+    flags: set[str] = field(default_factory=set)
+    values: list[tuple[str, Kind, Argument]] = field(default_factory=list)  # with the word they came by
+    operands: list[Argument] = field(default_factory=list)
+    after: int | None = None  # how many operands came before `--`, if it was there
+    why: str = ""
 
 
 def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
     """Empty when flags and operands are what the spec allows."""
-    operands: list[Argument] = []
-    seen: set[str] = set()
-    values = rules.values or {}
-    rest = list(args)
     if rules.operands == "words":
         return "its text is a pattern the shell expands" if any(word.glob for word in args) else ""
-    while rest:
+    parsed = parse(rules, name, args)
+    return parsed.why or judged(rules, name, parsed, look)
+
+
+def parse(rules: Spec, name: str, args: Sequence[Argument]) -> Parsed:
+    """Which words are flags, which their values, which operands; nothing is looked up."""
+    found = Parsed()
+    values = rules.values or {}
+    rest = list(args)
+    while rest and not found.why:
         word = rest.pop(0)
         text = word.text
         if text == "--" and not word.glob:
-            operands += rest
+            found.after = len(found.operands)
+            found.operands += rest
             break
         if not text.startswith("-") or text == "-":
-            operands.append(word)
-            continue
-        if word.glob and not _glob_value(text, values):
-            return f"{text} could expand to any flag"
-        if rules.numeric and re.fullmatch(r"-[0-9]+", text):
-            continue
-        flag, why = _flag(rules, text, values, rest, look)
-        if why:
-            return f"{name} {text}: {why}"
-        seen |= flag
-    return _operands(rules, name, operands, seen, look)
+            found.operands.append(word)
+        elif rules.ordered and found.operands:
+            found.why = f"{name} takes {text} for a file where it stands"
+        elif word.glob and not _glob_value(text, values):
+            found.why = f"{text} could expand to any flag"
+        elif not (rules.numeric and re.fullmatch(r"-[0-9]{1,9}", text)) and (why := _flag(rules, text, rest, found)):
+            found.why = f"{name} {text}: {why}"
+    return found
+
+
+def judged(rules: Spec, name: str, parsed: Parsed, look: Look) -> str:
+    """Why these words are not only reading, with what they name looked up."""
+    flags = set(parsed.flags)
+    for by, kind, word in parsed.values:
+        if why := _valued(kind, word, look):
+            return f"{name} {by}: {why}"
+        if kind == "glob" and _wide(word.text):
+            flags.add(WIDE)
+    return _operands(rules, name, parsed.operands, flags, look)
 
 
 def _glob_value(text: str, values: Mapping[str, Kind]) -> bool:
@@ -106,59 +138,77 @@ def _glob_value(text: str, values: Mapping[str, Kind]) -> bool:
     return bool(equals) and values.get(name) == "text" and not re.search(r"[*?]", name)
 
 
-def _flag(
-    rules: Spec, text: str, values: Mapping[str, Kind], rest: list[Argument], look: Look
-) -> tuple[frozenset[str], str]:
-    """The flags a word stands for, and why it is not allowed."""
+def _flag(rules: Spec, text: str, rest: list[Argument], found: Parsed) -> str:
+    """Take the flags a word stands for, and its value; says why it is not allowed."""
+    values = rules.values or {}
     if text in rules.flags:
-        return frozenset({text}), ""
+        found.flags.add(text)
+        return ""
     name, equals, value = text.partition("=")
     kind = values.get(name) or values.get(f"{name}=")
     if equals and kind and name.startswith("--"):
-        return _valued({name}, kind, Argument(value), look)
+        found.flags.add(name)
+        found.values.append((text, kind, Argument(value)))
+        return ""
     if text in values:
-        if not rest:
-            return frozenset(), "its value is missing"
-        if text.startswith("--") and rest[0].text.startswith("-") and not _NUMBER.fullmatch(rest[0].text):
-            return frozenset(), "its value looks like a flag, and may be one"
-        return _valued({text}, values[text], rest.pop(0), look)
+        if text.startswith("--") and rest and rest[0].text.startswith("-") and not _NUMBER.fullmatch(rest[0].text):
+            return "its value looks like a flag, and may be one"
+        return _take(text, text, values[text], "", rest, found)
     if text.startswith("--") or len(text) < 3:
-        return frozenset(), "not a flag known to only read"
-    flags: set[str] = set()
+        return "not a flag known to only read"
     for at, letter in enumerate(text[1:], 1):  # a cluster such as -la or -n5
         flag = f"-{letter}"
-        flags.add(flag)
-        if flag in rules.flags:
-            continue
-        if flag not in values:
-            return frozenset(), f"{flag} is not a flag known to only read"
-        attached = text[at + 1 :]
-        if not attached and not rest:
-            return frozenset(), "its value is missing"
-        return _valued(flags, values[flag], Argument(attached) if attached else rest.pop(0), look)
-    return frozenset(flags), ""
+        if flag not in rules.flags:
+            if flag not in values:
+                return f"{flag} is not a flag known to only read"
+            return _take(text, flag, values[flag], text[at + 1 :], rest, found)
+        found.flags.add(flag)
+    return ""
 
 
-_NUMBER = re.compile(r"[+-]?[0-9]+[kKMGb]?")
+def _take(text: str, flag: str, kind: Kind, attached: str, rest: list[Argument], found: Parsed) -> str:
+    found.flags.add(flag)
+    if attached and kind == "apart":
+        return f"what follows {flag} may be more flags"
+    if not attached and not rest:
+        return "its value is missing"
+    found.values.append((text, kind, Argument(attached) if attached else rest.pop(0)))
+    return ""
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]{1,12}[kKMGb]?")
+_SHAPES = {
+    "number": (_NUMBER, "its value is not a number"),
+    "width": (re.compile(r"[0-9]{1,4}"), "its value is not a small number"),
+    "letter": (re.compile(r"[A-Za-z]"), "its value is not one letter"),
+    "when": (re.compile(r"[^=]*"), "a date that names a file of time zones"),
+}
 _SUFFIX = re.compile(r"(?:[\w*/-]*/)?[\w*-]+\.(?:\w+|\{\w+(?:,\w+)*\})")
 WIDE = "a glob that may bring hidden files back"
 
 
-def _valued(flags: set[str], kind: Kind, word: Argument, look: Look) -> tuple[frozenset[str], str]:
-    """The flags seen with this value, and why the value is not allowed."""
+def _valued(kind: Kind, word: Argument, look: Look) -> str:
+    """Why this value is not allowed."""
     text = word.text
     if word.glob:
-        return frozenset(), "its value is a pattern the shell expands"
-    if kind == "number":
-        return frozenset(flags), "" if _NUMBER.fullmatch(text) else "its value is not a number"
+        return "its value is a pattern the shell expands"
+    if kind in _SHAPES:
+        shape, why = _SHAPES[kind]
+        return "" if shape.fullmatch(text) else why
     if kind == "format" and re.search(r"%[-+ ]?G|signature", text):
-        return frozenset(), "it would run gpg to check signatures"
-    if kind == "glob" and not text.startswith("!") and not (_SUFFIX.fullmatch(text) and "env" not in text.casefold()):
-        flags = flags | {WIDE}
-    return frozenset(flags), look.path(word) if kind == "path" else ""
+        return "it would run gpg to check signatures"
+    if kind == "format" and re.search(r"[0-9]{5}", text):
+        return "it may print more than a machine can hold"
+    if kind == "lines" and ":" in text:
+        return look.path(Argument(text.rpartition(":")[2]))
+    return look.path(word) if kind == "path" else ""
 
 
-def _operands(rules: Spec, name: str, operands: list[Argument], seen: set[str], look: Look) -> str:
+def _wide(text: str) -> bool:
+    return not text.startswith("!") and not (_SUFFIX.fullmatch(text) and "env" not in text.casefold())
+
+
+def _operands(rules: Spec, name: str, operands: Sequence[Argument], seen: set[str], look: Look) -> str:
     if len(operands) > rules.most:
         return (
             f"{name} with more than {rules.most} operands may write" if rules.most else f"{name} takes no operands here"

@@ -235,15 +235,15 @@ def test_hooks_submodules_and_odd_repositories_ask(repo: Path) -> None:
 
 
 def test_a_git_file_is_followed_to_its_configuration(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir()
-    (tmp_path / "real/config").write_text(HARMFUL[0])
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work/.git").write_text("gitdir: ../real\n")
-    assert not unasked(tmp_path / "work")
-    (tmp_path / "real/config").write_text(HARMLESS[2])
-    assert unasked(tmp_path / "work")
-    (tmp_path / "work/.git").write_text("nonsense")
-    assert not unasked(tmp_path / "work")
+    work = tmp_path / "work"
+    (work / "real").mkdir(parents=True)
+    (work / "real/config").write_text(HARMFUL[0])
+    (work / ".git").write_text("gitdir: real\n")
+    assert not unasked(work)
+    (work / "real/config").write_text(HARMLESS[2])
+    assert unasked(work)
+    (work / ".git").write_text("nonsense")
+    assert not unasked(work)
 
 
 def test_the_folder_a_command_runs_in_decides(repo: Path) -> None:

@@ -1,0 +1,216 @@
+"""Trees a repository may bring so that a harmless command shows more than it says, and files the judge cannot read."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cowork.core.ports import Effect
+from cowork.core.workspace import Workspace
+from cowork.permissions import Permissions
+from cowork.permissions import shell as judging
+from cowork.permissions.lookup import _unignored
+from cowork.permissions.repository import keeps_password, repository, tracked_secret
+from cowork.permissions.shell import judge
+
+
+@pytest.fixture
+def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    (tmp_path / "repo/conf").mkdir(parents=True)
+    (tmp_path / "repo/README.md").write_text("x\n")
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=tmp_path / "repo", check=True, timeout=30)
+    return tmp_path / "repo"
+
+
+def unasked(repo: Path, command: str, cwd: Path | None = None) -> bool:
+    return judge(command, Workspace(repo), cwd or repo, trusted=True).read_only
+
+
+# git joins flags, takes words that look like flags as values, and has its own patterns for paths.
+SHOWING = """
+git log -wp | git log -ip | git whatchanged -wp | git show --stat -wp | git diff --name-only -wp | git status -bv
+git log --check | git diff-tree --check HEAD | git diff --cached -- ':!x' | git show HEAD -- ':^x' | git diff ':!x'
+git grep KEY -- ':!x' | git grep KEY HEAD:conf | git diff HEAD~1:conf HEAD:conf | git cat-file -p HEAD:conf
+git grep -e -c | git grep -e -l | git show -S -s | git log -p -n 5 | git log -p --skip 5 | git diff -- '5*'
+git diff -- '?' | git show HEAD -- 'README.m[d]' | git log -p -S 5
+"""
+NAMING = """
+git log -n 5 | git log -p -n 5 README.md | git log -p -n5 -- README.md 5 | git diff HEAD:README.md README.md
+git show HEAD~1:README.md | git log -L 1,2:README.md | git grep -n -e KEY -- README.md | git grep -le KEY
+git status -sb | git diff --stat -w | git log --oneline -5 -- conf | git show -sw
+"""
+
+
+def commands(text: str) -> list[str]:
+    return [command.strip() for line in text.strip().splitlines() for command in line.split(" | ")]
+
+
+def test_a_tracked_secret_is_not_shown_by_a_joined_flag_a_value_or_a_pattern(repo: Path) -> None:
+    (repo / "conf/.env").write_text("KEY=sk-planted\n")
+    for name in ("5", "5*", "?", "README.m[d]"):  # names that are also numbers and patterns
+        (repo / name).write_text("x\n")
+    subprocess.run(["git", "add", "."], cwd=repo, check=True, timeout=30)
+    assert [command for command in commands(SHOWING) if unasked(repo, command)] == []
+    assert [command for command in commands(NAMING) if not unasked(repo, command)] == []
+
+
+def test_a_path_is_meant_from_the_top_or_from_here(repo: Path) -> None:
+    (repo / "conf/.env").write_text("KEY=sk-planted\n")
+    (repo / "sub/conf").mkdir(parents=True)
+    (repo / "sub/conf/.env").write_text("KEY=sk-planted\n")
+    (repo / "file").write_text("x\n")
+    (repo / "sub/file").mkdir()
+    subprocess.run(["git", "add", "."], cwd=repo, check=True, timeout=30)
+    assert unasked(repo, "git show HEAD:file", repo / "sub")
+    assert not unasked(repo, "git diff -- :file", repo / "sub")
+    assert not unasked(repo, "git show HEAD:./file", repo / "sub")
+
+
+def test_a_git_folder_of_another_repository_asks(repo: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "-q", str(other)], check=True, timeout=30)
+    (repo / "kept").mkdir()
+    (repo / ".git").rename(repo / "kept/.git")
+    (repo / ".git").write_text(f"gitdir: {other}/.git\n")
+    assert not unasked(repo, "git log")
+    (repo / ".git").unlink()
+    (repo / ".git").symlink_to(other / ".git")
+    assert not unasked(repo, "git log")
+    (repo / ".git").unlink()
+    (repo / "kept/.git").rename(repo / ".git")
+    assert unasked(repo, "git log")
+    (repo / ".git/objects").rename(repo / "objects")
+    (repo / ".git/objects").symlink_to(other / ".git/objects")
+    assert not unasked(repo, "git log")
+
+
+def test_a_worktree_of_an_honest_repository_runs_git(repo: Path, tmp_path: Path) -> None:
+    made = ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x"]
+    for words in (made, ["worktree", "add", "-q", str(tmp_path / "tree")]):
+        subprocess.run(["git", *words], cwd=repo, check=True, timeout=30)
+    assert unasked(tmp_path / "tree", "git log")
+
+
+def test_a_password_in_the_address_of_a_remote_is_not_shown(repo: Path) -> None:
+    config = repo / ".git/config"
+    showing = ["git remote -v", "git remote get-url origin", "git config --get remote.origin.url", "cat .git/config"]
+    showing += ["grep -r url ."]
+    plain = config.read_text()
+    config.write_text(f'{plain}[remote "origin"]\n\turl = https://example.org/x.git\n')
+    assert [command for command in showing if not unasked(repo, command)] == []
+    config.write_text(f'{plain}[remote "origin"]\n\turl = https://me:sk-planted@example.org/x.git\n')
+    assert [command for command in showing if unasked(repo, command)] == []
+    assert unasked(repo, "git status")
+    permit = Permissions(workspace=Workspace(repo), trusted=True)
+    assert permit.judge("main", "Read", {}, [Effect("read", str(config))]).verdict == "ask"
+
+
+def test_a_name_is_matched_by_letters_and_by_bytes(repo: Path) -> None:
+    (repo / "é").symlink_to("/etc/passwd")
+    assert not unasked(repo, "cat ?")
+    assert not unasked(repo, "cat ??")  # as the C locale reads it
+    assert unasked(repo, "cat ???")
+
+
+def test_what_comes_after_the_files_of_awk_is_a_file(repo: Path) -> None:
+    (repo / "-F,").symlink_to("/etc/passwd")
+    assert unasked(repo, "awk -F, '{print $1}' README.md")
+    assert not unasked(repo, "awk '{print $1}' README.md -F,")
+
+
+IGNORING = [
+    (".gitignore", "[^s]*.pem\n"),  # all but those, in the words of git
+    (".gitignore", " server.pem\n"),
+    (".gitignore", "#server.pem\n"),
+    (".gitignore", "server.pem/\n"),
+    (".gitignore", "server.\\pem\n"),
+    (".gitignore", "a/server.pem\n"),
+]
+
+
+@pytest.mark.parametrize(("file", "text"), IGNORING)
+def test_a_secret_that_only_seems_ignored_asks(file: str, text: str, repo: Path) -> None:
+    (repo / "server.pem").write_text("sk-planted\n")
+    (repo / ".gitignore").write_text("server.pem\n")
+    assert unasked(repo, "rg x")
+    (repo / ".gitignore").write_text("")
+    (repo / file).write_text(text)
+    assert not unasked(repo, "rg x")
+
+
+def test_a_file_brought_back_above_stays_so_below(repo: Path) -> None:
+    (repo / "conf/server.pem").write_text("sk-planted\n")
+    (repo / "conf/.gitignore").write_text("server.pem\n")
+    assert unasked(repo, "rg x")
+    (repo / ".ignore").write_text("!server.pem\n")  # beats every .gitignore
+    assert not unasked(repo, "rg x")
+    (repo / ".hidden").mkdir()
+    (repo / ".hidden/server.pem").write_text("sk-planted\n")
+    (repo / "conf/server.pem").unlink()
+    (repo / ".ignore").write_text("")
+    assert unasked(repo, "rg x")
+    (repo / ".ignore").write_text("!.hidden/\n")
+    assert not unasked(repo, "rg x")
+
+
+def spoiled(whole: bytes, chance: random.Random) -> bytes:
+    """The bytes with a few changed, cut or put in."""
+    data = bytearray(whole)
+    for _ in range(chance.randint(1, 6)):
+        at = chance.randrange(len(data) + 1)
+        match chance.randrange(4):
+            case 0:
+                del data[at:]
+            case 1:
+                data[at : at + 1] = chance.randbytes(1)
+            case 2:
+                data[at:at] = chance.choice([b"\0", b"\xff" * 8, b"[", b'"', b"\\\n", b"=", b"!", b"/", b"\xc3\x28"])
+            case _:
+                data[at : at + 4] = chance.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"\x7f\xff\xff\xff"])
+    return bytes(data)
+
+
+def test_no_spoiled_file_of_git_makes_the_judge_stumble(repo: Path) -> None:
+    git = repo / ".git"
+    (repo / ".gitignore").write_text("*.pem\n!a.pem\n/b/\n")
+    files = [git / "index", git / "config", git / "HEAD", repo / ".gitignore"]
+    chance = random.Random(7)
+    for number in range(600):
+        file = files[number % len(files)]
+        whole = file.read_bytes()
+        file.write_bytes(spoiled(whole, chance))
+        repository(git)
+        tracked_secret(git)
+        keeps_password(git / "config")
+        _unignored(repo, "a.pem")
+        file.write_bytes(whole)
+    assert unasked(repo, "git diff")
+
+
+def test_a_short_index_is_not_understood_rather_than_empty(repo: Path) -> None:
+    (repo / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\5")
+    assert "not understood" in tracked_secret(repo / ".git")
+    assert not unasked(repo, "git diff")
+
+
+def test_what_the_judge_stumbles_over_is_never_allowed(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        raise IndexError("out of range")
+
+    monkeypatch.setattr(judging, "folders_of", stumble)
+    for mode, deny, verdict in [
+        ("ask", (), "ask"),
+        ("accept-edits", (), "ask"),
+        ("plan", (), "deny"),
+        ("bypass", (), "deny"),
+        ("ask", ("Bash(rm:*)",), "deny"),
+    ]:
+        permit = Permissions(workspace=Workspace(repo), mode=mode, deny=deny, allow=["Bash(ls:*)"], trusted=True)
+        decision = permit.judge("main", "Bash", {}, [Effect("exec", "ls")])
+        assert (decision.verdict, decision.read_only) == (verdict, False), mode
+        assert mode == "plan" or "IndexError" in decision.reason
