@@ -31,14 +31,27 @@ class Guarded:
 def guarded(roots: Sequence[Path]) -> Guarded:
     """What is guarded in the folders commands may write."""
     gits = tuple(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
-    folders = [root / name for root in roots for name in _FOLDERS]
+    entries = {root: scan(root) for root in roots}
+    folders = [root / name for root in roots if not _bare(entries[root]) for name in _FOLDERS]
     folders += [git / name for git in gits for name in _GIT_FOLDERS]
-    files = [Path(entry.path) for root in roots for entry in scan(root) if protected(Path(entry.name))]
+    files = [Path(entry.path) for root in roots for entry in entries[root] if protected(Path(entry.name))]
     files = [path for path in files if path.name != ".git" or path.is_file()]
     files += [git / name for git in gits for name in GIT_FILES]
     files += [tree / name for git in gits for tree in _entries(git / "worktrees") for name in GIT_FILES]
     fixed = [real for path in (*folders, *files) if (real := _real(path, roots))]
     return Guarded(tuple(dict.fromkeys(fixed)), tuple(path for path in folders if is_absent(path)), gits)
+
+
+def left_behind(roots: Sequence[Path]) -> list[Path]:
+    """Empty folders that keep a place, in these folders; once no command needs them, a crash left them."""
+    gits = [git / name for root in roots for git in _git_folders(root, roots) for name in _GIT_FOLDERS]
+    places = [*(root / name for root in roots for name in _FOLDERS), *gits]
+    return [path for path in places if os.path.lexists(path) and is_absent(path)]
+
+
+def _bare(entries: Sequence[os.DirEntry[str]]) -> bool:
+    """Whether a folder is empty but for what keeps a place: much that fills a folder wants it empty."""
+    return all(entry.name.startswith(".") and is_absent(Path(entry.path)) for entry in entries)
 
 
 def is_absent(path: Path) -> bool:
@@ -98,9 +111,9 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
 
 def _real(path: Path, roots: Sequence[Path]) -> Path | None:
     """What is at a guarded place; for a link what it leads to, if commands could write that."""
-    real = Path(os.path.realpath(path))
-    if not real.exists() or is_absent(path):
+    if not os.path.exists(path) or is_absent(path):
         return None
+    real = Path(os.path.realpath(path))
     return real if real == path or (real not in roots and any(real.is_relative_to(root) for root in roots)) else None
 
 

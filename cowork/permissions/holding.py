@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import protected
-from cowork.permissions.guarding import GIT_FILES, Guarded, guarded, is_placeholder, scan
+from cowork.permissions.guarding import GIT_FILES, Guarded, guarded, is_placeholder, left_behind, scan
 from cowork.permissions.repository import repository
 from cowork.permissions.sandbox import Sandbox
 
@@ -36,6 +36,8 @@ class Holding:
         self._running = 0
         self._known: dict[str, str] = {}  # what was there before commands ran
         self._watched: set[Path] = set()
+        sandbox.held = True
+        _sweep(sandbox.roots)
 
     def begin(self, cwd: Path) -> Hold:
         """Hold what is missing now, until the command that starts in `cwd` has ended."""
@@ -138,6 +140,13 @@ def _hold(path: Path) -> int | None:
                 return descriptor
         os.close(descriptor)
     raise OSError(0, "it comes and goes", str(path))
+
+
+def _sweep(roots: Iterable[Path]) -> None:
+    """Remove what a killed run left behind, unless another holds it."""
+    for path in left_behind(list(roots)):
+        with contextlib.suppress(OSError):
+            _let_go(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
 
 
 def _let_go(path: Path, descriptor: int) -> None:

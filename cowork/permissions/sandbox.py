@@ -55,6 +55,7 @@ class Sandbox:
         self.home = Path(environ.get("HOME") or os.path.expanduser("~"))
         own = environ.get("COWORK_HOME", "")
         self.hidden = (*hidden, *((Path(own),) if own else ()))
+        self.held = False  # somebody makes the missing folders, so that none of bubblewrap's making stays
         self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = environ.get("PATH", os.defpath).split(os.pathsep)
@@ -124,7 +125,7 @@ class Sandbox:
         what = guarded(self.roots)
         mounts = {path: ["--ro-bind", str(path), str(path)] for path in what.fixed}
         for path in what.absent:
-            if path.is_dir() or os.access(path.parent, os.W_OK):  # else nobody can make it
+            if path.is_dir() or (not self.held and os.access(path.parent, os.W_OK)):  # else it was not to be held
                 mounts[path] = ["--tmpfs", str(path), "--remount-ro", str(path)]
         tops = self.writable()
         for path in list(mounts):

@@ -40,7 +40,7 @@ _CALLS_BACK = names("mapfile readarray compgen complete bind alias hash")
 _FED = names("at batch crontab")
 _CODE_OPTION = re.compile(
     r"--?(?:to-command|use-compress-program|checkpoint-action|filter|rsh|compress-program|pager|exec|command|run|editor"
-    r"|sendmail-cmd|upload-pack|receive-pack|rsync-path|toolexec|vettool|eval)(?:=(?:exec=)?(.*))?"
+    r"|sendmail-cmd|upload-pack|receive-pack|rsync-path|toolexec|vettool|eval|photo-viewer|TT)(?:=(?:exec=)?(.*))?"
     r"|.*ProxyCommand[= ](.*)",
     re.DOTALL,
 )
@@ -127,7 +127,7 @@ _EVERY_SUFFIX = names(
     " systemd-nspawn proot fakechroot schroot caffeinate sandbox-exec xcrun arch hyperfine nodemon concurrently"
     " cross-env dotenv op aws-vault chamber doppler infisical envchain direnv flatpak-spawn flatpak distrobox"
     " toolbox lxc nerdctl buildah oc adb vagrant tmux screen dtach ip rustup rbenv pyenv nvm fnm volta nodenv runcon"
-    " dbus-launch daemonize split pee tar rsync"
+    " dbus-launch daemonize split pee tar rsync lldb"
 )
 # Programs of everyday use that run none of their words.
 _PLAIN = KNOWN | names(
@@ -176,7 +176,7 @@ def inside(words: Sequence[Word], fed: Sequence[str] = (), *, guess: bool = True
     if name in EVALUATES:
         return _evaluated(name, rest)
     if name in INTERPRETERS or name in _LANGUAGES or name in _FED:
-        return [*options, *_foreign(name, rest)]
+        return [*options, *_foreign(name, rest), *(_suffixes(rest) if name in _EVERY_SUFFIX else [])]
     if _LOADER.fullmatch(name):
         return _suffixes(rest)
     if name in ("find", "fd", "fdfind", "rg"):

@@ -243,6 +243,38 @@ async def test_what_a_crash_left_is_taken_over_and_removed(bench: Bench) -> None
     assert bench.names() == {"src", "src/a.py", "evil"}
 
 
+async def test_what_a_crash_left_is_gone_at_the_next_start(bench: Bench) -> None:
+    for name in (*FOLDERS[1:], "own/.idea"):
+        (bench.root / name).mkdir(parents=True)
+        (bench.root / name).chmod(0o1755)
+    (bench.root / ".cowork").mkdir()  # the person's, as empty as it is
+    sandbox = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
+    other = Holding(sandbox, (), lambda text, paths: None)
+    assert bench.names() == {"src", "src/a.py", "evil", ".cowork", "own", "own/.idea"}
+    held = other.begin(bench.root)
+    Holding(sandbox, (), lambda text, paths: None)
+    assert (bench.root / ".vscode").is_dir(), "another run needs it"
+    held.release()
+    assert not (bench.root / ".vscode").exists()
+
+
+async def test_what_wants_an_empty_folder_finds_one(bench: Bench) -> None:
+    for name in ("src", "evil"):
+        (bench.root / name).rename(bench.root.parent / name)
+    record = await bench.run('test -z "$(ls -A)" && git init -q && ls -A')
+    assert record.data["exit_code"] == 0, record.text
+    assert record.text.splitlines()[0] == ".git"
+    shutil.rmtree(bench.root / ".git")
+    parallel = ["until [ -e x ]; do sleep 0.02; done", "touch x", "until [ -e x ]; do sleep 0.02; done; mkdir .idea"]
+    await asyncio.gather(*map(bench.run, parallel))
+    assert bench.names() <= {"x", ".idea.set-aside"}
+    (bench.root / "x").unlink()
+    shutil.rmtree(bench.root / ".idea.set-aside", ignore_errors=True)
+    record = await bench.run("mkdir .vscode && touch .vscode/tasks.json")
+    assert ".vscode is now .vscode.set-aside" in record.text
+    assert not (bench.root / ".vscode").exists()
+
+
 async def test_what_the_person_puts_there_meanwhile_is_theirs(bench: Bench) -> None:
     (bench.root / ".idea").mkdir()
     await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)

@@ -135,6 +135,10 @@ HIDING = [
     "bash <<EOF\nrm x\nEOF",
     "bash <<< 'rm x'",
     "echo $(echo $(echo $(rm x)))",
+    "gdb --args rm x",
+    "lldb -- rm x",
+    "gpg --photo-viewer 'rm x' --list-keys",
+    "zip -T -TT 'rm x' a b",
 ]
 
 
