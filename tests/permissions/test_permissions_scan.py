@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import deque
+from collections.abc import Callable
 
 import pytest
 import tree_sitter
@@ -251,11 +253,18 @@ def test_no_text_makes_the_scanner_miss_what_the_grammar_finds(text: str) -> Non
 
 @pytest.mark.parametrize("text", hostile_texts(), ids=lambda text: ascii(text[:12]) + str(len(text)))
 def test_hostile_text_is_judged_in_no_time_and_never_as_reading(text: str, workspace: Workspace) -> None:
-    best = 9.0
-    for _ in range(3):
-        start = time.process_time()
-        judged = judge(text, workspace, workspace.root, trusted=True)
-        best = min(best, time.process_time() - start)
+    ratios = []
+    while len(ratios) < 5 and min(ratios, default=9.0) >= 1:
+        allowed = max(0.1, 20 * spent(lambda: deque(range(400_000), 0)))  # where a processor is shared, all is slower
+        ratios.append(spent(lambda: judge(text, workspace, workspace.root, trusted=True)) / allowed)
+    judged = judge(text, workspace, workspace.root, trusted=True)
     assert not judged.read_only
     assert judged.limited or len(text) <= MAX_CHARS
-    assert best < 0.1
+    assert min(ratios) < 1
+
+
+def spent(work: Callable[[], object]) -> float:
+    """Seconds of a processor."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
