@@ -24,7 +24,7 @@ class Box(Protocol):
     network: bool
 
     @property
-    def active(self) -> bool: ...
+    def tight(self) -> bool: ...
     @property
     def refusal(self) -> str: ...
 
@@ -81,16 +81,21 @@ class Permissions:
         """The decision for one call."""
         rules = self._all()
         given = tuple(str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name))
-        boxed = self.sandbox is not None and self.sandbox.active
-        runs = any(effect.kind == "exec" for effect in effects)
+        runs = [effect for effect in effects if effect.kind == "exec"]
         scene = Scene(
             self.workspace,
             trusted=self.trusted,
-            sandboxed=self.auto_allow and boxed,
+            sandboxed=bool(runs) and all(map(self._held, runs)),
             refusal=self.sandbox.refusal if self.sandbox is not None and runs else "",
             given=given if any(effect.kind in ("read", "write") for effect in effects) else (),
         )
         return decide(tool, effects, rules, self.mode, scene)
+
+    def _held(self, effect: Effect) -> bool:
+        """Whether the sandbox holds all a command may do, whatever it turns out to be, and the user trusts in that."""
+        if not self.auto_allow or self.sandbox is None or not self.sandbox.tight:
+            return False
+        return not self.online(effect.target, Path(effect.cwd) if effect.cwd else self.workspace.root)
 
     def online(self, command: str, cwd: Path) -> bool:
         """Whether this command has the network inside the sandbox: as rules say, else as the sandbox is set."""

@@ -67,6 +67,12 @@ class Sandbox:
         return self.mode != "off" and not self._missing()
 
     @property
+    def tight(self) -> bool:
+        """Whether the box holds all it promises: an old bubblewrap leaves a way to namespaces with capabilities."""
+        bwrap = shutil.which("bwrap", path=self._path)
+        return self.active and (bwrap is None or bool(_probe(bwrap).extra))
+
+    @property
     def refusal(self) -> str:
         """Why no command may run: a box is required and there is none."""
         return f"a sandbox is required and {self._missing()}" if self.mode == "required" and not self.active else ""
@@ -97,6 +103,9 @@ class Sandbox:
             )
         name = "seatbelt" if sys.platform == "darwin" else "bubblewrap"
         network = "with network" if self.network else "no network"
+        network += (
+            "" if self.tight else ", but user namespaces are open (an old bubblewrap): nothing runs unasked for it"
+        )
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
     def box(self, cwd: Path, *, network: bool) -> list[str]:

@@ -332,8 +332,8 @@ def test_a_project_can_tighten_but_not_loosen(workspace: Workspace) -> None:
 
 
 class Box:
-    def __init__(self, active: bool, refusal: str = "") -> None:
-        self.active, self.refusal = active, refusal
+    def __init__(self, tight: bool, refusal: str = "", *, network: bool = False) -> None:
+        self.tight, self.refusal, self.network = tight, refusal, network
 
 
 def test_in_a_sandbox_commands_may_run_unasked_if_the_user_wants(workspace: Workspace) -> None:
@@ -346,6 +346,26 @@ def test_in_a_sandbox_commands_may_run_unasked_if_the_user_wants(workspace: Work
     assert bash(permit(workspace, sandbox=Box(True)), "npm test").verdict == "ask"
     assert bash(permit(workspace, sandbox=Box(False), auto_allow=True), "npm test").verdict == "ask"
     assert bash(permit(workspace, sandbox=Box(True), auto_allow=True, mode="plan"), "npm test").verdict == "deny"
+
+
+def test_what_only_run_time_tells_runs_unasked_in_a_tight_sandbox_without_network_alone(workspace: Workspace) -> None:
+    commands = ["bash x.sh", "python -c 'import os'", "npm test", 'sh -c "$X"', "make"]
+    boxed = permit(workspace, sandbox=Box(True), auto_allow=True)
+    assert {bash(boxed, command).verdict for command in commands} == {"allow"}
+    assert bash(boxed, "echo " * 100_000).verdict == "ask", "too long to be looked at"
+    for other in (
+        permit(workspace, sandbox=Box(True)),
+        permit(workspace, sandbox=Box(False), auto_allow=True),
+        permit(workspace, sandbox=None, auto_allow=True),
+        permit(workspace, sandbox=Box(True, network=True), auto_allow=True),
+    ):
+        assert {bash(other, command).verdict for command in commands} == {"ask"}
+    ruled = permit(workspace, sandbox=Box(True), auto_allow=True, allow=["Network(npm test:*)"])
+    assert bash(ruled, "npm test").verdict == "ask"
+    assert bash(ruled, "make").verdict == "allow"
+    closed = permit(workspace, sandbox=Box(True, network=True), auto_allow=True, deny=["Network(make:*)"])
+    assert bash(closed, "make").verdict == "allow"
+    assert bash(closed, "npm test").verdict == "ask"
 
 
 def test_nobody_is_nagged_all_day(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
