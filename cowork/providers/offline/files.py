@@ -167,7 +167,12 @@ def list_(intent: Intent) -> Plan:
         return (yield from _defined_in(intent, what))
     if what.startswith(("folder", "director")):
         return (yield from _folder(intent.path))
-    pattern = pattern_of(intent.subject)
+    if what.startswith("package"):
+        return (yield from _packages(intent.path))
+    named = intent.subject.replace(intent.path, " ") if intent.path else intent.subject
+    pattern = pattern_of(named)
+    if pattern == "**/*" and what.startswith("module"):
+        pattern = _MODULES
     base = intent.path.rstrip("/") if intent.path and not words.is_file(intent.path) else ""
     if pattern == "**/*" and not re.search(r"\ball\b|\bevery\b", intent.subject):
         return (yield from _folder(base))
@@ -179,6 +184,21 @@ def list_(intent: Intent) -> Plan:
     rows = "\n".join(f"- `{name}`" for name in names[:_MOST_SHOWN])
     more = f"\n- and {total - _MOST_SHOWN} more" if total > _MOST_SHOWN else ""
     return f"{plural(total, 'file')} match `{pattern}`" + (f" under `{base}`" if base else "") + f":\n\n{rows}{more}"
+
+
+_MODULES = "**/*.{py,js,ts,mjs,cjs,jsx,tsx,go,rs,rb,java,kt,ex,hs,ml}"
+
+
+def _packages(path: str) -> Plan:
+    """Folders that are packages, by the file that makes them one."""
+    (result,) = yield [glob("**/{__init__.py,package.json,Cargo.toml,go.mod,mod.rs,index.ts,index.js}", path)]
+    folders = sorted(
+        {p.rpartition("/")[0] or "." for p in found.paths(result)}, key=lambda f: (-place_weight(f + "/x.py"), f)
+    )
+    if not folders:
+        return "I looked for folders with `__init__.py`, `package.json`, `Cargo.toml` or `go.mod` and found none."
+    rows = "\n".join(f"- `{folder}`" for folder in folders[:_MOST_SHOWN])
+    return f"{plural(len(folders), 'package')}:\n\n{rows}"
 
 
 def pattern_of(text: str) -> str:

@@ -19,6 +19,7 @@ Kind = Literal[
     "count",
     "inventory",
     "raises",
+    "default",
     "show",
     "explain",
     "list",

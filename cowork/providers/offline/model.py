@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import answer, edits, files, inventory, project, shell, typed
+from cowork.providers.offline import answer, edits, facts, files, history, inventory, project, shell, typed
+from cowork.providers.offline.default import default
 from cowork.providers.offline.describe import describe
 from cowork.providers.offline.intent import Intent, Kind
 from cowork.providers.offline.plan import Call, Plan, side_by_side
@@ -29,17 +30,18 @@ PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
     "uses": uses,
     "outline": project.outline,
     "howto": project.howto,
-    "entry": project.entry,
-    "manifest": project.manifest,
+    "entry": facts.entry,
+    "manifest": facts.manifest,
     "count": files.count,
     "inventory": inventory.inventory,
     "raises": inventory.raises,
+    "default": default,
     "show": files.show,
     "explain": files.explain,
     "list": files.list_,
     "read": files.read_file,
     "search": files.search,
-    "changes": shell.changes,
+    "changes": history.history,
     "tests": shell.tests,
     "replace": edits.edit,
     "rename": edits.edit,

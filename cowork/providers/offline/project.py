@@ -8,32 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from cowork.core.frozen import frozen
-from cowork.providers.offline import found
+from cowork.providers.offline import found, manifests
 from cowork.providers.offline.answer import code, fence, shortened
 from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.plan import Call, Plan, Result, Steps, glob, grep, read
-from cowork.providers.offline.rank import is_test, place_weight
+from cowork.providers.offline.manifests import Item
+from cowork.providers.offline.plan import Call, Plan, Result, Steps, grep, read
 
-MANIFESTS = (
-    "pyproject.toml",
-    "setup.cfg",
-    "setup.py",
-    "package.json",
-    "Cargo.toml",
-    "go.mod",
-    "Makefile",
-    "justfile",
-    "pom.xml",
-    "build.gradle",
-    "CMakeLists.txt",
-    "Gemfile",
-    "composer.json",
-    "tox.ini",
-    "noxfile.py",
-    "requirements.txt",
-    "Dockerfile",
-    "METADATA",
-)
+_BESIDE = ("Makefile", "justfile", "CMakeLists.txt", "tox.ini", "noxfile.py", "Dockerfile", ".pre-commit-config.yaml")
+MANIFESTS = (*manifests.NAMES[:6], *_BESIDE[:2], *manifests.NAMES[6:], *_BESIDE[2:])
+_MOST_READ = 12
 _README = ("README.md", "README.rst", "README.txt", "README", "readme.md")
 _BORING = re.compile(r"^\s*(?:#+\s*)?(?:\[!\[|!\[|<|\[\w+\]:|\.\. |:alt|:target|=+$|-+$|\*+$|\|)")
 
@@ -61,14 +44,22 @@ class Files:
         return next((name for name in _README if name in self.texts), "")
 
 
-def look(path: str = "", *, manifests: Sequence[str] = MANIFESTS) -> Steps[Files]:
+def look(path: str = "") -> Steps[Files]:
     """List the folder and read what tells of the project."""
     (tree,) = yield [Call("LS", {"path": path} if path else {})]
     top = {row.strip() for row in tree.text.splitlines() if row and not row.startswith(" ")}
-    wanted = [name for name in (*_README, *manifests) if name in top][:9]
+    needed = sorted(name for name in top if manifests.REQUIREMENTS.fullmatch(name))
+    wanted = [name for name in (*_README, *MANIFESTS) if name in top] + needed
+    wanted = wanted[:_MOST_READ]
     base = f"{path.rstrip('/')}/" if path else ""
     pages = (yield [read(base + name, limit=400) for name in wanted]) if wanted else []
     return Files(tree, {name: found.numbered(page) for name, page in zip(wanted, pages, strict=True)})
+
+
+def declared(files: Files) -> list[Item]:
+    """Everything the manifests at the top declare."""
+    known = [name for name in files.texts if name in manifests.NAMES or manifests.REQUIREMENTS.fullmatch(name)]
+    return [item for name in known for item in manifests.items(name, files.texts[name])]
 
 
 def outline(intent: Intent) -> Plan:
@@ -231,19 +222,6 @@ def _make_targets(files: Files, verb: str, base: str) -> list[str]:
     return rows
 
 
-def scripts_of(files: Files) -> list[tuple[str, str, str]]:
-    """(command, what it calls, place) of the console scripts a manifest declares."""
-    rows, inside = [], ""
-    for name in ("pyproject.toml", "setup.cfg"):
-        for number, text in files.texts.get(name, {}).items():
-            if header := re.match(r"^\[(.+)\]", text):
-                inside = header[1]
-            hit = re.match(r"^\s*[\"']?([\w.-]+)[\"']?\s*=\s*[\"']?([\w.]+:[\w.]+)", text)
-            if hit and ("scripts" in inside or "entry_points" in inside or "entry-points" in inside):
-                rows.append((hit[1], hit[2], f"{name}:{number}"))
-    return rows
-
-
 def _python_commands(files: Files, verb: str, base: str) -> list[str]:
     pyproject = (
         "pyproject.toml"
@@ -253,7 +231,7 @@ def _python_commands(files: Files, verb: str, base: str) -> list[str]:
     if not pyproject:
         return []
     if verb == "run":
-        return [f"- `{command}` runs `{target}` (`{base}{at}`)" for command, target, at in scripts_of(files)]
+        return [f"- `{i.key}` runs `{i.value}` (`{base}{i.at}`)" for i in manifests.scripts(declared(files))]
     if verb == "test":
         told = [name for name in (pyproject, "setup.cfg", "tox.ini", "noxfile.py") if "pytest" in files.text(name)]
         return [f"- `pytest` (`{base}{name}:{files.line_of(name, 'pytest')}`)" for name in told[:1]]
@@ -279,109 +257,3 @@ def package_json(files: Files) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def entry(intent: Intent) -> Plan:
-    """Where execution begins."""
-    files = yield from look(intent.path)
-    mains, blocks = yield [
-        glob("**/{__main__.py,main.py,main.go,main.rs,index.js,index.ts,cli.py,app.py,manage.py,main.c,Main.java}"),
-        grep(
-            r"^if __name__ == .__main__.|^func main\(\)|^(?:pub )?(?:async )?fn main\(|^int main\(|static void main\(",
-            head_limit=60,
-        ),
-    ]
-    rows = [f"- `{at}` declares the command `{command}`: `{target}`" for command, target, at in scripts_of(files)]
-    for _, target, _ in scripts_of(files)[:2]:
-        module, _, function = target.partition(":")
-        path = module.replace(".", "/")
-        (hit,) = yield [
-            grep(
-                rf"^\s*(?:async )?def {re.escape(function)}\b|^{re.escape(function)}\s*=",
-                glob=f"**/{path}.py,**/{path}/__init__.py",
-                head_limit=5,
-            )
-        ]
-        rows += [f"- `{line.at}` {code(shortened(line.text))}" for line in found.lines(hit)[:1]]
-    package = package_json(files)
-    for key in ("main", "bin", "module"):
-        if key in package:
-            rows.append(
-                f"- `package.json:{files.line_of('package.json', key)}` {key}: {code(json.dumps(package[key]))}"
-            )
-    code_lines = sorted(found.lines(blocks), key=lambda h: (-place_weight(h.path), h.path))
-    rows += [f"- `{h.at}` {code(shortened(h.text))}" for h in code_lines[:5] if not is_test(h.path)]
-    named = sorted((p for p in found.paths(mains) if not is_test(p)), key=lambda p: (-place_weight(p), p))
-    rows += [f"- `{p}:1`" for p in named[:4] if p not in "\n".join(rows)]
-    if not rows:
-        return "I looked for console scripts, main functions and files called main, and found none."
-    return "Entry points:\n\n" + "\n".join(rows)
-
-
-def manifest(intent: Intent) -> Plan:
-    """Dependencies, version, license: the lines of the manifest that say so."""
-    files = yield from look(intent.path)
-    said = intent.subject.lower()
-    if re.search(r"licen", said):
-        pattern, what = r"(?i)licen[cs]e", "license"
-    elif re.search(r"version", said):
-        pattern, what = r"(?i)^\s*[\"']?(?:version|requires-python|python_requires|__version__)\b", "version"
-    elif re.search(r"author|wrote", said):
-        pattern, what = r"(?i)author", "author"
-    else:
-        return _dependencies(files)
-    rows = [
-        f"- `{name}:{number}` {code(shortened(text))}"
-        for name, lines in files.texts.items()
-        for number, text in lines.items()
-        if re.search(pattern, text) and len(text) < 160
-    ][:8]
-    more, licenses = yield [
-        grep(r"^__version__\s*[:=]|^VERSION\s*=", head_limit=10)
-        if what == "version"
-        else glob("{LICENSE,LICENSE.*,COPYING}"),
-        glob("{LICENSE,LICENSE.*,COPYING,licenses/*}"),
-    ]
-    if what == "version":
-        rows += [f"- `{h.at}` {code(shortened(h.text))}" for h in found.lines(more)[:4]]
-    if what == "license" and (kept := found.paths(licenses)):
-        (page,) = yield [read(kept[0], limit=5)]
-        first = next((t for t in found.numbered(page).values() if t.strip()), "")
-        rows.insert(0, f"- `{kept[0]}:1` {code(shortened(first))}")
-    return (
-        f"The {what}:\n\n" + "\n".join(rows)
-        if rows
-        else f"I looked in {', '.join(files.texts) or 'the top folder'} and found no {what}."
-    )
-
-
-def _dependencies(files: Files) -> str:
-    parts = []
-    for name in ("pyproject.toml", "setup.cfg", "Cargo.toml", "go.mod", "requirements.txt", "package.json"):
-        rows = _dependency_lines(name, files.texts.get(name, {}))
-        if rows:
-            parts.append(f"`{name}`:\n" + "\n".join(f"- `{name}:{n}` {code(shortened(t))}" for n, t in rows[:25]))
-    return (
-        "\n\n".join(parts)
-        if parts
-        else (f"I looked in {', '.join(files.texts) or 'the top folder'} and found no list of dependencies.")
-    )
-
-
-def _dependency_lines(name: str, lines: dict[int, str]) -> list[tuple[int, str]]:
-    rows, inside = [], name == "requirements.txt"
-    for number, text in sorted(lines.items()):
-        plain = text.strip().rstrip(",")
-        if re.search(
-            r"^(?:dependencies|install_requires|\"dependencies\"|require \(|\[(?:workspace\.)?dependencies)", plain
-        ):
-            inside = True
-            if "]" in plain and "[" in plain and not plain.startswith("["):
-                rows.append((number, plain))
-                inside = False
-            continue
-        if inside and name != "requirements.txt" and re.match(r"^(?:\]|\)|\}|\[)", plain):
-            inside = False
-        if inside and plain and not plain.startswith("#"):
-            rows.append((number, plain.strip("\"'")))
-    return rows

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from cowork.providers.offline import words
+from cowork.providers.offline import topics, words
 from cowork.providers.offline.commands import command
 from cowork.providers.offline.intent import Intent, Kind, about, clean, place_of
 
@@ -103,24 +103,6 @@ def _count(text: str, hit: re.Match[str]) -> Intent | None:
     return Intent("count", what, place_of(text), text=text)
 
 
-def _raises(rest: str) -> Intent | None:
-    if re.match(r"(?:this|the|our) (?:repo|project|library|package|code|program|app)|(?:there|we)$", rest):
-        return Intent("inventory", "errors")
-    intent = about(rest, "raises")
-    return intent if len(intent.subject.split()) == 1 else None
-
-
-def _inventory(subject: str) -> Make:
-    """A list of all of a kind; one that belongs to a name in code is a question about that name."""
-
-    def make(text: str, hit: re.Match[str]) -> Intent | None:
-        if words.names(text) or words.quoted(text) or "make" in text.lower().split():
-            return None
-        return Intent("inventory", subject, place_of(text))
-
-    return make
-
-
 def _show(text: str, hit: re.Match[str]) -> Intent | None:
     rest = hit["x"]
     found = words.files(rest)
@@ -156,7 +138,7 @@ def _list(text: str, hit: re.Match[str]) -> Intent | None:
     known = re.search(
         r"\b(?P<what>files?|folders?|directories|modules?|classes|functions|methods|tests?|targets?|commands?"
         r"|definitions"
-        r"|subclasses|imports?)\b",
+        r"|subclasses|imports?|packages)\b",
         rest,
     )
     if not known or (known["what"].startswith("command") and "make" not in rest):
@@ -178,7 +160,7 @@ _USED = r"(?:used|called|imported|referenced|instantiated|invoked|subclassed|inh
 _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
     _rule(r"^(?:hi|hello|hey|help|thanks?|thank you|good (?:morning|evening)|who are you|what are you|what can you do"
           r"|how (?:do|can) (?:you|i use you)(?: work)?|test|ping|yo|\?)?$", _fixed("hello")),
-    _rule(r"\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|tool|item|write))", lambda t, h: _todos(t)),
+    _rule(r"\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|tool|item|write))", lambda t, h: topics.todos(t)),
     _rule(r"\b(?:inherit(?:s|ing|ed)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?|derive[sd]? "
           r"from)\s+(?P<x>[`'\"]?\w.*)",
           _of("uses")),
@@ -194,29 +176,19 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           r"|^(?:what|which)(?: \w+)? (?:errors?|exceptions?)(?: are| is| get| can be)? (?:raised|thrown|returned)"
           r" (?:by|in|from)\s+(?P<y>.+)"
           r"|^(?:what|when) (?:can|does|could|might|do)\s+(?P<z>.+?)\s+(?:raise|throw|fail)s?$"
-          r"|^how can\s+(?P<w>.+?)\s+fail$", lambda t, h: _raises(next(filter(None, h.groups())))),
-    *(_rule(rf"^(?:what|which|list|show|are there|name|give|where are)\b(?:\s+[\w-]+){{0,3}}?\s+(?:{nouns})\b"
-            r"(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed"
-            r"|that|it|can (?:i|you|we|it))\b))"
-            r"(?!\s+(?:are|is) (?:handled|caught|parsed|processed|logged|raised|thrown|checked|matched|dispatched))",
-            _inventory(subject))
-      for subject, nouns in (
-          ("errors", r"(?:custom |own )?(?:exceptions?|errors?)(?: class(?:es)?| types?)?(?=$|.*\b(?:defined?|declared?"
-                     r"|there|exist|have|has|own|custom)\b)"),
-          ("variables", r"(?:environment|env) var(?:iable)?s"),
-          ("options", r"(?:command.?line |cli )?(?:options|flags|switches)"),
-          ("commands", r"(?:sub)?commands"),
-          ("routes", r"(?:http )?(?:routes|endpoints)"),
-      )),
+          r"|^how can\s+(?P<w>.+?)\s+fail$", lambda t, h: topics.raises(next(filter(None, h.groups())))),
+    *(_rule(pattern, make) for pattern, make in topics.LISTS),
+    _rule(topics.DEFAULT, lambda t, h: topics.default(next(filter(None, h.groups())), t)),
     _rule(r"^(?:what|which|list|show)(?: me)?(?: all)?(?: the)? (?:methods|attributes|members|functions)"
           r"(?: does| do| of| in| are in| has| on)?(?: the)?(?: class)? [`'\"]?(?P<x>[A-Z]\w*)[`'\"]?(?: "
           r"class)?(?: have| has| define)?$",
           lambda t, h: Intent("list", t, "", "methods", h["x"])),
-    _rule(r"^what (?:arguments?|parameters?|args|options)(?: does| do)\s+(?P<x>.+?)\s+(?:take|accept|have"
-          r"|expect|need)s?$",
-          lambda t, h: about(h["x"], "show")),
+    _rule(r"^(?:what|which) (?:arguments?|parameters?|args|options)(?: does| do| can)\s+(?P<x>.+?)\s+(?:take|accept"
+          r"|have"
+          r"|expect|need|be given)s?$", lambda t, h: about(h["x"], "show")),
     _rule(r"^(?:does|do|is|are) (?:this|the|it|we|they)\b.{0,30}?\b(?:use|import|depend on|call|using)s?\s+" + _X,
           _of("uses")),
+    _rule(r"^how (?:many|much) (?:\w+ )?(?:dependencies|crates|requirements)\b", lambda t, h: Intent("manifest", t)),
     _rule(r"^how (?:many|much) " + _X, _count),
     _rule(r"^(?:count|number of)\s+(?:the |all |how many )?(?:number of )?" + _X, _count),
     _rule(r"^(?:run|execute|start) (?:all )?(?:the |all |my |our )?(?:unit |whole )?(?:tests?|test suite|pytest"
@@ -226,16 +198,22 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           r"|\b(?:tests?|test suite|build) (?:pass(?:ing)?|green|fail(?:ing|s)?|red)\b"
           r"|^(?:pytest|test (?:it|this|everything)|npm test|cargo test|go test|make test)$"
           r"|^(?:check|see) (?:if|whether) (?:all )?(?:the )?tests? pass", _fixed("tests")),
-    _rule(r"\b(?:what|which files?)(?: has| have|'s)?(?: been)? (?:changed|modified|new|edited|touched)\b|\bgit "
-          r"(?:status|diff|log)\b"
-          r"|\buncommitted\b|\b(?:recent|last|latest) (?:\d+ )?(?:commits?|changes?)\b|^(?:show |list )?(?:me "
-          r")?(?:the )?changes\b"
-          r"|\bwhat did (?:i|we|you|they) change\b|\bworking tree\b|^status$|\b(?:last|latest|recent) (?:thing "
-          r")?committed\b",
-          lambda t, h: Intent("changes", t)),
+    _rule(topics.GIT, lambda t, h: topics.history(t)),
     _rule(r"^(?:which|what|are there|is there|where are|show|list|find)\b(?:\s+(?:any|the|all|me|unit|a))*\s+tests?\s+"
           r"(?:that |which )?(?:cover|for|of|test|exercise|check|use|call|touch)(?:s|es|ing)?\s+" + _X,
           lambda t, h: replace(about(h["x"], "uses"), hint="tests")),
+    _rule(r"^(?:show|list|find|give|get|print|display|name)?(?: me)? ?(?:every|all|each|any|the)?(?: the"
+          r"| of the)? ?(?:\w+ )?"
+          r"(?:places?|spots?|lines?|files?|functions?|methods?|modules?|classes|code|tests?|callers?|everything"
+          r"|anything"
+          r"|everywhere|anywhere)(?: in \S+)?(?: (?:that|which|where|who))?(?: (?:we|you|it|they|i))? "
+          r"(?:uses?|calls?|imports?|references?|invokes?|depends? on|mentions?|instantiates?|raises?|calling|using"
+          r"|importing|raising|referencing)\s+(?P<x>[`'\"]?[\w@.:$]+(?:\(\))?[`'\"]?)(?:\s+(?:in|from|under|at)\b.*)?$",
+          lambda t, h: replace(about(h["x"], "uses"), path=place_of(t))),
+    _rule(r"^(?:show|list|find|give|get|print|name)?(?: me)? ?(?:every|all|each|any|the)?(?: the)? ?"
+          r"(?:places?|spots?|lines?|files?|everywhere|anywhere)(?: (?:that|which|where))?\s+(?P<x>\S+)\s+(?:is|are"
+          r"|gets?) "
+          + _USED + r"$", _of("uses")),
     _rule(r"^(?:what|who|which (?:files?|functions?|modules?|classes|places|code|tests?))(?: else)?(?: all)? "
           r"(?:uses?|calls?|imports?|references?|invokes?|depends? on|subclass(?:es)?|inherits? from|extends?|mentions?"
           r"|instantiates?|raises?|overrides?)\s+" + _X, _of("uses")),
@@ -257,12 +235,12 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           lambda t, h: Intent("howto", h["x"])),
     _rule(r"^(?:install|build|setup|usage|getting started|run) ?(?:instructions?|steps?|commands?)$",
           lambda t, h: Intent("howto", t)),
-    _rule(r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b",
-          _fixed("entry")),
-    _rule(r"\b(?:dependenc(?:y|ies)|depends? on|requirements)\b|\bwhat(?:'s| is)? (?:the )?(?:version|licen[cs]e)\b"
-          r"|\b(?:which|what) (?:python |node |rust |go )?(?:version|licen[cs]e)\b|\blicensed\b|\bwho (?:wrote"
-          r"|is the author)\b",
-          lambda t, h: Intent("manifest", t)),
+    _rule(r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
+          r"|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?|executables?)\b|\bexecutables?\b"
+          r"|\bbinar(?:y|ies)\b"
+          r"|\b(?:commands|programs|scripts) (?:does|do|is|are|get|gets)\b.*\b(?:install|provide|ship|declare)"
+          r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$", _fixed("entry")),
+    _rule(topics.FACTS, lambda t, h: topics.facts(t)),
     _rule(r"^(?:list|enumerate|name)(?: out)?(?: me)?\s+" + _X, _list),
     _rule(r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files|classes|functions|methods|targets|tests|modules|folders"
           r"|definitions)\b.*)", _list),
@@ -305,14 +283,6 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           r"|purpose of |definition of )?"
           + _X, _explain),
 )  # fmt: skip
-
-
-def _todos(text: str) -> Intent | None:
-    if words.names(re.sub(r"\b(?:TODOS?|FIXMES?|XXX|HACKS?)\b", "", text)) and not words.files(text):
-        return None
-    if re.search(r"\b(?:tool|list tool|class|panel)\b", text):
-        return None
-    return Intent("inventory", "todos", place_of(text))
 
 
 def _outline(text: str) -> Intent | None:

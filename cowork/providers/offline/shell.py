@@ -5,59 +5,13 @@ from __future__ import annotations
 import re
 
 from cowork.providers.offline import found, testout
-from cowork.providers.offline.answer import code, fence, plural, shortened
+from cowork.providers.offline.answer import code, shortened
 from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.plan import Plan, Result, Steps, bash, glob, grep, read
+from cowork.providers.offline.plan import Plan, Steps, bash, glob, grep
 from cowork.providers.offline.project import look, package_json
 
 _TEST_TIMEOUT = 600_000
 _MOST_CHANGED = 30
-
-
-def changes(intent: Intent) -> Plan:
-    """What changed, by git; by its own files where git may not be run."""
-    status, stat, log = yield [
-        bash("git status --short --branch", "Show what changed"),
-        bash("git diff --stat HEAD", "Show the size of changes"),
-        bash("git log --oneline --decorate -n 10", "Show the latest commits"),
-    ]
-    if status.denied or log.denied:
-        return (yield from _without_git(status if status.denied else log))
-    if re.search(r"not a git repository", status.text, re.IGNORECASE):
-        return "This folder is not a git repository, so there is nothing to compare with."
-    rows = [row for row in status.text.splitlines() if row.strip() and not row.startswith("Exit code")]
-    branch = next((row[3:] for row in rows if row.startswith("## ")), "")
-    changed = [row for row in rows if not row.startswith("## ") and re.match(r"^[ MADRCU?!]{2} ", row)]
-    parts = [f"Branch `{branch}`."] if branch else []
-    if changed:
-        shown = "\n".join(
-            f"- `{row[3:]}` {_STATES.get(row[:2].strip()[:1], 'changed')}" for row in changed[:_MOST_CHANGED]
-        )
-        more = f"\n- and {len(changed) - _MOST_CHANGED} more" if len(changed) > _MOST_CHANGED else ""
-        parts.append(f"{plural(len(changed), 'file')} not committed:\n{shown}{more}")
-        total = [row.strip() for row in stat.text.splitlines() if re.search(r"files? changed", row)]
-        parts += [f"In sum: {total[-1]}."] if total else []
-    else:
-        parts.append("Nothing is uncommitted.")
-    if not log.failed and log.text.strip() and "fatal:" not in log.text:
-        parts.append("Latest commits:\n\n" + fence("\n".join(log.text.splitlines()[:10]), "log.txt"))
-    return "\n\n".join(parts)
-
-
-_STATES = {"M": "modified", "A": "added", "D": "deleted", "R": "renamed", "?": "new", "U": "in conflict", "C": "copied"}
-
-
-def _without_git(denied: Result) -> Plan:
-    """The last entries of the reflog say what was committed; the rest is unknown, and said so."""
-    head, log = yield [read(".git/HEAD"), read(".git/logs/HEAD")]
-    branch = "".join(found.numbered(head).values()).removeprefix("ref: refs/heads/").strip()
-    entries = [text.split("\t", 1) for _, text in sorted(found.numbered(log).items())]
-    rows = [f"- {code(e[0].split()[1][:9])} {shortened(e[1])}" for e in entries[-8:][::-1] if len(e) == 2]
-    why = shortened(denied.text, 160)
-    said = f"I may not run git here ({why}), so I cannot see uncommitted changes."
-    if not rows:
-        return said + " Trust the folder (`--trust`) or allow `Bash(git:*)` to let me."
-    return f"{said}\n\nFrom `.git/logs/HEAD`, branch {code(branch)}, latest first:\n" + "\n".join(rows)
 
 
 def tests(intent: Intent) -> Plan:
