@@ -47,7 +47,8 @@ def manifest(intent: Intent) -> Plan:
     if not entries:
         entries = of_language((yield from _below()), said)
     fact = next((fact for fact in FACTS if re.search(fact.asked, said)), None)
-    named = [item for item in entries if _group(item) and _named(item, intent.subject)]
+    own = {item.value.strip("\"'").lower() for item in entries if item.key == "name"}
+    named = [item for item in entries if _group(item) and _named(item, intent.subject) and item.key.lower() not in own]
     if named and (fact is None or fact.name == "version"):
         rows = "\n".join(f"- `{item.at}` {_shown(item)} ({_group(item)})" for item in named[:8])
         return f"Declared:\n\n{rows}"

@@ -167,7 +167,8 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
     _rule(r"\bbase class (?:of|for) (?:all |the |every |each )*(?P<x>\w+)",
           lambda t, h: Intent("where", h["x"].removesuffix("s").capitalize(), "", "class")),
     _rule(r"\bdifference between\b|\bcompare\b|\bpros and cons\b|\bshould (?:i|we)\b", _fixed("unknown")),
-    _rule(r"\b(?:largest|biggest|longest) (?:\w+ )?files?\b|^how (?:big|large|long) is (?:it|this|the)\b",
+    _rule(r"\b(?:largest|biggest|longest) (?:\w+ )?(?:files?|modules?)\b|\bfiles? (?:is|are) (?:the )?(?:largest"
+          r"|biggest|longest)\b|^how (?:big|large|long) is (?:it|this|the)\b",
           lambda t, h: Intent("count", "lines", place_of(t))),
     _rule(r"^(?:does|do|is|are) (?:it|this|they|there|the \w+)(?: \w+)? (?:have |any )*(?:any |a )?tests?$",
           lambda t, h: Intent("count", "tests", "")),
@@ -191,13 +192,7 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
     _rule(r"^how (?:many|much) (?:\w+ )?(?:dependencies|crates|requirements)\b", lambda t, h: Intent("manifest", t)),
     _rule(r"^how (?:many|much) " + _X, _count),
     _rule(r"^(?:count|number of)\s+(?:the |all |how many )?(?:number of )?" + _X, _count),
-    _rule(r"^(?:run|execute|start) (?:all )?(?:the |all |my |our )?(?:unit |whole )?(?:tests?|test suite|pytest"
-          r"|specs?)\b"
-          r"|\b(?:which|what|any|do(?: all)?|does) (?:of )?(?:the )?tests? (?:(?:are |is |currently )*fail|pass"
-          r"|broken|break)"
-          r"|\b(?:tests?|test suite|build) (?:pass(?:ing)?|green|fail(?:ing|s)?|red)\b"
-          r"|^(?:pytest|test (?:it|this|everything)|npm test|cargo test|go test|make test)$"
-          r"|^(?:check|see) (?:if|whether) (?:all )?(?:the )?tests? pass", _fixed("tests")),
+    _rule(topics.TESTS, lambda t, h: topics.tests(t)),
     _rule(topics.GIT, lambda t, h: topics.history(t)),
     _rule(r"^(?:which|what|are there|is there|where are|show|list|find)\b(?:\s+(?:any|the|all|me|unit|a))*\s+tests?\s+"
           r"(?:that |which )?(?:cover|for|of|test|exercise|check|use|call|touch)(?:s|es|ing)?\s+" + _X,
@@ -221,7 +216,7 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
           r"is)\s+(?P<x>.+?)\s+"
           + _USED + r"(?:\s+(?:in|by|from|within|inside|outside|anywhere|at)\b.*)?$", _of("uses")),
     _rule(r"^(?:is|are)\s+(?P<x>.+?)\s+" + _USED + r"(?: anywhere| somewhere)?$", _of("uses")),
-    _rule(r"\b(?:callers?|usages?|uses|users|references|call sites|occurrences|importers|subclasses) (?:of|to"
+    _rule(r"\b(?:callers?|calls?|usages?|uses|users|references|call sites?|occurrences?|importers|subclasses) (?:of|to"
           r"|for)\s+" + _X,
           _of("uses")),
     _rule(r"^where (?:do|does) (?:we|it|this|they|anyone|the code|anything) (?:use|call|import|reference|invoke"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline.answer import code, fence, plural, shortened
@@ -46,6 +47,30 @@ def read(output: str) -> list[Failure]:
     return []
 
 
+def relative(output: str, suites: Sequence[str]) -> str:
+    """The output with paths of this project as they are below its folder, by the test files that are known."""
+    for path in dict.fromkeys(re.findall(r"(/[^\s\":]+\.\w+)\b", output)):
+        for suite in suites:
+            if path.endswith(f"/{suite}"):
+                return output.replace(path.removesuffix(suite), "")
+    return output
+
+
+def _own(frames: Sequence[tuple[str, str]]) -> str:
+    """The last frame that is not of a library or of the interpreter."""
+    own = [
+        f"{path}:{line}"
+        for path, line in frames
+        if not re.search(
+            r"^[</]|site-packages/|/lib/python"
+            r"|node_modules/",
+            path,
+        )
+    ]
+    every = [f"{path}:{line}" for path, line in frames if not path.startswith("<")]
+    return (own or every or [""])[-1]
+
+
 def _row(failure: Failure) -> str:
     place = f" at `{failure.at}`" if failure.at else ""
     why = f": {code(shortened(failure.why, 140))}" if failure.why else ""
@@ -71,16 +96,15 @@ def _pytest(output: str) -> list[Failure]:
     blocks = re.split(r"^_{3,} (.+?) _{3,}$", output, flags=re.MULTILINE)
     where: dict[str, tuple[str, str]] = {}
     for title, text in zip(blocks[1::2], blocks[2::2], strict=True):
-        at = re.findall(r"^([^\s:]+\.py):(\d+): (?!in )", text, re.MULTILINE)
+        at = re.findall(r"^([^\s:]+\.py):(\d+):", text, re.MULTILINE)
+        at += re.findall(r'^  File "(.+?)", line (\d+)', text, re.MULTILINE)  # --tb=native
         why = re.findall(r"^E\s+(.+)$", text, re.MULTILINE)
-        where[title.split(".")[-1].replace("ERROR at setup of ", "")] = (
-            f"{at[-1][0]}:{at[-1][1]}" if at else "",
-            why[0] if why else "",
-        )
+        test = re.sub(r"ERROR (?:at (?:setup|teardown) of|collecting) ", "", title)
+        where[test if test.endswith(".py") else test.split(".")[-1]] = (_own(at), why[0] if why else "")
     found = []
     for name, said in names:
         path, _, test = name.partition("::")
-        place, because = where.get(test.split("::")[-1], ("", ""))
+        place, because = where.get(test.split("::")[-1] or path, ("", ""))
         if not place:
             place = next((f"{p}:{n}" for p, n, _ in places if p == path), f"{path}:1")
         found.append(Failure(name, place, because or said))
@@ -96,7 +120,7 @@ def _unittest(output: str) -> list[Failure]:
         why = re.findall(r"^(\w[\w.]*(?:Error|Exception|Failure|Exit)\b.*)$", block, re.MULTILINE)
         if title:
             name = title[2] if title[2] and title[1] in title[2] else f"{title[2]}.{title[1]}" if title[2] else title[1]
-            found.append(Failure(name, f"{at[-1][0]}:{at[-1][1]}" if at else "", why[-1] if why else ""))
+            found.append(Failure(name, _own(at), why[-1] if why else ""))
     return found
 
 

@@ -79,6 +79,7 @@ def inventory(subject: str) -> Callable[[str, re.Match[str]], Intent | None]:
 
 
 def raises(rest: str) -> Intent | None:
+    """What one thing raises, a file, or everything."""
     if words.files(rest) and not words.names(rest):
         return Intent("inventory", "raised", words.files(rest)[0])
     if re.match(r"(?:this|the|our) (?:repo|project|library|package|code|program|app)|(?:there|we)$", rest):
@@ -89,11 +90,13 @@ def raises(rest: str) -> Intent | None:
 
 def default(rest: str, text: str) -> Intent | None:
     """What something is when nobody says otherwise."""
-    asked = words.keywords(rest.replace(place_of(rest), " "))
-    return Intent("default", " ".join(asked), place_of(text)) if asked else None
+    place = place_of(text)
+    asked = words.keywords(rest.replace(place, " ") if place else rest)
+    return Intent("default", " ".join(asked), place) if asked else None
 
 
 def todos(text: str) -> Intent | None:
+    """The marks left in the source; a tool or a class of that name is something else."""
     if words.names(re.sub(r"\b(?:TODOS?|FIXMES?|XXX|HACKS?)\b", "", text)) and not words.files(text):
         return None
     if re.search(r"\b(?:tool|list tool|class|panel)\b", text):
@@ -136,3 +139,32 @@ DEFAULT = (
     r"|set to by default)$"
     r"|^what(?:'s| is)\s+(?P<z>.+?)'s default(?: value)?$"
 )
+TESTS = (
+    r"^(?:re-?run|run|execute|start)\b.*\b(?:tests?|test suite|pytest|unittests?|specs?)\b|^(?:re-?run|run"
+    r"|execute)\b.*\S*test\S*"
+    r"|\b(?:which|what|any|do(?: all)?|does) (?:of )?(?:the )?tests? (?:(?:are |is |currently )*fail|pass|broken|break)"
+    r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:pass(?:ing)?|green|fail(?:ing|s)?|red)\b|^(?:do|does"
+    r"|is)\b.*test\S* (?:pass|fail)"
+    r"|^(?:pytest|test (?:it|this|everything)|npm test|cargo test|go test|make test)$"
+    r"|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
+)
+
+
+def tests(text: str) -> Intent | None:
+    """All tests, those of a file, or one by its name."""
+    wanted = re.split(r"\b(?:and|then)\b.*\b(?:tell|say|report|show|list|which|what|if|whether)\b", text)[0]
+    node = re.search(r"[\w./-]+\.\w+::[\w:]+", wanted)
+    path = node[0] if node else place_of(wanted)
+    rest = wanted.replace(path, " ") if path else wanted
+    named = [n for n in words.quoted(rest) + words.names(rest) if not words.is_acronym(n)]
+    if not named and re.match(r"\s*(?:re-?)?run\b|\s*execute\b", rest, re.IGNORECASE):
+        about_ = re.search(
+            r"\b(?:the|only|just)\s+([\w-]+)\s+tests?\b|\btests? (?:for|of|about|named"
+            r"|called)\s+(?:the )?([\w-]+)",
+            rest,
+        )
+        named = [word for word in (about_.groups() if about_ else ()) if word and word.lower() not in _EVERY]
+    return Intent("tests", named[0] if named else "", path)
+
+
+_EVERY = words.STOP | frozenset(["unit", "whole", "full", "entire", "python", "test", "existing", "complete"])
