@@ -52,7 +52,9 @@ def expected(question: dict[str, Any], root: Path) -> list[str]:
         number = 0
         for piece in text.split(" > "):  # one after the other: the class, then its method
             after = number
-            number = next((n for n, row in enumerate(rows, 1) if n > after and row.strip().startswith(piece)), 0)
+            hits = [n for n, row in enumerate(rows, 1) if n > after and row.strip().startswith(piece)]
+            bodies = [n for n in hits if rows[n - 2].strip() != "@overload"]  # an overload only declares
+            number = (bodies or hits or [0])[0]
         places.append(f"{name}:{number}")
     return [*places, *question.get("says", ())]
 

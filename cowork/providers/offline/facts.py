@@ -74,7 +74,9 @@ FACTS = (
     Fact("license", r"\blicen[cs]", r"(?:^|\.)licen[cs]e(?:-?files?|-expression)?\b|= License ::"),
     Fact("version supported", r"\b(?:python|node|rust|go|ruby|java|minimum|supported|supports?"
                               r"|compatible)\b.*\bversions?\b"
-         r"|\bversions? of (?:python|node|rust|go)\b|\brequires?-python\b|\b(?:which|what) pythons?\b|\bmsrv\b",
+         r"|\bversions? of (?:python|node|rust|go)\b|\brequires?-python\b|\b(?:which|what) pythons?\b|\bmsrv\b"
+         r"|\bedition\b"
+         r"|\bsupports? (?:for )?(?:python|node|rust|go) ?\d",
          r"requires?[-_.](?:python|dist\.python)|python_requires|rust-version|edition|^engines\b|^go ="
          r"|dependencies\.python ="
          r"|= Programming Language :: \w+ :: \d"),
@@ -85,7 +87,8 @@ FACTS = (
          r"homepage|repository|\burls?\b|bugs|documentation"),
     Fact("script", r"\bscripts\b", r"^scripts\.|^tool\.\w+\.scripts\."),
     Fact("keywords", r"\bkeywords\b|\bclassifiers\b", r"keywords|classifiers"),
-    Fact("name", r"\bname\b", r"^(?:(?:tool\.)?(?:project|package|metadata|poetry)\.)?name\b|^module\b"),
+    Fact("name", r"\bname\b|\b(?:called|named)$", r"^(?:(?:tool\.)?(?:project|package|metadata|poetry)\.)?name\b"
+                 r"|^module\b"),
     Fact("description", r"\bdescription\b|\bsummary\b", r"(?:^|\.)(?:description|summary)\b"),
 )  # fmt: skip
 _VERSION_LINE = (

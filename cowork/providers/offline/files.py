@@ -165,6 +165,8 @@ def list_(intent: Intent) -> Plan:
         return (yield from _targets())
     if re.match(r"class|function|method|definition|test|subclass", what) and "files" not in intent.subject:
         return (yield from _defined_in(intent, what))
+    if shape := next((shape for noun, shape in _SHAPES.items() if what.startswith(noun)), ""):
+        return (yield from _shaped(intent, what, shape))
     if what.startswith(("folder", "director")):
         return (yield from _folder(intent.path))
     if what.startswith("package"):
@@ -247,6 +249,35 @@ def _defined_in(intent: Intent, what: str) -> Plan:
     rows = [f"- `{d.at}` {d.kind} {code(d.name)}" for d in items[:60]]
     more = f"\n- and {len(items) - 60} more" if len(items) > 60 else ""
     return f"{len(items):,} {what}{place}:\n\n" + "\n".join(rows) + more
+
+
+_MADE = r"^\s*(?:(?:export|default|declare|pub(?:\([^)]*\))?|public|private|protected|static|final|abstract)\s+)*"
+_SHAPES = {  # how a line looks that makes one
+    "import": r"^\s*(?:import\s|from\s+\S+\s+import\b|use\s+\w|#\s*include|(?:const|let|var)\s.*\brequire\()",
+    "constant": r"^[A-Z][A-Z0-9_]+\s*(?::[^=]+)?=(?!=)|^\s*#\s*define\s+[A-Z]|" + _MADE + r"const\s+[A-Z][A-Z0-9_]+\b",
+    "enum": _MADE + r"enum\s+\w|^\s*class\s+\w+\(.*\b(?:\w*Enum|\w*Flag)\b",
+    "struct": _MADE + r"(?:struct\s+\w|type\s+\w+\s+struct)",
+    "trait": _MADE + r"trait\s+\w",
+    "interface": _MADE + r"(?:interface\s+\w|type\s+\w+\s+interface)|^\s*class\s+\w+\(.*\bProtocol\b",
+    "type": _MADE + r"(?:type|class|struct|enum|interface|trait)\s+\w|^\w+\s*(?::\s*TypeAlias)?\s*=\s*(?:TypeVar"
+    r"|NewType|Union)\b",
+    "fixture": r"@(?:pytest\.)?fixture\b",
+    "macro": r"^\s*macro_rules!\s*\w|^\s*#\s*define\s+\w+\(",
+}
+
+
+def _shaped(intent: Intent, what: str, shape: str) -> Plan:
+    """Lines that make one of a kind."""
+    path = (yield from resolve(intent.path)) if intent.path else ""
+    (result,) = yield [grep(shape, path=path, head_limit=400)]
+    hits = [hit for hit in found.lines(result) if path or place_weight(hit.path) > -50 or what.startswith("fixture")]
+    place = f" in `{path}`" if path else ""
+    if not hits:
+        return f"I searched for {what}{place} and found none."
+    hits.sort(key=lambda h: (-place_weight(h.path), h.path, h.number))
+    rows = [f"- `{h.at}` {code(shortened(h.text))}" for h in hits[:_MOST_SHOWN]]
+    more = f"\n- and {len(hits) - _MOST_SHOWN} more" if len(hits) > _MOST_SHOWN else ""
+    return f"{len(hits):,} {what}{place}:\n\n" + "\n".join(rows) + more
 
 
 def _members(intent: Intent) -> Plan:

@@ -356,7 +356,8 @@ _RECENTLY = r"\b(?:recent|recently|last|latest|newest|most recent)\b"
 _QUESTIONS: tuple[tuple[str, Callable[[Intent], Plan]], ...] = (
     (r"\buncommit|\bnot? (?:yet |been )*commit|\b(?:un-?)?staged?\b|\buntracked\b|\bworking (?:tree|copy|dir)"
      r"|\bgit status\b"
-     r"|^status$|\bdirty\b|\bclean\b|\bpending\b|\blocal(?:ly)? (?:changes|modif|changed)|\bmodified files\b"
+     r"|^status$|\bdirty\b|\bclean\b|\bpending\b|\blocal(?:ly)? (?:chang|modif|edit)\w*|\bmodified files\b"
+     r"|\bfiles are (?:modified|changed)\b"
      r"|\bgit diff\b"
      r"|\bsince the last commit\b|\bto commit\b|\b(?:what|which files?) (?:did|have) (?:i|we) (?:chang|modif|edit"
      r"|touch)", _tree),

@@ -129,8 +129,27 @@ def _explain(text: str, hit: re.Match[str]) -> Intent | None:
 
 
 _LISTED = frozenset(
-    ["public", "top", "level", "python", "make", "makefile", "names", "name", "available", "unit", "test", "tests"]
+    [
+        "public",
+        "top",
+        "level",
+        "types",
+        "type",
+        "workspace",
+        "python",
+        "make",
+        "makefile",
+        "names",
+        "name",
+        "available",
+        "unit",
+        "test",
+        "tests",
+    ]
 )
+
+
+_SHAPED = r"imports?|constants?|enums?|structs?|traits?|interfaces?|types?|fixtures?|decorators?|macros?"
 
 
 def _list(text: str, hit: re.Match[str]) -> Intent | None:
@@ -138,14 +157,16 @@ def _list(text: str, hit: re.Match[str]) -> Intent | None:
     known = re.search(
         r"\b(?P<what>files?|folders?|directories|modules?|classes|functions|methods|tests?|targets?|commands?"
         r"|definitions"
-        r"|subclasses|imports?|packages)\b",
+        r"|subclasses|packages|" + _SHAPED + r")\b",
         rest,
     )
+    place = place_of(hit["x"])
+    if not known and "/" in place and not words.is_file(place):
+        return Intent("list", "files", place, "files")  # whatever they are called, they are files
     if not known or (known["what"].startswith("command") and "make" not in rest):
         return None
-    place = place_of(hit["x"])
     left = [w for w in words.keywords(hit["x"].replace(place, "")) if w not in _LISTED and w != known["what"]]
-    if left and not known["what"].startswith(("file", "module")):
+    if left and not known["what"].startswith(("file", "module", "package")):
         return Intent("describe", hit["x"], place)
     inside = re.search(r"\b(?:in|under|inside) (?:the )?([\w.-]+)$", hit["x"])
     return Intent("list", hit["x"], place or (inside[1] if inside else ""), known["what"])
@@ -238,7 +259,7 @@ _RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
     _rule(topics.FACTS, lambda t, h: topics.facts(t)),
     _rule(r"^(?:list|enumerate|name)(?: out)?(?: me)?\s+" + _X, _list),
     _rule(r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files|classes|functions|methods|targets|tests|modules|folders"
-          r"|definitions)\b.*)", _list),
+          r"|definitions|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b.*)", _list),
     _rule(r"^(?:what(?:'s| is| are)?(?: there)?(?: in)?|describe|summari[sz]e|overview|outline|explain|tell "
           r"about|give (?:me )?an? "
           r"(?:overview|outline|summary)|show)(?: of| in| about)?(?: an?| the)?(?: overview| outline| summary| "

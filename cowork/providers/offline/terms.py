@@ -22,7 +22,8 @@ _SAME_TEXT = """
     terminal tty console; colour color ansi; duplicate repeat dupe; serialise serialize; normalise normalize
     previous prev; source src; destination dest dst; reference ref; delimiter separator delim; difference diff
     regex regexp pattern; https tls ssl; uri url; dict dictionary mapping; concurrency concurrent; tokenize token lex
-    typo similar suggest; charset encoding; 404 notfound; unknown missing; cli commandline; multiple multi
+    typo similar suggest; charset encoding; 404 notfound; unknown missing
+    cmdline cli commandline argparse optparse getopt; multiple multi
 """
 # Families of words of which each may stand for the other in a name, but nobody would search for them all.
 _KIN_TEXT = """
@@ -46,12 +47,16 @@ _KIN_TEXT = """
 """
 
 
+_SPOKEN = frozenset(["turn", "give", "figure", "must"])  # said in questions; in a name they mean something else
+_COMPOUND = ((re.compile(r"\bcommand[- ]lines?\b", re.IGNORECASE), "cmdline"),)  # two words for one thing
+
+
 def _families(text: str) -> dict[str, tuple[str, ...]]:
     found: dict[str, set[str]] = {}
     for row in re.split(r"[;\n]", text):
         family = row.split()
         for word in family:
-            found.setdefault(words.stem(word), set()).update(w for w in family if w != word)
+            found.setdefault(words.stem(word), set()).update(w for w in family if w != word and w not in _SPOKEN)
     return {root: tuple(sorted(family)) for root, family in found.items()}
 
 
@@ -91,6 +96,8 @@ class Term:
 
 def terms(text: str) -> list[Term]:
     """The terms of a question, in order."""
+    for spoken, one in _COMPOUND:
+        text = spoken.sub(one, text)
     said = words.keywords(text)
     keys = [key for key in said if key not in words.STRONG_KINDS] or said
     return [_term(key) for key in keys[:_MOST_TERMS]]

@@ -16,15 +16,18 @@ FACTS = (  # what manifests say
     r"|\bversions?\b|\blicen[cs]ed?\b"
     r"|\bwho (?:wrote|maintains|is the (?:author|maintainer)|are the (?:authors|maintainers))\b"
     r"|\bauthors?\b|\bmaintainers?\b|\b(?:which|what) pythons?\b|\b(?:npm|package\.json) scripts\b|\bhomepage\b"
-    r"|\bname of (?:the|this) (?:package|project|crate)\b"
+    r"|\bname of (?:the|this) (?:package|project|crate)\b|\bthe (?:package|project|crate|library) (?:called|named)\b"
+    r"|\bthird.party\b|\bedition of rust\b|\brust edition\b|\bsupports? (?:for )?(?:python|node|rust|go) ?\d"
 )
 _CHANGED = r"(?:changed?|modified|edited|touched|updated)"
 GIT = (  # what only the history or the working tree can tell
     r"\bgit (?:status|diff|log|history|blame|tags?|stash|remotes?|branch(?:es)?)\b|^status$|\bworking (?:tree|copy)\b"
     r"|\bun-?committed\b|\buntracked\b|\b(?:un)?staged\b|\bcommits?\b|\bcommitted\b|\bstash(?:es|ed)\b"
     r"|\bcontributors?\b"
-    r"|\b(?:what|which files?|anything|files?)(?:'s| has| have| was| were| did| is| that)?(?: been| i| we| you| they)* "
-    rf"{_CHANGED}\b|\bwhat(?:'s| is)? new\b|\b(?:recent|last|latest|newest|local) (?:\w+ )?changes?\b"
+    r"|\b(?:what|which files?|anything|files?)(?:'s| has| have| was| were| did| is| are| that)?(?: been| i| we| you"
+    r"| they)* "
+    rf"{_CHANGED}\b|\bwhat(?:'s| is)? new\b|\b(?:recent|last|latest|newest|local) (?:\w+ )?(?:changes?"
+    rf"|modifications|edits)\b|\bHEAD\b"
     r"|^(?:show |list )?(?:me )?(?:the )?changes\b"
     rf"|\bwho (?:last |has |was |the |one |to |person |most recently )*(?:{_CHANGED}|touch|wrote|added|introduced"
     rf"|removed|created|works?|worked|contributed)\b"
@@ -40,7 +43,7 @@ def facts(text: str) -> Intent | None:
     """Manifests are asked unless the question is about code that deals with such things."""
     if re.match(r"(?:where|how (?:does|do)|why|find|locate|run|explain|search)\b", text, re.IGNORECASE):
         return None
-    if re.search(r"\b(?:function|class|method|file|code|test)s?\b|--\w|\w\(\)", text, re.IGNORECASE):
+    if re.search(r"\b(?:function|class|method|file|code|tests)\b|--\w|\w\(\)", text, re.IGNORECASE):
         return None
     return Intent("manifest", text, place_of(text) if not words.is_file(place_of(text)) else "")
 
@@ -67,6 +70,8 @@ def inventory(subject: str) -> Callable[[str, re.Match[str]], Intent | None]:
         named = [n for n in words.quoted(text) + words.names(text) if not words.is_acronym(n)]
         if named and subject != "options":
             return None
+        if subject == "exits" and re.match(r"where\b", text, re.IGNORECASE) and "exit" not in text.lower():
+            return None  # status codes may be those of HTTP
         told = named or re.findall(
             r"\b(?:does|do|of|for|to)\s+(?:the )?([\w-]+)(?: command| script| program| cli| tool)?"
             r"(?: (?:accept|take|have|support|understand)s?)?$",
@@ -119,7 +124,8 @@ _NOUNS = (
     ("routes", r"(?:http )?(?:routes|endpoints)"),
 )  # fmt: skip
 _FOLLOWS = (
-    r"(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed|that|it"
+    r"(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed|that"
+    r"|it|affect|control|override|change|configure"
     r"|can (?:i|you|we|it|be))\b))"
     r"(?!\s+(?:are|is) (?:handled|caught|parsed|processed|logged|raised|thrown|checked|matched|dispatched))"
 )
@@ -145,7 +151,7 @@ TESTS = (
     r"|\b(?:which|what|any|do(?: all)?|does) (?:of )?(?:the )?tests? (?:(?:are |is |currently )*fail|pass|broken|break)"
     r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:pass(?:ing)?|green|fail(?:ing|s)?|red)\b|^(?:do|does"
     r"|is)\b.*test\S* (?:pass|fail)"
-    r"|^(?:pytest|test (?:it|this|everything)|npm test|cargo test|go test|make test)$"
+    r"|^(?:pytest|test (?:it|this|everything|\S+\.\w+)|npm test|cargo test|go test|make test)$"
     r"|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
 )
 
