@@ -43,6 +43,11 @@ class Screen(pyte.Screen):
             self.scrolled.append(self.row(0))
         super().index()
 
+    def restore_cursor(self) -> None:
+        """A place that was saved stays saved; pyte would forget it."""
+        super().restore_cursor()
+        self.save_cursor()
+
     def set_title(self, param: str) -> None:
         self.titles.append(param)
         super().set_title(param)
@@ -69,7 +74,7 @@ class Screen(pyte.Screen):
         return "".join(cells[x].data for x in range(self.columns)).rstrip()
 
     def resize_to(self, columns: int, lines: int, *, reflow: bool) -> None:
-        """The window changes. Blank rows at the bottom go first, then rows at the top scroll away.
+        """The window changes. As in tmux rows below the cursor go first, then rows at the top scroll away.
 
         With reflow, rows too long for it are wrapped, as most terminals do; otherwise they are cut.
         """
@@ -85,6 +90,7 @@ class Screen(pyte.Screen):
                 at = min(self.cursor.x // columns, len(pieces) - 1)
                 cursor = (len(rows) + at, self.cursor.x - at * columns)
             rows += pieces
+        del rows[max(lines, cursor[0] + 1) :]
         over = max(0, len(rows) - lines)
         self.resize(lines, columns)
         self.erase_in_display(2)

@@ -17,6 +17,7 @@ SCENES = {  # what is typed: what is on the screen then
     "panels 5 60": "bash",
     "edit": "Allow this edit?",
     "/sessions": "Go on with which session?",
+    "half": "and so on",
 }
 
 
@@ -55,6 +56,8 @@ def test_nothing_live_is_left_behind_when_the_window_changes(typed: str, start: 
     assert sum("cowork 0.1" in row for row in left) == 1
     numbers = re.findall(r"paragraph number (\d+)", "\n".join(left))
     assert [int(n) for n in numbers] == (list(range(30)) if start == "bottom" else [])
+    words = re.findall(r"word (\d+)", " ".join(" ".join(left).split()))
+    assert [int(n) for n in words] == (list(range(60)) if typed == "half" else [])
 
 
 def test_a_stream_goes_on_while_the_window_changes() -> None:

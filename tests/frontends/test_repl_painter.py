@@ -46,7 +46,8 @@ class Stage:
         self.live: list[str] = []
         self.done: list[str] = []
         self.full = False
-        self.painter = Painter(self.glass, self._frame, self._finished, Theme, reflows=reflow)
+        self._now = 0.0
+        self.painter = Painter(self.glass, self._frame, self._finished, Theme, reflows=reflow, clock=lambda: self._now)
 
     def draw(self, live: list[str], *done: str, full: bool = False) -> None:
         self.live, self.full = live, full
@@ -54,6 +55,7 @@ class Stage:
         self.painter.render(None, None)
 
     def resize(self, columns: int, rows: int) -> None:
+        self._now += 2  # nothing was drawn meanwhile
         self.glass.screen.resize_to(columns, rows, reflow=self.glass.reflow)
         self.painter.erase(leave_alternate_screen=False)
         self.painter.render(None, None)

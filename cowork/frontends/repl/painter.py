@@ -6,6 +6,7 @@ output and copies every cell at every key.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ _END = "\x1b[?2026l"
 # From the second row on: a clear from the very first cell makes tmux save the whole screen in its history. The cursor
 # comes back to where it was saved: on the last row it could not go down, so a step up would be one too many.
 _ERASE_BELOW = "\r\x1b[K\x1b7\x1b[1B\x1b[J\x1b8"
+_NEWS_S = 1.0  # so late may a terminal tell that it changed: a younger frame may have been drawn after it did
 
 
 @dataclass(slots=True)
@@ -42,6 +44,7 @@ class _Surface:
     row: int = 0  # of the cursor, from the top of the region
     column: int = 0
     columns: int = 0  # of the terminal when it was drawn
+    at: float = 0.0  # when it was drawn
 
 
 class Painter(Renderer):
@@ -59,8 +62,10 @@ class Painter(Renderer):
         theme: Callable[[], Theme],
         *,
         reflows: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._compose, self._finished, self._theme, self._reflows = compose, finished, theme, reflows
+        self._compose, self._finished, self._theme = compose, finished, theme
+        self._reflows, self._clock = reflows, clock
         self._inline = _Surface()
         self._full: _Surface | None = None
         self._started = False
@@ -144,23 +149,22 @@ class Painter(Renderer):
         new = _Surface([theme.encode(line) for line in lines], [line_width(line) for line in lines], 0, 0, columns)
         if not parts and new.drawn == old.drawn and (frame.cursor or (0, 0)) == (old.row, old.column):
             return
-        row = _draw_changes(parts, old, new.drawn)
-        new.row, new.column = self._place_cursor(parts, frame, row, len(lines))
+        _draw_changes(parts, old, new.drawn)
+        new.row, new.column = self._place_cursor(parts, frame) if lines else (0, 0)
+        new.at = self._clock()
         if is_done:
             parts.append("\x1b[?25h")
         self._inline = new
 
-    def _place_cursor(self, parts: list[str], frame: Frame, row: int, count: int) -> tuple[int, int]:
-        if not count:
-            return row, 0
+    def _place_cursor(self, parts: list[str], frame: Frame) -> tuple[int, int]:
         # A hidden cursor rests at the top: lines below it never have to be found again after a resize.
         target, column = frame.cursor or (0, 0)
         show = "\x1b[?25h" if frame.cursor else ""
-        parts.append(_move(target - row) + "\r" + (f"\x1b[{column}C" if column else "") + show)
+        parts.append(_move(target) + (f"\x1b[{column}C" if column else "") + show)
         return target, column
 
     def _erase_inline(self, parts: list[str], columns: int) -> None:
-        up = _rows_above(self._inline, columns, reflows=self._reflows)
+        up = _rows_above(self._inline, columns, reflows=self._reflows and self._clock() - self._inline.at > _NEWS_S)
         if self._inline.columns > columns:
             self._above = max(0, self._above - rows_taken(self._inline.widths, columns) + len(self._inline.widths))
         if self._inline.drawn:
@@ -208,25 +212,23 @@ def terminal_reflows(environ: Mapping[str, str]) -> bool:
     return not ("XTERM_VERSION" in environ or term == "linux" or term.startswith("screen"))
 
 
-def _draw_changes(parts: list[str], old: _Surface, new: list[str]) -> int:
-    """Write the lines that differ; gives the row the cursor ends in."""
-    row = old.row
-    if new != old.drawn:
-        parts.append("\x1b[?7l")  # what is a column too wide is cut, never wrapped
+def _draw_changes(parts: list[str], old: _Surface, new: list[str]) -> None:
+    """Write the lines that differ; the cursor comes from the old frame's row and ends in the first.
+
+    The window may have become lower without our knowing yet: then a way down ends early, and as many rows up again
+    would be too far, into what is finished. So room is made first, and the way back is the saved place.
+    """
+    room = max(len(new), len(old.drawn), 1) - 1
+    parts.append(f"{_move(-old.row)}\r" + "\n" * room + _move(-room))
+    if new == old.drawn:
+        return
+    parts.append("\x1b[?7l\x1b7")  # what is a column too wide is cut, never wrapped
     for index, text in enumerate(new):
-        if index < len(old.drawn):
-            if old.drawn[index] != text:
-                parts.append(f"{_move(index - row)}\r{text}\x1b[K")
-                row = index
-        else:
-            parts.append((_move(index - 1 - row) + "\r\n" if index else "\r") + text)
-            row = index
+        if index >= len(old.drawn) or old.drawn[index] != text:
+            parts.append(f"\x1b8{_move(index)}{text}\x1b[K")
     if len(new) < len(old.drawn):
-        parts.append(f"{_move(len(new) - row)}\r\x1b[J")
-        row = len(new)
-    if new != old.drawn:
-        parts.append("\x1b[?7h")
-    return row
+        parts.append(f"\x1b8{_move(len(new))}\x1b[J")
+    parts.append("\x1b8\x1b[?7h")
 
 
 def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:
