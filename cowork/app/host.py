@@ -16,6 +16,7 @@ from cowork.app.trust import grant, is_trusted, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, ToolUse
+from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
@@ -157,9 +158,7 @@ class ChatHost:
     async def add_note(self, text: str) -> str:
         path = self.run.root / "AGENTS.md"
         trusted = is_trusted(self.run.root, self.environ) or not steering(self.run.root)
-        before = path.read_text(encoding="utf-8") if path.exists() else "# Notes for agents\n"
-        gap = "" if before.endswith("\n") else "\n"
-        path.write_text(f"{before}{gap}- {text}\n", encoding="utf-8")
+        append_note(path, text)
         if trusted:
             grant(self.run.root, self.environ)  # the person wrote it, so there is nothing new to ask about
         self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="system", label="note"))
@@ -185,6 +184,25 @@ class ChatHost:
             raise
         finally:
             self._task = None
+
+
+def append_note(path: Path, text: str) -> None:
+    """A note under what is there, which stays as it is: only its end is written to."""
+    if not path.is_file() and (path.exists() or path.is_symlink()):
+        kind = "folder" if path.is_dir() else "link to nowhere" if path.is_symlink() else "special file"
+        raise UserError(f"Not noted: {path.name} is a {kind}.", "Make it a file, then send the note again.")
+    try:
+        before = path.read_bytes().decode("utf-8") if path.exists() else None
+        end = "\r\n" if before and "\r\n" in before else "\n"
+        start = "# Notes for agents\n" if before is None else end if before and not before.endswith("\n") else ""
+        with path.open("ab") as file:
+            note = f"{end}  ".join(text.splitlines())
+            file.write(f"{start}- {note}{end}".encode())
+    except UnicodeDecodeError:
+        hint = "Store it as UTF-8, then send the note again."
+        raise UserError(f"Not noted: {path.name} is not UTF-8.", hint) from None
+    except OSError as error:
+        raise UserError(f"Not noted: {path.name} cannot be written: {error.strerror}.") from error
 
 
 def _sum(*parts: float | None) -> float | None:

@@ -139,8 +139,9 @@ class _Once:
             return JsonResult(sys.stdout) if self.options.output == "json" else JsonStream(sys.stdout)
         from cowork.frontends.text import TextOutput
 
-        live = not self.options.non_interactive and sys.stdout.isatty()
-        return TextOutput(sys.stdout, sys.stderr, live=live, quiet=self.options.quiet)
+        person = not self.options.non_interactive
+        live, fold = person and sys.stdout.isatty(), person and sys.stderr.isatty()
+        return TextOutput(sys.stdout, sys.stderr, live=live, fold=fold, quiet=self.options.quiet)
 
     def _asker(self) -> Ask:
         if self.options.non_interactive:

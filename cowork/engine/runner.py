@@ -251,7 +251,8 @@ class Runner:
                 return
             reason = answer.note or "the user said no"
         self.denials.append(Denial(call.name, call.input, reason))
-        raise ToolError("PERMISSION_DENIED", f"{call.name} was denied: {reason}. Do not try to get around this.")
+        text = f"{call.name} was denied: {reason}. Do not try to get around this."
+        raise ToolError("PERMISSION_DENIED", text, reason=reason)
 
     async def _asked(self, tool: Tool, args: Json, decision: Decision, display: Json) -> Answer:
         """The person's answer, and the grant that came with it remembered."""

@@ -6,6 +6,8 @@ from typing import Any
 
 from cowork.core.hygiene import visible
 
+LOOKS = ("Read", "Grep", "Glob", "LS")  # a run of these is folded
+FEW = 2  # looks that are told one by one
 _SUBJECTS = ("file_path", "pattern", "command", "description", "path", "label", "bash_id", "shell_id")
 _QUOTED = frozenset({"pattern", "command", "description", "label"})
 

@@ -22,6 +22,7 @@ from cowork.core.events import (
 )
 from cowork.core.hygiene import Visible, visible
 from cowork.frontends import lines
+from cowork.frontends.lines import FEW, LOOKS
 
 _ENDINGS = {
     "completed": "done",
@@ -39,20 +40,25 @@ _ENDINGS = {
 
 
 class TextOutput:
-    """Prints a run. `live` streams the answer as it comes, for a terminal.
+    """Prints a run. `live` streams the answer as it comes, `fold` counts a long run of looks: both for a terminal.
 
     Anything else gets the final answer once, at the end: a try that is withdrawn later never reaches a pipe.
     """
 
-    def __init__(self, out: TextIO, err: TextIO, *, live: bool = False, quiet: bool = False) -> None:
+    def __init__(
+        self, out: TextIO, err: TextIO, *, live: bool = False, fold: bool = False, quiet: bool = False
+    ) -> None:
         self._out = out
         self._err = err
         self._live = live
         self._quiet = quiet
         self._cwd = ""
-        self._calls: dict[str, dict[str, Any]] = {}  # open calls: id -> input
+        self._fold = fold
+        # Open calls and their input. Services that count calls give two children the same ids.
+        self._calls: dict[tuple[str, str], dict[str, Any]] = {}
+        self._looks: dict[str, list[str]] = {}  # agent path -> the tools of the run of looks that goes on
         self._children: dict[str, str] = {}  # agent path -> its label
-        self._delegated: set[str] = set()  # calls whose child has lines of its own
+        self._delegated: set[tuple[str, str]] = set()  # calls whose child has lines of its own
         self._stream = Visible()
         self._column = 0  # where the cursor of stdout stands
         self._streamed = False  # something of the current reply was printed
@@ -63,12 +69,13 @@ class TextOutput:
             case SessionStarted():
                 self._cwd = event.cwd
             case TextDelta() if event.agent == "main" and self._live:
+                self._end_looks("main")
                 self._print(self._stream.feed(event.text))
                 self._streamed = True
             case ReplyAdded() if event.agent == "main" and self._live:
                 self._finish_reply(event)
             case ToolStarted():
-                self._calls[event.tool_use_id] = event.input
+                self._calls[event.agent, event.tool_use_id] = event.input
             case ToolEnded():
                 self._tool(event)
             case AgentStarted():
@@ -89,24 +96,43 @@ class TextOutput:
                 self._end(event.result)
 
     def _tool(self, event: ToolEnded) -> None:
-        given = self._calls.pop(event.tool_use_id, {})
-        if event.tool_use_id in self._delegated or event.display.get("kind") == "todos":
+        key = event.agent, event.tool_use_id
+        given = self._calls.pop(key, {})
+        if key in self._delegated or event.display.get("kind") == "todos":
             return  # its own events told it already
         what = lines.call(event.name, given, cwd=self._cwd)
         error = event.record.get("error")
         if isinstance(error, dict):
-            message = lines.one_line(str(error.get("message", "")))
             denied = error.get("code") == "PERMISSION_DENIED"
+            reason = (event.record.get("data") or {}).get("reason") if denied else ""  # without the words for the model
+            message = lines.one_line(str(reason or error.get("message", "")))
             self._progress(event, f"denied {what}: {message}" if denied else f"{what} · failed: {message}")
             return
         summary = event.display.get("summary")
-        self._progress(event, f"{what} · {lines.one_line(str(summary))}" if summary else what)
+        told = f"{what} · {lines.one_line(str(summary))}" if summary else what
+        if self._fold and event.name in LOOKS:
+            self._look(event, told)
+        else:
+            self._progress(event, told)
+
+    def _look(self, event: ToolEnded, told: str) -> None:
+        """The first looks of a run are told as they come, the others counted."""
+        run = self._looks.setdefault(event.agent, [])
+        run.append(event.name)
+        if len(run) <= FEW and not self._quiet:
+            self._line(self._children.get(event.agent, "") + told)
+
+    def _end_looks(self, agent: str) -> None:
+        more = self._looks.pop(agent, [])[FEW:]
+        if more and not self._quiet:
+            counted = " · ".join(f"{name} {more.count(name)}" for name in dict.fromkeys(more))
+            self._line(f"{self._children.get(agent, '')}{lines.count(len(more), 'more look')}: {counted}")
 
     def _child_started(self, event: AgentStarted) -> None:
         name = event.agent.removeprefix("main/")
         label = lines.one_line(event.description, 48)
         self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
-        self._delegated.add(event.tool_use_id)
+        self._delegated.add((event.parent, event.tool_use_id))
         waiting = "waits in line" if event.status == "waiting" else "started"
         self._progress(event, f"{waiting} · {event.model}" if event.model else waiting)
 
@@ -156,13 +182,16 @@ class TextOutput:
         self._streamed = False
 
     def _end(self, result: dict[str, Any]) -> None:
+        for agent in list(self._looks):
+            self._end_looks(agent)
         text = str(result.get("result") or "")
         if text and not (self._live and text.strip() == self._last_reply.strip()):
             self._print(visible(text))
         self._fresh_line()
         error = result.get("error")
         reason = str(result.get("terminal_reason", ""))
-        if isinstance(error, dict) and error.get("message"):
+        told = reason == "denied" and not self._quiet  # the last line says it
+        if isinstance(error, dict) and error.get("message") and not told:
             self._line(lines.one_line(str(error["message"]), 400))
         if self._quiet:
             return
@@ -174,6 +203,7 @@ class TextOutput:
         self._line(" · ".join((_ENDINGS.get(reason, "failed"), turns, lines.tokens(used), cost, time)))
 
     def _progress(self, event: Event, text: str) -> None:
+        self._end_looks(event.agent)
         if not self._quiet:
             self._line(self._children.get(event.agent, "") + text)
 

@@ -163,7 +163,7 @@ def test_questions_of_parallel_children_queue_in_one_place(chat: Terminal) -> No
     chat.type("many", "<Enter>")
     chat.wait_for("2 more waiting (explore-1, explore-2)")
     chat.wait_for("2 git commit -m")
-    for key, left in (("y", "1 more waiting (explore-2)"), ("n", "explore-2")):
+    for key, left in (("y", "1 more waiting (explore-2)"), ("n", "asked by main/explore-2")):
         chat.settle(0.2)
         chat.type(key)
         chat.wait_for(left)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded
 from cowork.frontends.repl.host import Options
 from cowork.frontends.repl.lines import plain
@@ -104,6 +105,21 @@ async def test_a_turn_that_breaks_is_told_calmly_and_the_queue_goes_on() -> None
     await stage.turns.idle()
     assert "✗ That did not work: RuntimeError: boom" in stage.printed()
     assert stage.host.said == ["boom", "next"]
+
+
+async def test_a_note_that_cannot_be_stored_is_told_and_handed_back() -> None:
+    stage = Stage()
+
+    async def refuse(text: str) -> str:
+        raise UserError("Not noted: AGENTS.md is a folder.", "Make it a file.")
+
+    stage.host.add_note = refuse  # type: ignore[method-assign]
+    handed_back = asyncio.Event()
+    stage.turns.give_back = lambda text: (stage.given_back.append(text), handed_back.set())
+    stage.turns.send("#keep this")
+    await handed_back.wait()
+    assert stage.given_back == ["#keep this"]
+    assert "Not noted: AGENTS.md is a folder." in "".join(stage.printed())
 
 
 async def test_leaving_stops_the_turn() -> None:

@@ -34,7 +34,7 @@ def called(id: str, name: str, given: dict[str, object], *, agent: str = "main",
     record = {"status": "success", "data": {}, "text": "x", "stats": {}, "context": {}}
     error, summary = ended.get("error"), ended.get("summary")
     if error:
-        record |= {"status": "error", "error": error}
+        record |= {"status": "error", "error": error, "data": ended.get("data", {})}
     display = {"kind": "text", "text": "x"} | ({"summary": summary} if summary else {})
     return [ToolStarted(id, name, given, agent=agent), ToolEnded(id, name, record, display, agent=agent)]
 
@@ -85,7 +85,8 @@ STORY: list[Event] = [
         "5",
         "Bash",
         {"command": "git push"},
-        error={"code": "PERMISSION_DENIED", "message": "non-interactive, no rule allows it"},
+        error={"code": "PERMISSION_DENIED", "message": "Bash was denied: no. Do not try to get around this."},
+        data={"reason": "non-interactive, no rule allows it"},
     ),
     TodoUpdated(
         (
@@ -197,6 +198,38 @@ def test_nothing_of_model_tool_or_file_reaches_the_terminal_raw(payload: str, li
         if not character.isprintable():
             assert character not in out + err
     assert all(line.startswith("cowork: ") for line in err.splitlines())
+
+
+def test_two_children_whose_calls_have_the_same_ids_keep_their_arguments() -> None:
+    first, second = "main/explore-1", "main/explore-2"
+    started = [ToolStarted("c1", "Grep", {"pattern": name}, agent=name) for name in (first, second)]
+    ended = [ToolEnded("c1", "Grep", {"status": "success"}, {"summary": "2 files"}, agent=a) for a in (second, first)]
+    children = [AgentStarted(a, "main", f"t{a}", "", "p", "explore", agent=a) for a in (first, second)]
+    _, err = play([*children, *started, *ended])
+    assert err.splitlines()[2:] == [
+        f'cowork: [explore-2] Grep "{second}" · 2 files',
+        f'cowork: [explore-1] Grep "{first}" · 2 files',
+    ]
+
+
+def test_a_denied_end_is_said_once() -> None:
+    ended = result(status="error", terminal_reason="denied",
+                   error={"code": "denied", "message": "The run ended on a denied action."})  # fmt: skip
+    _, err = play([ended])
+    assert err == "cowork: stopped: an action was denied · 6 turns · 14.1k tok · $0.031 · 41 s\n"
+    assert play([ended], quiet=True)[1] == "cowork: The run ended on a denied action.\n"
+
+
+def test_a_terminal_gets_a_long_run_of_looks_folded_and_a_log_each_of_them() -> None:
+    looks = [e for n in range(6) for e in called(str(n), "Grep" if n % 2 else "Read", {"path": f"p{n}"})]
+    story = [*looks, *called("x", "Bash", {"command": "ls"}, summary="exit 0"), result()]
+    assert play(story)[1].count("cowork: Grep") == 3
+    assert play(story, fold=True)[1].splitlines()[:4] == [
+        "cowork: Read p0",
+        "cowork: Grep p1",
+        "cowork: 4 more looks: Read 2 · Grep 2",
+        'cowork: Bash "ls" · exit 0',
+    ]
 
 
 def test_a_long_or_many_lined_command_stays_one_line() -> None:

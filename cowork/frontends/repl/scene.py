@@ -26,12 +26,13 @@ from cowork.core.events import (
     ToolStarted,
     TurnEnded,
 )
+from cowork.frontends.lines import FEW, LOOKS
 from cowork.frontends.repl import notes, numbers
 from cowork.frontends.repl.lines import Line
 from cowork.frontends.repl.panels import Panel, ended_line, new_panel
 from cowork.frontends.repl.stream import MarkdownStream
 from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import DELEGATES, FEW, LOOKS, finished_lines, looks_line
+from cowork.frontends.repl.tools_view import DELEGATES, finished_lines, looks_line
 
 Draw = Callable[[int, Theme], Sequence[Line]]
 _OUTPUT_KEPT = 4_000  # characters of a running command's output

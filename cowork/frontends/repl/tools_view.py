@@ -14,8 +14,6 @@ from cowork.frontends.repl import numbers
 from cowork.frontends.repl.diffs import diff_lines
 from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, width, wrap
 
-LOOKS = ("Read", "Grep", "Glob", "LS")  # a run of these is one line
-FEW = 2  # looks that are shown one by one
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 DELEGATES = ("Task", "Agent", "subagent")  # drawn as panels, not as tool lines
 _PATH_TOOLS = ("Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "LS")

@@ -22,12 +22,13 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.hygiene import visible
+from cowork.frontends.lines import FEW, LOOKS
 from cowork.frontends.repl import notes
 from cowork.frontends.repl.diffs import diff_lines
 from cowork.frontends.repl.lines import Line, wrap
 from cowork.frontends.repl.scene import markdown_lines
 from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import DELEGATES, FEW, LOOKS, argument, looks_line, one_line, summary
+from cowork.frontends.repl.tools_view import DELEGATES, argument, looks_line, one_line, summary
 
 Body = Callable[[int, Theme], list[Line]]
 

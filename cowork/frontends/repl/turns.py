@@ -189,7 +189,11 @@ class Turns:
             self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
 
     async def _note(self, text: str) -> None:
-        self.scene.apply(Notice(await self.host.add_note(text)))
+        said = await self._guard(self.host.add_note(text))
+        if isinstance(said, str):
+            self.scene.apply(Notice(said))
+        else:
+            self.give_back(f"#{text}")  # it can be sent again
 
     async def _guard(self, work: Any) -> CommandResult:
         """A refusal is shown calmly; a bug in a command must not end the chat."""
