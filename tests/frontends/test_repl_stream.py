@@ -214,3 +214,17 @@ def test_a_block_without_end_costs_the_same_for_every_piece(start: str) -> None:
         assert len(stream._tail) < 10_000
     out += [plain(line) for line in stream.end(60, THEME)]
     assert [w for w in " ".join(out).split() if w.startswith("word")] == [f"word{n}" for n in range(9_000)]
+
+
+@pytest.mark.parametrize(
+    ("start", "piece"),
+    [("", "[[[[[[[[[["), ("| a | b |\n|---|---|\n", "| cell | other |\n")],
+    ids=["brackets", "table"],
+)
+def test_a_block_out_of_all_proportion_goes_on_as_its_source(start: str, piece: str) -> None:
+    """From there on it is not parsed any more, all of it is there, and what follows is Markdown again."""
+    count = 52_000 // len(piece)
+    shown = streamed([start + piece * count, "\n\nand **then** more\n"])
+    assert sum("".join(shown).count(word) for word in ("cell", "[[[[[[[[[[")) == count
+    assert shown[-2:] == ["", "and then more"]
+    assert start == "" or piece.strip() in shown

@@ -14,7 +14,7 @@ from cowork.core.hygiene import visible
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl.boxes import MARGIN, box
 from cowork.frontends.repl.diffs import command_lines, diff_lines
-from cowork.frontends.repl.lines import WIDEST, Line, clip_line, clip_start, width, wrap
+from cowork.frontends.repl.lines import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
 from cowork.frontends.repl.tools_view import argument, one_line
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog that pops up
@@ -244,7 +244,10 @@ def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
     inner = columns - MARGIN
     rows = _why_rows(dialog, inner) if dialog.why is not None else _choice_rows(dialog, inner)
     head: Line = [("bold", one_line(dialog.question.title))]
-    return box(head, f"asked by {who}" if columns >= 40 else "", rows, foot, columns, "accent")
+    asked = f"asked by {who}"
+    if line_width(head) + width(asked) + 6 > columns:  # who asks is said in every width
+        return box(head, "", [[("dim", clip(asked, inner))], *rows], foot, columns, "accent")
+    return box(head, asked, rows, foot, columns, "accent")
 
 
 def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:

@@ -285,4 +285,5 @@ def markdown_lines(text: str, columns: int, theme: Theme) -> list[Line]:
     """A whole Markdown text as lines."""
     stream = MarkdownStream()
     stream.feed(text)
-    return [[("", "  "), *line] if line else [] for line in stream.end(columns - 2, theme)]
+    lines = [*stream.take(columns - 2, theme), *stream.end(columns - 2, theme)]
+    return [[("", "  "), *line] if line else [] for line in lines]

@@ -2,7 +2,7 @@
 
 markdown-it's top-level tokens decide what is finished. The work stays linear in the length of the answer: a long
 list or code block is finished piece by piece, a paragraph row by row, a block of any kind that grows out of all
-proportion is cut, and a long tail is parsed again only after it grew by an eighth.
+proportion is cut and at last shown as its source, and a long tail is parsed again only after it grew by an eighth.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cowork.core.hygiene import Visible
 from cowork.frontends.repl import paragraph
-from cowork.frontends.repl.lines import Line
+from cowork.frontends.repl.lines import Line, wrap
 from cowork.frontends.repl.theme import Theme
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ _LONG_LIST = 1_200  # characters: a longer list is finished item by item
 _LONG_CODE = 48  # lines: a longer code block is finished in pieces
 _LONG_TAIL = 2_400  # characters: of a longer tail only the end is drawn
 _HUGE = 8_000  # characters: a longer block is cut, wherever that is
+_SOURCE = 40_000  # characters: what is longer still goes on as it was written
 _HEAD = 1_000  # characters: a longer head of a table is not looked for
 _TABLE_HEAD = re.compile(r"\s*[^\n]*\|[^\n]*\n[ |:-]+\n")
 _OTHER_BLOCK = re.compile(r"\s*(?:#|>|[-+*]\s|\d{1,9}[.)]\s|```|~~~|\|)")  # not worth a parse
@@ -43,6 +44,8 @@ class MarkdownStream:
         self._tail = ""
         self._parsed = 0  # length of the tail at the last parse
         self._glued = False  # the next piece goes on with the block before: no blank line between
+        self._cut = 0  # characters that were cut off the block at the start of the tail
+        self._tried = 0  # length of the tail when a paragraph in it had no row that is finished
         self._printed = 0  # of the paragraph at the start of the tail, in characters
         self._drawn: tuple[int, int, int, str] = (-1, 0, 0, "")
         self._drawn_lines: list[Line] = []
@@ -59,22 +62,23 @@ class MarkdownStream:
     def take(self, columns: int, theme: Theme) -> list[Line]:
         """The lines finished since the last call."""
         self._gather()
-        out: list[Line] = []
+        out = self._source(columns)
         while "\n" in self._tail and len(self._tail) >= self._parsed * 9 // 8:
             piece, rest, glued = split(self._tail)
             if not piece:
                 self._parsed = len(self._tail) if len(self._tail) > 2_000 else 0
                 break
-            self._parsed = 0
+            self._parsed = self._tried = self._cut = 0
             out.extend(self._lines(piece, columns, theme))
             self._tail, self._glued = rest, glued
-        while len(self._tail) > _HUGE:
+        while len(self._tail) > _HUGE and not self._endless:
             piece, self._tail = _cut_anywhere(self._tail)
             if not piece:
                 break
             out.extend(self._lines(piece, columns, theme))
-            self._glued, self._parsed = True, 0
-        return [*out, *self._rows(columns, theme)]
+            self._cut += len(piece)
+            self._glued, self._parsed, self._tried = True, 0, 0
+        return [*out, *(self._source(columns) if self._endless else self._rows(columns, theme))]
 
     def end(self, columns: int, theme: Theme) -> list[Line]:
         """Everything left; the answer is complete."""
@@ -94,14 +98,29 @@ class MarkdownStream:
             self._drawn = key
         return self._drawn_lines[-rows:]
 
+    @property
+    def _endless(self) -> bool:
+        return self._cut > _SOURCE and not self._printed
+
+    def _source(self, columns: int) -> list[Line]:
+        """The lines of a block without end, as they were written, up to the blank line that ends it after all."""
+        out: list[Line] = []
+        while self._endless and (at := _whole_lines(self._tail)):
+            piece, self._tail = self._tail[:at], self._tail[at:]
+            out.extend([("", row)] for row in wrap(piece.rstrip("\n"), columns))
+            if piece.endswith("\n\n"):
+                self._cut, self._glued = 0, False
+        return out
+
     def _rows(self, columns: int, theme: Theme) -> list[Line]:
         """The rows of a growing paragraph that are finished."""
-        if len(self._tail) <= columns or _OTHER_BLOCK.match(self._tail):
+        if len(self._tail) <= max(columns, self._tried * 9 // 8) or _OTHER_BLOCK.match(self._tail):
             return []
         tokens = parser().parse(self._tail)
         if [t.type for t in tokens if t.level == 0] != ["paragraph_open", "paragraph_close"]:
             return []
         steady = paragraph.steady(paragraph.after(_draw(tokens, columns, theme), self._printed))
+        self._tried = 0 if steady else len(self._tail)
         lines = steady if self._printed else self._following(steady)
         self._printed += paragraph.letters(steady)
         self.started = self.started or bool(lines)
@@ -199,6 +218,15 @@ def _cut_anywhere(tail: str) -> tuple[str, str]:
         return "", tail
     at = max(tail.rfind("\n", 0, _HUGE), tail.rfind(" ", 0, _HUGE)) + 1 or _HUGE
     return tail[:at], _opening(tail) + tail[at:]
+
+
+def _whole_lines(tail: str) -> int:
+    """How much of the source can be shown: up to a blank line, else whole lines, and no more than a piece at a time."""
+    blank = tail.find("\n\n", 0, _HUGE)
+    if blank >= 0:
+        return blank + 2
+    at = tail.rfind("\n", 0, _HUGE) + 1
+    return at or ((tail.rfind(" ", 0, _HUGE) + 1 or _HUGE) if len(tail) > _HUGE else 0)
 
 
 def _opening(tail: str) -> str:
