@@ -1,4 +1,7 @@
-"""Read: a window of numbered lines of a file of any size and encoding; images, notebooks and PDFs as what they are."""
+"""Read: a window of numbered lines of a file of any size and encoding; images, notebooks and PDFs as what they are.
+
+A file read again is shown again: what the model saw of it may have been cleared or summarised away since.
+"""
 
 from __future__ import annotations
 
