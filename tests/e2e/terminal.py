@@ -202,7 +202,13 @@ class Terminal:
         return time.monotonic() - start
 
     def wait_for(self, text: str, deadline: float = 10.0) -> float:
-        return self.wait_until(lambda: text in self.text(), deadline, f"{text!r}")
+        """Until the text is on the screen, or went by: a slow test may read many screens at once."""
+        before = len(self.screen_.scrolled)
+
+        def seen() -> bool:
+            return text in self.text() or any(text in row for row in self.screen_.scrolled[before:])
+
+        return self.wait_until(seen, deadline, f"{text!r}")
 
     def wait_gone(self, text: str, deadline: float = 10.0) -> float:
         return self.wait_until(lambda: text not in self.text(), deadline, f"the end of {text!r}")

@@ -34,6 +34,7 @@ OURS = re.compile(
     r"|\x1b\[\?(?:7|12|25|1049|2004|2026)[hl]"  # modes
     r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07"  # the title, kept and put back
     r"|\x1b\]11;\?\x1b\\"  # is it dark or light
+    r"|\x1b\]9;[^\x00-\x1f\x7f-\x9f]*\x07"  # a notification, after an answer that took long
 )
 HALF = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*\x1b?)?$")
 STEERS = re.compile(
