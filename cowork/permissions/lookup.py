@@ -60,10 +60,13 @@ class Lookup:
                 return f"{name} is run by {min(shim)}, which may obey files of the folder"
         return ""
 
-    def search(self, argument: Argument, *, hidden: bool) -> str:
-        """Why what lies in this folder must not be searched unasked; `hidden`: also what is hidden or ignored."""
+    def search(self, argument: Argument, *, hidden: bool, wanted: Sequence[str] = ()) -> str:
+        """Why what lies in this folder must not be searched unasked.
+
+        `hidden`: also what is hidden or ignored; `wanted`: names that are searched even then.
+        """
         for text in self._expanded(argument)[0]:
-            secret = _secret_below(self.cwd / text, hidden=hidden)
+            secret = _secret_below(self.cwd / text, wanted, hidden=hidden)
             if secret is None:
                 return f"{text} is too large to look at"
             if secret:
@@ -205,7 +208,7 @@ def _matches(folder: Path, pattern: str) -> list[str] | None:
     return names
 
 
-def _secret_below(folder: Path, *, hidden: bool) -> str | None:
+def _secret_below(folder: Path, wanted: Sequence[str], *, hidden: bool) -> str | None:
     """The name of a file below a folder that looks like a secret; None when there is too much to look at."""
     waiting, seen = [str(folder)], 0
     while waiting:
@@ -217,7 +220,7 @@ def _secret_below(folder: Path, *, hidden: bool) -> str | None:
             continue
         seen += len(entries)
         for entry in entries:
-            if secret(entry.name) and (hidden or _unignored(Path(place), entry.name)):
+            if secret(entry.name) and (hidden or _wants(wanted, entry.name) or _unignored(Path(place), entry.name)):
                 return entry.name
             if entry.name == ".git" and hidden and keeps_password(Path(entry.path) / "config"):
                 return ".git/config"
@@ -229,6 +232,10 @@ def _secret_below(folder: Path, *, hidden: bool) -> str | None:
         if seen > _MOST_SEARCHED:
             return None if hidden else ""  # what git ignores is mostly what makes a folder large
     return ""
+
+
+def _wants(patterns: Sequence[str], name: str) -> bool:
+    return any(fnmatchcase(name.casefold(), pattern.casefold()) for pattern in patterns)
 
 
 def _unignored(folder: Path, name: str) -> bool:

@@ -23,7 +23,7 @@ class Look(Protocol):
     def path(self, argument: Argument) -> str: ...
     def file(self, argument: Argument) -> str: ...
     def program(self, name: str) -> str: ...
-    def search(self, argument: Argument, *, hidden: bool) -> str: ...
+    def search(self, argument: Argument, *, hidden: bool, wanted: Sequence[str] = ()) -> str: ...
     def at(self, folder: str) -> Look: ...
     def git(self) -> str: ...
     def shows(self, named: Sequence[str], after: int | None) -> str: ...
@@ -123,13 +123,13 @@ def parse(rules: Spec, name: str, args: Sequence[Argument]) -> Parsed:
 
 def judged(rules: Spec, name: str, parsed: Parsed, look: Look) -> str:
     """Why these words are not only reading, with what they name looked up."""
-    flags = set(parsed.flags)
+    wanted: list[str] = []
     for by, kind, word in parsed.values:
         if why := _valued(kind, word, look):
             return f"{name} {by}: {why}"
-        if kind == "glob" and _wide(word.text):
-            flags.add(WIDE)
-    return _operands(rules, name, parsed.operands, flags, look)
+        if kind == "glob" and not word.text.startswith("!"):
+            wanted += _alternatives(word.text) or [_ALL]
+    return _operands(rules, name, parsed.operands, parsed.flags, look) or _search(rules, parsed, wanted, look)
 
 
 def _glob_value(text: str, values: Mapping[str, Kind]) -> bool:
@@ -184,7 +184,7 @@ _SHAPES = {
     "when": (re.compile(r"[^=]*"), "a date that names a file of time zones"),
 }
 _SUFFIX = re.compile(r"(?:[\w*/-]*/)?[\w*-]+\.(?:\w+|\{\w+(?:,\w+)*\})")
-WIDE = "a glob that may bring hidden files back"
+_ALL = "*"  # a glob that may bring hidden files back
 
 
 def _valued(kind: Kind, word: Argument, look: Look) -> str:
@@ -204,8 +204,12 @@ def _valued(kind: Kind, word: Argument, look: Look) -> str:
     return look.path(word) if kind == "path" else ""
 
 
-def _wide(text: str) -> bool:
-    return not text.startswith("!") and not (_SUFFIX.fullmatch(text) and "env" not in text.casefold())
+def _alternatives(glob: str) -> list[str]:
+    """The patterns of names a plain glob stands for, which it brings back where they are ignored; none if not plain."""
+    if not _SUFFIX.fullmatch(glob) or "env" in glob.casefold():
+        return []
+    stem, _, suffix = glob.rpartition("/")[2].rpartition(".")
+    return [f"{stem}.{one}" for one in suffix.strip("{}").split(",")]
 
 
 def _operands(rules: Spec, name: str, operands: Sequence[Argument], seen: set[str], look: Look) -> str:
@@ -234,12 +238,17 @@ def _operands(rules: Spec, name: str, operands: Sequence[Argument], seen: set[st
     odd = next((word.text for word in named if word.text[:1] in ("+", "@")), "")
     if odd:
         return f"{odd} may be more than the name of a file"
-    if why := every(look.file if rules.operands == "files" else look.path, named):
-        return why
-    if not (seen & rules.deep or rules.searches):
+    return every(look.file if rules.operands == "files" else look.path, named)
+
+
+def _search(rules: Spec, parsed: Parsed, wanted: Sequence[str], look: Look) -> str:
+    """Why the folders it would go through must not be searched; `wanted` names are read even where they are ignored."""
+    if not (parsed.flags & rules.deep or rules.searches):
         return ""
-    hidden = bool(seen & (rules.deep | {WIDE}))
-    return every(lambda word: look.search(word, hidden=hidden), named or [Argument(".")])
+    first = int(rules.operands.startswith("pattern") and not parsed.flags & rules.pattern_flags)
+    named = [word for word in parsed.operands[first:] if word.text != "-"]
+    hidden = bool(parsed.flags & rules.deep) or _ALL in wanted
+    return every(lambda word: look.search(word, hidden=hidden, wanted=wanted), named or [Argument(".")])
 
 
 def every(judge: Callable[[Argument], str], words: Sequence[Argument]) -> str:

@@ -143,6 +143,15 @@ def test_a_secret_that_only_seems_ignored_asks(file: str, text: str, repo: Path)
     assert not unasked(repo, "rg x")
 
 
+def test_a_glob_brings_back_what_is_ignored(repo: Path) -> None:
+    (repo / "conf/credentials.json").write_text("sk-planted\n")
+    (repo / ".gitignore").write_text("credentials.json\n")
+    for command in ("rg x", "rg x -g '*.py'", "rg x -g '!*.json'", "rg x -g '*.{py,md}'"):
+        assert unasked(repo, command), command
+    for command in ("rg x -g '*.json'", "rg x -g '*.{py,json}'", "rg x --iglob '*.JSON'", "rg x -g 'conf/*.json'"):
+        assert not unasked(repo, command), command
+
+
 def test_a_file_brought_back_above_stays_so_below(repo: Path) -> None:
     (repo / "conf/server.pem").write_text("sk-planted\n")
     (repo / "conf/.gitignore").write_text("server.pem\n")
