@@ -79,6 +79,9 @@ def place(tmp_path: Path, payloads: list[str]) -> Path:
             (work / f"n{number} {marked(payload)}.txt").write_text("QZ name")
     agent = f"---\nname: evil\ndescription: {json.dumps(' '.join(texts))}\ntools: Read\n---\nGo.\n"
     (work / ".cowork" / "agents" / "evil.md").write_text(agent)
+    (work / ".git").mkdir()  # the branch in the status line
+    branch = next(marked(p) for p in payloads if nameable(p))
+    (work / ".git" / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
     rules = ", ".join(f'"Read(no {spelled(p)})"' for p in payloads)
     (work / ".cowork" / "config.toml").write_text(f"[permissions]\ndeny = [{rules}]\n")
     return tmp_path
