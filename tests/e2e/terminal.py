@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 import pyte
-from ptyprocess import PtyProcess
+from ptyprocess import PtyProcess, PtyProcessError
 from pyte.screens import Char
 
 ROOT = Path(__file__).parents[2]
@@ -128,7 +128,10 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.close(force=True)
+        try:
+            self._process.close(force=True)
+        except PtyProcessError:  # killed, and on a busy machine not yet gone
+            self._process.wait()
 
     # ---- what a person does
 
