@@ -45,6 +45,15 @@ ProviderErrorKind = Literal[
     "script",  # a scripted model ran out of turns or a replay did not match
 ]
 
+NEXT_STEPS: dict[str, str] = {
+    "connection": "Is the service there? `cowork doctor` looks, `cowork config init` finds local ones.",
+    "auth": "`cowork doctor` says which key is used and where it comes from.",
+    "not_found": "`cowork config init` lists the models a service has.",
+    "spend_limit": "Raise the limit with the service, or use another model: --model.",
+    "rate_limit": "Try again later, or use another model: --model.",
+    "overloaded": "Try again later, or use another model: --model.",
+}
+
 RETRYABLE: frozenset[str] = frozenset({"rate_limit", "overloaded", "server", "connection", "stalled", "broken_stream"})
 
 
@@ -94,3 +103,8 @@ class ProviderError(CoworkError):
     @property
     def retryable(self) -> bool:
         return self.kind in RETRYABLE
+
+    @property
+    def hint(self) -> str:
+        """What the person can do about it, if that is known."""
+        return NEXT_STEPS.get(self.kind, "")

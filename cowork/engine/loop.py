@@ -150,6 +150,8 @@ class Agent:
             error = {"code": failure.kind, "message": failure.message}
             if failure.status:
                 error["status"] = failure.status
+            if failure.hint:
+                error["hint"] = failure.hint
         finally:
             usage = _minus(self.ledger.usage, before[0])
             cost = _cost_since(self.ledger.cost_usd, before[1])

@@ -192,7 +192,8 @@ class TextOutput:
         reason = str(result.get("terminal_reason", ""))
         told = reason == "denied" and not self._quiet  # the last line says it
         if isinstance(error, dict) and error.get("message") and not told:
-            self._line(lines.one_line(str(error["message"]), 400))
+            hint = f"\n  {lines.one_line(str(error['hint']))}" if error.get("hint") else ""
+            self._line(lines.one_line(str(error["message"]), 400) + hint)
         if self._quiet:
             return
         usage = result.get("usage")
