@@ -228,3 +228,18 @@ def test_a_block_out_of_all_proportion_goes_on_as_its_source(start: str, piece: 
     assert sum("".join(shown).count(word) for word in ("cell", "[[[[[[[[[[")) == count
     assert shown[-2:] == ["", "and then more"]
     assert start == "" or piece.strip() in shown
+
+
+def test_a_block_that_comes_whole_is_parsed_no_further_than_one_in_pieces() -> None:
+    """Beyond the bound it is not parsed, so it can be any length."""
+    assert work(["<" * 90_000 + "\n\nand more\n"]) <= 1.4 * work(["<" * 45_000 + "\n\nand more\n"])
+    assert streamed(["<" * 90_000 + "\n\nand more\n"])[-2:] == ["", "and more"]
+
+
+@pytest.mark.parametrize("columns", [20, 80])
+@pytest.mark.parametrize("mark", ["- ", "> "])
+def test_no_word_is_lost_however_deep_it_stands(mark: str, columns: int) -> None:
+    indent = mark if mark == "> " else "  "
+    text = "".join(f"{indent * depth}{mark}word{depth}\n" for depth in range(40))
+    words = "".join("".join(streamed([text], columns)).split())
+    assert [f"word{depth}" in words for depth in range(40)] == [True] * 40

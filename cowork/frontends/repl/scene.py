@@ -139,9 +139,7 @@ class Scene:
 
     def _stream_lines(self, stream: MarkdownStream, columns: int, theme: Theme, *, end: bool) -> list[Line]:
         first = not stream.started
-        lines = stream.take(columns - 2, theme)
-        if end:
-            lines += stream.end(columns - 2, theme)
+        lines = stream.end(columns - 2, theme) if end else stream.take(columns - 2, theme)
         return bulleted(lines, first=first)
 
     def _apply_main(self, event: Event) -> None:
@@ -285,5 +283,5 @@ def markdown_lines(text: str, columns: int, theme: Theme) -> list[Line]:
     """A whole Markdown text as lines."""
     stream = MarkdownStream()
     stream.feed(text)
-    lines = [*stream.take(columns - 2, theme), *stream.end(columns - 2, theme)]
+    lines = stream.end(columns - 2, theme)
     return [[("", "  "), *line] if line else [] for line in lines]

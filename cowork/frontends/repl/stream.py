@@ -3,6 +3,7 @@
 markdown-it's top-level tokens decide what is finished. The work stays linear in the length of the answer: a long
 list or code block is finished piece by piece, a paragraph row by row, a block of any kind that grows out of all
 proportion is cut and at last shown as its source, and a long tail is parsed again only after it grew by an eighth.
+What arrives whole is looked at piece by piece too, so that no block costs more for coming at once.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ _LONG_TAIL = 2_400  # characters: of a longer tail only the end is drawn
 _HUGE = 8_000  # characters: a longer block is cut, wherever that is
 _SOURCE = 40_000  # characters: what is longer still goes on as it was written
 _HEAD = 1_000  # characters: a longer head of a table is not looked for
+_DEEPEST = 18  # levels of lists and quotes: the parser leaves out what is inside more, so it stays as it was written
 _TABLE_HEAD = re.compile(r"\s*[^\n]*\|[^\n]*\n[ |:-]+\n")
 _OTHER_BLOCK = re.compile(r"\s*(?:#|>|[-+*]\s|\d{1,9}[.)]\s|```|~~~|\|)")  # not worth a parse
 _FENCE = re.compile(r" {0,3}(?:```|~~~)[^\n]*\n")
@@ -41,6 +43,7 @@ class MarkdownStream:
         self.started = False  # a block was taken
         self._visible = Visible()
         self._pieces: list[str] = []
+        self._ahead = ""  # arrived, but not looked at yet
         self._tail = ""
         self._parsed = 0  # length of the tail at the last parse
         self._glued = False  # the next piece goes on with the block before: no blank line between
@@ -62,6 +65,31 @@ class MarkdownStream:
     def take(self, columns: int, theme: Theme) -> list[Line]:
         """The lines finished since the last call."""
         self._gather()
+        out = self._finished(columns, theme)
+        while self._ahead:
+            self._tail, self._ahead = self._tail + self._ahead[:_HUGE], self._ahead[_HUGE:]
+            out.extend(self._finished(columns, theme))
+        return out
+
+    def end(self, columns: int, theme: Theme) -> list[Line]:
+        """Everything left; the answer is complete."""
+        self._gather()
+        self._ahead += self._visible.end()
+        out = self.take(columns, theme)
+        tail, self._tail = self._tail, ""
+        return [*out, *self._lines(tail, columns, theme)] if tail.strip() else out
+
+    def tail(self, columns: int, rows: int, theme: Theme) -> list[Line]:
+        """The last rows of what is not finished yet."""
+        key = (len(self.text), len(self._tail), columns, theme.kind)
+        if key != self._drawn:
+            source = self._tail if self._printed else _end_of(self._tail)
+            self._drawn_lines = self._following(_render(source, columns, theme)) if source.strip() else []
+            self._drawn = key
+        return self._drawn_lines[-rows:]
+
+    def _finished(self, columns: int, theme: Theme) -> list[Line]:
+        """What of the tail can no longer change."""
         out = self._source(columns)
         while "\n" in self._tail and len(self._tail) >= self._parsed * 9 // 8:
             piece, rest, glued = split(self._tail)
@@ -80,24 +108,6 @@ class MarkdownStream:
             self._glued, self._parsed, self._tried = True, 0, 0
         return [*out, *(self._source(columns) if self._endless else self._rows(columns, theme))]
 
-    def end(self, columns: int, theme: Theme) -> list[Line]:
-        """Everything left; the answer is complete."""
-        self._gather()
-        held = self._visible.end()
-        self._tail += held
-        tail, self._tail = self._tail, ""
-        return self._lines(tail, columns, theme) if tail.strip() else []
-
-    def tail(self, columns: int, rows: int, theme: Theme) -> list[Line]:
-        """The last rows of what is not finished yet."""
-        self._gather()
-        key = (len(self.text), len(self._tail), columns, theme.kind)
-        if key != self._drawn:
-            source = self._tail if self._printed else _end_of(self._tail)
-            self._drawn_lines = self._following(_render(source, columns, theme)) if source.strip() else []
-            self._drawn = key
-        return self._drawn_lines[-rows:]
-
     @property
     def _endless(self) -> bool:
         return self._cut > _SOURCE and not self._printed
@@ -107,7 +117,7 @@ class MarkdownStream:
         out: list[Line] = []
         while self._endless and (at := _whole_lines(self._tail)):
             piece, self._tail = self._tail[:at], self._tail[at:]
-            out.extend([("", row)] for row in wrap(piece.rstrip("\n"), columns))
+            out.extend(_as_written(piece, columns))
             if piece.endswith("\n\n"):
                 self._cut, self._glued = 0, False
         return out
@@ -146,7 +156,7 @@ class MarkdownStream:
         new = "".join(self._pieces)
         self._pieces.clear()
         self.text += new
-        self._tail += self._visible.feed(new)
+        self._ahead += self._visible.feed(new)
 
     def _lines(self, source: str, columns: int, theme: Theme) -> list[Line]:
         whole = _render(source, columns, theme)
@@ -241,7 +251,15 @@ def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str,
 
 
 def _render(source: str, columns: int, theme: Theme) -> list[Line]:
-    return _draw(parser().parse(source), columns, theme)
+    tokens = parser().parse(source)
+    deepest = min(_DEEPEST, (columns - 8) * 2 // 3)  # a list costs two levels and three columns
+    if any(token.level > deepest for token in tokens):
+        return _as_written(source, columns)
+    return _draw(tokens, columns, theme)
+
+
+def _as_written(source: str, columns: int) -> list[Line]:
+    return [[("", row)] for row in wrap(source.rstrip("\n"), columns)]
 
 
 def _draw(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
