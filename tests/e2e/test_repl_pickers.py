@@ -13,6 +13,7 @@ import pytest
 from tests.e2e.terminal import Terminal
 
 READY = "/help"
+TWICE = "\x1b\x1b"  # Esc Esc
 COWORK = str(Path(sys.executable).with_name("cowork"))
 SCRIPT = """
 model: tour-1
@@ -83,7 +84,12 @@ def test_rewind_shows_what_would_change_and_takes_back_files_and_words(tmp_path:
         assert "return True" in (repo / "auth.py").read_text()
         assert not [row for row in terminal.scrollback() if re.search("[╭╰├]", row)]
 
-        terminal.type("<Ctrl+C>", "/rewind", "<Enter>")
+        terminal.type(TWICE)
+        terminal.wait_for_pattern(r"❯\n ")  # the line is cleared, and kept
+        terminal.type("<Up>")
+        terminal.wait_for_pattern(r"❯ now the store\n ")
+        terminal.type("<Ctrl+C>", TWICE)
+        terminal.wait_for("Back to just before …")
         terminal.wait_for("❯ fix the login")
         terminal.type("<Esc>")
         terminal.wait_for("nothing was chosen")

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from cowork.frontends.repl.complete import Context, FileIndex, Item, Menu, context_of, match_commands
+from cowork.frontends.repl.complete import (
+    Context,
+    FileIndex,
+    Item,
+    Menu,
+    agents_and_files,
+    context_of,
+    match_agents,
+    match_commands,
+)
 from cowork.frontends.repl.host import Command
 from cowork.frontends.repl.input import Composer, History, input_lines
 from cowork.frontends.repl.lines import line_width, plain
@@ -135,6 +144,18 @@ async def test_files_are_found_by_name_then_path_then_letters() -> None:
         "service/readme.md",
         "a/s/e/r/v.txt",
     ]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [("au", ["@auth.py", "@general-purpose"]), ("purp", ["@general-purpose"]), ("", ["@auth.py", "@general-purpose"])],
+)
+async def test_an_agent_that_is_named_comes_before_files_and_one_that_only_has_the_letters_behind(
+    query: str, expected: list[str]
+) -> None:
+    files = [Item(f"@{path}", "", "file") for path in await FileIndex(["auth.py"]).search(query)]
+    agents = match_agents([("general-purpose", "does all")], query)
+    assert [item.text for item in agents_and_files(agents, files, query)] == expected
 
 
 @settings(deadline=None)

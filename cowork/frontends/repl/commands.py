@@ -13,15 +13,17 @@ from cowork.frontends.repl.theme import Kind
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
-_KEYS = """
+KEYS = """
 | key | does |
 |---|---|
+| ? | in an empty input: this list |
 | Enter | send; while it works: queue for after the turn |
 | Alt+Enter, Ctrl+J, `\\` Enter | new line |
 | Ctrl+S | say it before the next step instead of after the turn |
 | Up | in an empty input: take the last queued message back, else the history |
 | Ctrl+R | search the history |
 | Esc, Ctrl-C | interrupt (Ctrl-C twice leaves) |
+| Esc Esc | clear the line (Up brings it back); in an empty input: go back to an earlier prompt |
 | Ctrl-D | leave |
 | Shift+Tab | next permission mode |
 | Ctrl+O | while it works: more or less of each panel; otherwise the whole conversation |
@@ -42,7 +44,7 @@ def own_commands(repl: Repl) -> Sequence[Command]:
             f"| `{_cell(f'/{c.name} {c.arguments}'.strip())}` | {_cell(c.help)} |"
             for c in sorted(repl.turns.commands().values(), key=lambda c: c.name)
         ]
-        return "\n".join(["| command | does |", "|---|---|", *rows]) + "\n" + _KEYS
+        return "\n".join(["| command | does |", "|---|---|", *rows]) + "\n" + KEYS
 
     async def theme(rest: str) -> CommandResult:
         if rest not in ("dark", "light", ""):

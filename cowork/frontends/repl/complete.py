@@ -144,6 +144,14 @@ def match_agents(agents: Sequence[tuple[str, str]], query: str) -> list[Item]:
     return [Item(f"@{name}", f"agent · {about}", "agent") for name, about in agents if _holds(query, name.lower())][:6]
 
 
+def agents_and_files(agents: Sequence[Item], files: Sequence[Item], query: str) -> list[Item]:
+    """One list: agents that are named first, those that only hold the letters somewhere after the files."""
+    if not query:
+        return [*files[:4], *agents, *files[4:]]
+    named = [agent for agent in agents if query.lower() in agent.text]
+    return [*named, *files, *(agent for agent in agents if agent not in named)]
+
+
 def _holds(query: str, name: str) -> bool:
     """The letters of the query in order."""
     rest = iter(name)

@@ -10,6 +10,7 @@ from cowork.frontends.repl.complete import (
     FileIndex,
     Item,
     Menu,
+    agents_and_files,
     context_of,
     match_agents,
     match_commands,
@@ -153,8 +154,7 @@ class Completing:
 
     def _show(self, agents: list[Item], files: list[Item], context: Context) -> None:
         if context_of(self._composer.buffer.document.text_before_cursor) == context:
-            self.menu = Menu([*agents, *files] if context.query else [*files[:4], *agents, *files[4:]],
-                             len(context.query) + 1)  # fmt: skip
+            self.menu = Menu(agents_and_files(agents, files, context.query), len(context.query) + 1)
             self._redraw()
 
     def _offer_history(self) -> None:

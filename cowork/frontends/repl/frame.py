@@ -111,7 +111,7 @@ def _placeholder(repl: Repl) -> str:
         return ""
     if repl.turns.working:
         return "Enter queues · ⌃S steers"
-    return "" if repl.used else "ask, or / for commands, @ for files, ! for a shell line"
+    return "" if repl.used else "ask, or / for commands, @ for files, ? for keys"
 
 
 def _status(repl: Repl, columns: int) -> Line:

@@ -33,6 +33,7 @@ def bindings(repl: Repl) -> KeyBindings:
 def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     writing = Condition(lambda: repl.mode == "write")
     emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
+    empty = Condition(lambda: not (repl.composer.text or repl.completing.searching or repl.choosing.message_to))
 
     @keys.add("enter", filter=writing & (emacs | vi_insert_mode | vi_navigation_mode))
     def _(event: KeyPressEvent) -> None:
@@ -42,6 +43,10 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("c-j", filter=writing)
     def _(event: KeyPressEvent) -> None:
         repl.composer.buffer.insert_text("\n")
+
+    @keys.add("?", filter=writing & empty & (emacs | vi_insert_mode))
+    def _(event: KeyPressEvent) -> None:
+        repl.show_keys()
 
     @keys.add("c-s", filter=writing)
     def _(event: KeyPressEvent) -> None:

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TextIO
 
 from cowork.core.ports import Answer, Question
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
 _PROMPT = "> "
+
+
+def is_capable(environ: Mapping[str, str]) -> bool:
+    """Whether there is a terminal on both sides that can move its cursor."""
+    return environ.get("TERM", "") not in ("", "dumb", "unknown") and sys.stdin.isatty() and sys.stdout.isatty()
 
 
 class PlainChat:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 
-from cowork.core.events import Event, Notice, PromptAdded, TodoUpdated
+from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.ports import Answer, Question
-from cowork.frontends.repl import numbers
 from cowork.frontends.repl import status as bar
 from cowork.frontends.repl.application import ChatApplication
 from cowork.frontends.repl.choosing import Choosing
-from cowork.frontends.repl.commands import own_commands
+from cowork.frontends.repl.commands import KEYS, own_commands
 from cowork.frontends.repl.completing import Completing
 from cowork.frontends.repl.dialogs import QUIET_S, SETTLE_S, Dialogs
 from cowork.frontends.repl.frame import compose
@@ -29,8 +28,8 @@ from cowork.frontends.repl.live import SPIN_S
 from cowork.frontends.repl.outside import Outside
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.picker import Picker
-from cowork.frontends.repl.plain import PlainChat
-from cowork.frontends.repl.scene import Scene
+from cowork.frontends.repl.plain import PlainChat, is_capable
+from cowork.frontends.repl.scene import Scene, markdown_lines
 from cowork.frontends.repl.stream import warm_up
 from cowork.frontends.repl.terminal_input import watch
 from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
@@ -42,6 +41,7 @@ Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after the window changed, before the live part is drawn whole again
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
+_ESCAPES_S = 8.0  # Esc again within this clears or goes back; neither is lost
 
 
 class Repl:
@@ -68,8 +68,8 @@ class Repl:
         self.expanded = False
         self.choosing = Choosing(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
-        self._cancelled_at = -10.0
-        self._cancelling = False
+        self._keys = 0  # pressed so far
+        self._pressed = ("", 0, -10.0)  # a key that does more the second time, which one it was, and when
         self.used = False  # something was sent
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
@@ -111,7 +111,7 @@ class Repl:
         self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
         self._release(fresh=True)
         try:
-            if input is None and output is None and not self._is_capable():
+            if input is None and output is None and not is_capable(self.environ):
                 self._plain = PlainChat(self)
                 return await self._plain.run()
             return await self._run_live(input, output)
@@ -215,19 +215,24 @@ class Repl:
             self.completing.quiet(self.composer.newer)
 
     def escape(self) -> None:
-        """Close what is open; otherwise stop the turn."""
+        """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""
         if self.completing.close():
             return
         if self.choosing.message_to:
             self.choosing.message_to = ""
+        elif self._interrupt():
+            return
+        elif not self._again("escape", _ESCAPES_S):
+            told = "clears the line" if self.composer.text else "goes back to an earlier prompt"
+            self.show_hint(f"Esc again {told}", _ESCAPES_S)
+        elif self.composer.text:
+            self.completing.quiet(self.composer.take)  # Up brings it back
         else:
-            self._interrupt()
+            self.turns.send("/rewind")
 
     def cancel(self) -> None:
         """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
-        now = self.scene.clock()
-        again = now - self._cancelled_at < _TWICE_S
-        self._cancelled_at, self._cancelling = now, True
+        again = self._again("c-c", _TWICE_S)
         stopped = self._interrupt()
         if again:
             self.leave(130)
@@ -242,6 +247,10 @@ class Repl:
         else:
             self.viewing.conversation()
 
+    def show_keys(self) -> None:
+        """`?` in an empty input."""
+        self.scene.say("output", lambda columns, theme: markdown_lines(KEYS, columns, theme))
+
     def cycle_mode(self) -> None:
         self.show_hint(f"mode {self.host.cycle_mode()}")
 
@@ -251,8 +260,7 @@ class Repl:
             self.viewing.question(self.dialogs.current.question)
 
     def show_hint(self, text: str, seconds: float = _TWICE_S) -> None:
-        """A word at the end of the status line, for a moment."""
-        self._cancelling = True  # this key put the hint there, so it does not take it away
+        """A word at the end of the status line, for a moment or until the next key."""
         self.hint = text, self.scene.clock() + seconds
         asyncio.get_running_loop().call_later(seconds + 0.05, self.redraw)
 
@@ -301,28 +309,11 @@ class Repl:
         events, self._held = self._held or [], None
         if fresh:
             self.scene.reset()
-            self._show_history(events)
+            self.scene.replay(events)
+            self.redraw()
         else:
             for event in events:
                 self.on_event(event)
-
-    def _show_history(self, events: Sequence[Event], prompts: int = 3) -> None:
-        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
-        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
-        start = starts[-prompts] if len(starts) > prompts else 0
-        if start:
-            earlier = numbers.count(len(starts) - prompts, "earlier prompt")
-            self.scene.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
-        for event in events[start:]:
-            self.scene.apply(event)
-        self.scene.settle(next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ()))
-        self.redraw()
-
-    def _is_capable(self) -> bool:
-        """A terminal on both sides that can move its cursor."""
-        return (
-            self.environ.get("TERM", "") not in ("", "dumb", "unknown") and sys.stdin.isatty() and sys.stdout.isatty()
-        )
 
     def _application(self, source: Input, output: Output) -> ChatApplication:
         painter = Painter(
@@ -336,14 +327,12 @@ class Repl:
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""
         self.outside.last_key = self.scene.clock()
+        self._keys += 1
+        self.hint = ("", 0.0)
         if self._app is not None:
             self._app.focus_input(self.mode == "write")
 
     def _after_key(self, sender: object) -> None:
-        if not self._cancelling:  # any other key between two Ctrl-C, and the second does not leave
-            self._cancelled_at = -10.0
-            self.hint = ("", 0.0)
-        self._cancelling = False
         if self.mode in ("write", "pick"):  # in the middle of a message or a choice, or done with it
             typing = self.composer.text or self.picker.current
             self.dialogs.last_key = self.scene.clock() if typing else -10.0
@@ -362,6 +351,14 @@ class Repl:
             await asyncio.sleep(SPIN_S)
             if self.turns.working or self.scene.panels:
                 self.redraw()
+
+    def _again(self, key: str, within: float) -> bool:
+        """Whether the key was the last one too, a moment ago; any other in between, and it counts as the first."""
+        (last, number, at), now = self._pressed, self.scene.clock()
+        again = last == key and self._keys - number <= 1 and now - at < within
+        self._pressed = ("", 0, -10.0) if again else (key, self._keys, now)
+        self.hint = ("", 0.0)
+        return again
 
     def _interrupt(self) -> bool:
         self.dialogs.refuse_all()

@@ -95,6 +95,17 @@ class Scene:
         self.panels.clear()
         self.todos = todos
 
+    def replay(self, events: Sequence[Event], prompts: int = 3) -> None:
+        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
+        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
+        start = starts[-prompts] if len(starts) > prompts else 0
+        if start:
+            earlier = numbers.count(len(starts) - prompts, "earlier prompt")
+            self.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
+        for event in events[start:]:
+            self.apply(event)
+        self.settle(next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ()))
+
     def resume(self, name: str, given: Json) -> None:
         """A call that waited for an answer starts only now."""
         for tool in self.tools.values():
