@@ -349,6 +349,17 @@ async def test_everything_works_inside_bubblewrap(desk: Desk) -> None:
     assert (await desk.call(bash, command="seq 1 3 | tail -1; exit 2")).text == "3\n\nExit code 2."
 
 
+async def test_a_sandbox_that_is_slow_to_go_was_not_left_behind_by_the_command(desk: Desk) -> None:
+    box = desk.root / "slow-box"
+    box.write_text('#!/bin/sh\n( ( read line < "$0.never" ) & )\nexec "$@"\n')
+    box.chmod(0o755)
+    os.mkfifo(f"{box}.never")
+    desk.ctx.tree.wrap = lambda argv, cwd, command: [str(box), *argv]
+    record = await desk.call(bash, command="echo done")
+    assert (record.status, record.text, record.data["ended_processes"]) == ("success", "done", [])
+    assert not desk.survivors()
+
+
 async def test_a_background_command_is_read_bit_by_bit(desk: Desk) -> None:
     record = await desk.call(
         bash, command="echo one; while [ ! -e go ]; do sleep 0.01; done; echo two; exit 7", run_in_background=True
