@@ -65,7 +65,7 @@ class MarkdownStream:
     def take(self, columns: int, theme: Theme) -> list[Line]:
         """The lines finished since the last call."""
         self._gather()
-        out = self._finished(columns, theme)
+        out: list[Line] = []
         while self._ahead:
             self._tail, self._ahead = self._tail + self._ahead[:_HUGE], self._ahead[_HUGE:]
             out.extend(self._finished(columns, theme))
