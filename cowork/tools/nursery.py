@@ -101,9 +101,8 @@ def keep(control: socket.socket, output: int) -> None:
         status = _end(alarm, shell, _GRACE[order], spared=shell if request["wrapped"] else 0)
     elif left:
         _wait(alarm, shell, EXIT_GRACE)
-        # On a busy machine a sandbox may be gone later than its command; the command did not leave it behind.
-        box = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""
-        left = [name for name in _names(_below(shell)) if name != box]
+        sandbox = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""  # not left, only slow to go
+        left = [name for name in _names(_below(shell)) if name != sandbox]
         _end(alarm, shell, LEFT_GRACE)
     survivors = _names(_below(shell))
     *inside, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").splitlines() or [""]
