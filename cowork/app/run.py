@@ -32,7 +32,7 @@ from cowork.permissions import Permissions
 from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.log import SessionLog
 from cowork.tools import jobs
-from cowork.tools.base import NoHold, TreeState
+from cowork.tools.base import NoHold, TreeState, unwrapped
 from cowork.tools.registry import TOOLS
 
 
@@ -132,7 +132,7 @@ class Run:
             permit=Unjudged(),
             workspace=self.permissions.workspace,
             state=theirs.state,
-            tree=replace(self.tree, wrap=lambda argv, cwd, command: argv, hold=NoHold),
+            tree=replace(self.tree, wrap=unwrapped, hold=NoHold),
         )
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:

@@ -235,7 +235,9 @@ class Runner:
         """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
         args, ctx = check(tool.schema, call.input), self._context(call)
         effects = list(tool.effects(ctx, args))
-        return Look(ctx, args, effects, self._permit.judge(self.agent, tool.name, args, effects))
+        decision = self._permit.judge(self.agent, tool.name, args, effects)
+        ctx.reads = decision.read_only
+        return Look(ctx, args, effects, decision)
 
     async def _permit_or_refuse(self, call: ToolUse, tool: Tool, look: Look) -> None:
         """Returns when the call may run; else raises what the model is told."""

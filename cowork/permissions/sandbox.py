@@ -1,7 +1,8 @@
 """The box commands run in: bubblewrap on Linux, seatbelt on macOS; else none, which is said and never hidden.
 
 Inside: the workspace and a private /tmp can be written, protected paths and all else only read, secrets are not there,
-no network unless the user wants it, no capabilities, no new privileges, own process and host-name spaces.
+no network unless the user wants it, no capabilities, no new privileges, own process and host-name spaces. A command
+that was judged to only read is held to that: it can write nothing but its /tmp, and has no network whatever is set.
 """
 
 from __future__ import annotations
@@ -77,21 +78,24 @@ class Sandbox:
         """Why no command may run: a box is required and there is none."""
         return f"a sandbox is required and {self._missing()}" if self.mode == "required" and not self.active else ""
 
-    def wrap(self, argv: Sequence[str], cwd: Path, command: str = "") -> Sequence[str]:
-        """The words that run `argv`, which runs `command`, in the box; unchanged when none is there and required."""
+    def wrap(self, argv: Sequence[str], cwd: Path, command: str = "", *, reads: bool = False) -> Sequence[str]:
+        """The words that run `argv`, which runs `command`, in the box; unchanged when none is there and required.
+
+        `reads`: the command was judged to change nothing.
+        """
         if self.refusal:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
         if not self.active:
             return argv
-        network = self.online(command, cwd)
+        network = not reads and self.online(command, cwd)
         if sys.platform == "darwin":
             return [
                 "/usr/bin/sandbox-exec",
                 "-p",
-                profile(self.workspace, self.writable(), self.secrets(), network=network),
+                profile(self.workspace, () if reads else self.writable(), self.secrets(), network=network),
                 *argv,
             ]
-        return [*self.box(cwd, network=network), "--", *argv]
+        return [*self.box(cwd, network=network, reads=reads), "--", *argv]
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -108,7 +112,7 @@ class Sandbox:
         )
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
-    def box(self, cwd: Path, *, network: bool) -> list[str]:
+    def box(self, cwd: Path, *, network: bool, reads: bool = False) -> list[str]:
         """bubblewrap and its options; mounts go from the root down, so that a deeper one covers a higher one."""
         bwrap = shutil.which("bwrap", path=self._path) or "bwrap"
         words = [bwrap, *_BARE.split(), *_probe(bwrap).extra, "--new-session", "--hostname", "sandbox"]
@@ -123,8 +127,8 @@ class Sandbox:
         for folder in self.workspace.readable:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
-            mounts[folder] = ["--bind", str(folder), str(folder)]
-        mounts = self._guards() | mounts  # what is hidden stays hidden
+            mounts[folder] = ["--ro-bind" if reads else "--bind", str(folder), str(folder)]
+        mounts = ({} if reads else self._guards()) | mounts  # what is hidden stays hidden
         for path in sorted(mounts, key=lambda place: len(place.parts)):
             words += mounts[path]
         return [*words, "--chdir", str(cwd)]

@@ -65,13 +65,24 @@ class NoHold:
     def release(self) -> None: ...
 
 
+class Wrap(Protocol):
+    """The words that run `argv`, which runs `command`, in a sandbox; one that `reads` can change nothing."""
+
+    def __call__(self, argv: Sequence[str], cwd: Path, command: str, *, reads: bool) -> Sequence[str]: ...
+
+
+def unwrapped(argv: Sequence[str], cwd: Path, command: str, *, reads: bool) -> Sequence[str]:
+    """No sandbox."""
+    return argv
+
+
 @dataclass(slots=True)
 class TreeState:
     """What all agents of a run share."""
 
     scratch: Path  # full outputs go here; the model may Read them
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
-    wrap: Callable[[Sequence[str], Path, str], Sequence[str]] = lambda argv, cwd, command: argv  # the sandbox
+    wrap: Wrap = unwrapped  # the sandbox
     hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
     holds: list[Hold] = field(default_factory=list)  # of commands that may still run
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
@@ -98,6 +109,7 @@ class ToolContext:
     emit: Emit
     output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
     spawn: Spawn | None = None
+    reads: bool = False  # the call was judged to change nothing, and is held to that
     resolved: dict[str, Path] = field(default_factory=dict)
 
     def resolve(self, path: str) -> Path:

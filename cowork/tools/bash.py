@@ -42,13 +42,14 @@ async def bash(
     if not command.strip():
         raise ToolError("INVALID_PARAM", "command is empty. Give a shell command.")
     notes = _return_to_workspace(ctx)
-    ctx.tree.before_change(None)
+    if not ctx.reads:
+        ctx.tree.before_change(None)
     guards.watch(ctx)
     if run_in_background:
         return await _background(ctx, command, notes)
     capture = Capture(ctx.tree.scratch, "bash")
     live = Live(ctx.output, capture.pending)
-    running = await jobs.start(ctx.tree, command, ctx.state.cwd, capture, live.add)
+    running = await jobs.start(ctx, command, capture, live.add)
     timed_out = False
     try:
         ended = await asyncio.wait_for(running.wait(), timeout / 1000)
@@ -107,7 +108,7 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     capture = Capture(ctx.tree.scratch, name, file=True)
     if capture.full:
         raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")
-    running = await jobs.start(ctx.tree, command, ctx.state.cwd, capture, lambda text: None)
+    running = await jobs.start(ctx, command, capture, lambda text: None)
     watch = asyncio.get_running_loop().create_task(running.wait())
     job = ctx.tree.jobs[name] = jobs.Background(name, command, running, watch)
     ctx.tree.job_owners[name] = ctx.agent

@@ -20,7 +20,7 @@ from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.tools import nursery as script
-from cowork.tools.base import Hold, Job, TreeState
+from cowork.tools.base import Hold, Job, NoHold, ToolContext, TreeState
 from cowork.tools.capture import Capture
 
 _READ, _PIPE = 1 << 16, 1 << 18
@@ -251,15 +251,16 @@ class Command:
             await asyncio.sleep(0.05)
 
 
-async def start(tree: TreeState, command: str, cwd: Path, capture: Capture, on_text: Callable[[str], None]) -> Command:
+async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Callable[[str], None]) -> Command:
     """Run a shell command in the nursery, inside the sandbox if there is one."""
+    tree, cwd = ctx.tree, ctx.state.cwd
     mark = os.urandom(8).hex()
     environ = _environ(tree.environ, mark)
     shell = _shell(environ)
-    hold = tree.hold(cwd)
+    hold = NoHold(cwd) if ctx.reads else tree.hold(cwd)  # what can write nothing need not be kept from anything
     tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
     try:
-        program, *arguments = tree.wrap(shell, cwd, command)
+        program, *arguments = tree.wrap(shell, cwd, command, reads=ctx.reads)
         control, output = _opened(tree)
     except BaseException:
         hold.release()

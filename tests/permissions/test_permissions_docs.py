@@ -14,6 +14,7 @@ from tests.permissions import (
     test_permissions_hygiene,
     test_permissions_paths,
     test_permissions_policy,
+    test_permissions_reading,
     test_permissions_sandbox,
     test_permissions_scan,
     test_permissions_shell_table,
@@ -47,6 +48,7 @@ def counts() -> dict[str, int]:
         "changes that end trust": len(test_permissions_trust.CHANGES),
         "ways to break out": len(test_permissions_sandbox.GUARDED) + len(test_permissions_sandbox.SECRETS),
         "ways to make": len(holding.MAKING) + len(holding.GIT) + len(holding.NO_GIT),
+        "changes tried by a command": len(test_permissions_reading.CHANGES),
         "protected paths tried": len(test_wheel_users.PROTECTED) + len(test_wheel_users.NEW),
         "hostile repositories": len(test_permissions_hostile.REPOSITORIES),
     }

@@ -1,0 +1,149 @@
+"""A command that runs unasked because it only reads is held to that: in the sandbox it can change nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from cowork.core.blocks import ToolUse
+from cowork.core.ports import Answer, Question
+from cowork.core.workspace import Workspace
+from cowork.engine.runner import Runner
+from cowork.permissions import Permissions
+from cowork.permissions.holding import Holding
+from cowork.permissions.sandbox import Sandbox
+from cowork.tools import jobs
+from cowork.tools.bash import bash
+from cowork.tools.registry import TOOLS
+from tests.permissions.conftest import make_shop
+from tests.permissions.test_permissions_shell_table import ROWS
+from tests.tools.shell.conftest import Desk, make_desk
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or shutil.which("bwrap") is None, reason="bubblewrap (bwrap) is not installed"
+)
+# What a command that was wrongly taken for a reading one might do.
+CHANGES = [
+    "echo x > new",
+    "echo x >> src/a.py",
+    "rm -rf src",
+    "mv src other",
+    "chmod 000 src/a.py",
+    "ln -s / link",
+    "mkdir .vscode",
+    "touch .git/hooks/pre-commit",
+    "sed -i s/a/b/ src/a.py",
+    "touch {scratch}/x",
+    "mount -o remount,rw,bind {root}; echo x > new",
+    "umount {root}; echo x > new",
+]
+MARK = "\x1e"
+TELLS = re.compile(
+    r"(?<!\w)(date|uptime|ps|free|df|who|w|pgrep|id|jobs|time|--json|--stats)\b"
+)  # of the machine, which does not stand still
+
+
+@pytest.fixture
+async def held(tmp_path: Path) -> AsyncIterator[Desk]:
+    desk = make_desk(tmp_path)
+    desk.ctx.tree.scratch.mkdir()
+    sandbox = Sandbox(
+        workspace=desk.ctx.workspace, environ=desk.ctx.tree.environ, scratch=desk.ctx.tree.scratch, network=True
+    )
+    if not sandbox.active:
+        pytest.skip(f"no sandbox here: {sandbox.status()}")
+    desk.ctx.tree.wrap = sandbox.wrap
+    desk.ctx.tree.hold = Holding(sandbox, desk.ctx.tree.written, lambda text, paths: None).begin
+    desk.write("src/a.py", "a\n")
+    desk.write(".git/hooks/post-commit", "b\n")
+    yield desk
+    await jobs.close(desk.ctx.tree)
+
+
+def state(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_mode, path.read_bytes() if path.is_file() else b"")
+        for path in folder.rglob("*")
+        if "bash-" not in path.name
+    }
+
+
+@pytest.mark.parametrize("change", CHANGES)
+async def test_a_command_that_was_taken_for_a_reading_one_changes_nothing(held: Desk, change: str) -> None:
+    before = state(held.root.parent)
+    held.ctx.reads = True
+    command = change.format(root=held.root, scratch=held.ctx.tree.scratch)
+    record = await held.call(bash, command=command)
+    assert record.data["exit_code"] != 0
+    assert state(held.root.parent) == before
+
+
+async def test_it_has_no_network_even_where_that_is_open(held: Desk) -> None:
+    look = "cat /proc/net/dev | tail -n +3 | grep -cv ' lo:'"
+    held.ctx.reads = True
+    assert (await held.call(bash, command=look)).text.startswith("0")
+
+
+async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> None:
+    """The same call of Bash, as the loop makes it: what is judged decides what can be written."""
+    sandbox = Sandbox(workspace=held.ctx.workspace, environ=held.ctx.tree.environ)
+    permit = Permissions(workspace=held.ctx.workspace, trusted=True, sandbox=sandbox)
+
+    async def yes(question: Question) -> Answer:
+        return Answer("once")
+
+    runner = Runner(
+        agent="main",
+        tools=TOOLS,
+        emit=lambda event: None,
+        ask=yes,
+        permit=permit,
+        workspace=held.ctx.workspace,
+        state=held.ctx.state,
+        tree=held.ctx.tree,
+    )
+    steps: list[Path | None] = []
+    held.ctx.tree.before_change = steps.append
+    listed, made = await runner.run(
+        [
+            ToolUse("a", "Bash", {"command": "ls -A"}),
+            ToolUse("b", "Bash", {"command": "touch made && ls -A"}),
+        ]
+    )
+    assert listed.text.split() == [".git", "src"]
+    assert "made" in made.text.split()
+    assert (held.root / "made").exists()
+    assert steps == [None]  # what only reads needs no checkpoint
+
+
+def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
+    """Every reading command of the table prints and exits the same as where it could write."""
+    root = make_shop(tmp_path)
+    # git would like to write down that it looked; that it was looked at later than all else keeps the time of that.
+    os.utime(root / "src/a.py", (4_000_000_000, 1))
+    (root / "README.md").write_text("changed\n")
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "GIT_PAGER": "cat", "TERM": "dumb"}
+    sandbox = Sandbox(workspace=Workspace(root), environ=environ)
+    if not sandbox.active:
+        pytest.skip(f"no sandbox here: {sandbox.status()}")
+    commands = [command for verdict, command in ROWS if verdict == "read" and not TELLS.search(command)]
+    script = "\n".join(f"({command}\n) </dev/null 2>&1; echo {MARK}$?" for command in commands)
+
+    def said(*, reads: bool) -> list[str]:
+        argv = [*sandbox.box(root, network=False, reads=True), "--", "/bin/bash"]
+        if not reads:
+            argv[argv.index(str(root)) - 1] = "--bind"
+        done = subprocess.run(argv, env=environ, input=script.encode(), capture_output=True, timeout=300, check=True)
+        return re.sub(r"\d\d:\d\d(:[\d.]+)?", "TIME", done.stdout.decode(errors="replace")).split(MARK)
+
+    held, free = said(reads=True), said(reads=False)
+    assert len(held) == len(free) == len(commands) + 1 > 300
+    told = zip(commands, held, free, strict=False)  # rg gives files as it finds them
+    assert [found for found in told if sorted(found[1].split("\n")) != sorted(found[2].split("\n"))] == []
