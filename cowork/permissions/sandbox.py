@@ -18,6 +18,7 @@ from cowork.core import spawn
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
+from cowork.permissions import fence
 from cowork.permissions.guarding import guarded, worktree_of
 from cowork.permissions.hiding import AGENTS, secrets, sockets
 from cowork.permissions.seatbelt import profile
@@ -74,6 +75,11 @@ class Sandbox:
         return self.active and (bwrap is None or bool(_probe(bwrap).extra))
 
     @property
+    def fenced(self) -> bool:
+        """Whether commands that only read are at least kept from writing, where there is no box."""
+        return self.mode == "auto" and not self.active and fence.version() > 0
+
+    @property
     def refusal(self) -> str:
         """Why no command may run: a box is required and there is none."""
         return f"a sandbox is required and {self._missing()}" if self.mode == "required" and not self.active else ""
@@ -86,7 +92,7 @@ class Sandbox:
         if self.refusal:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
         if not self.active:
-            return argv
+            return [sys.executable, "-I", "-S", fence.__file__, *argv] if reads and self.fenced else argv
         network = not reads and self.online(command, cwd)
         if sys.platform == "darwin":
             return [
@@ -102,9 +108,9 @@ class Sandbox:
         if self.mode == "off":
             return "off: commands run with your own rights"
         if missing := self._missing():
-            return f"none: {missing}; commands run with your own rights" + (
-                " (required: none will run)" if self.refusal else ""
-            )
+            said = f"none: {missing}; commands run with your own rights"
+            said += ", though those that only read can write no file (Landlock)" if self.fenced else ""
+            return said + (" (required: none will run)" if self.refusal else "")
         name = "seatbelt" if sys.platform == "darwin" else "bubblewrap"
         network = "with network" if self.network else "no network"
         network += (

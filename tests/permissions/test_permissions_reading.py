@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -16,7 +17,7 @@ from cowork.core.blocks import ToolUse
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
 from cowork.engine.runner import Runner
-from cowork.permissions import Permissions
+from cowork.permissions import Permissions, fence
 from cowork.permissions.holding import Holding
 from cowork.permissions.sandbox import Sandbox
 from cowork.tools import jobs
@@ -35,7 +36,6 @@ CHANGES = [
     "echo x >> src/a.py",
     "rm -rf src",
     "mv src other",
-    "chmod 000 src/a.py",
     "ln -s / link",
     "mkdir .vscode",
     "touch .git/hooks/pre-commit",
@@ -44,21 +44,21 @@ CHANGES = [
     "mount -o remount,rw,bind {root}; echo x > new",
     "umount {root}; echo x > new",
 ]
+KINDS = ["sandbox", "fence"] if fence.version() else ["sandbox"]  # an old kernel cannot put up the other
 MARK = "\x1e"
 TELLS = re.compile(
     r"(?<!\w)(date|uptime|ps|free|df|who|w|pgrep|id|jobs|time|--json|--stats)\b"
 )  # of the machine, which does not stand still
 
 
-@pytest.fixture
-async def held(tmp_path: Path) -> AsyncIterator[Desk]:
+@pytest.fixture(params=KINDS)
+async def held(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Desk]:
     desk = make_desk(tmp_path)
     desk.ctx.tree.scratch.mkdir()
-    sandbox = Sandbox(
-        workspace=desk.ctx.workspace, environ=desk.ctx.tree.environ, scratch=desk.ctx.tree.scratch, network=True
-    )
-    if not sandbox.active:
-        pytest.skip(f"no sandbox here: {sandbox.status()}")
+    environ = {**desk.ctx.tree.environ} | ({"PATH": "/nowhere"} if request.param == "fence" else {})
+    sandbox = Sandbox(workspace=desk.ctx.workspace, environ=environ, scratch=desk.ctx.tree.scratch, network=True)
+    if not (sandbox.fenced if request.param == "fence" else sandbox.active):
+        pytest.skip(f"no {request.param} here: {sandbox.status()}")
     desk.ctx.tree.wrap = sandbox.wrap
     desk.ctx.tree.hold = Holding(sandbox, desk.ctx.tree.written, lambda text, paths: None).begin
     desk.write("src/a.py", "a\n")
@@ -85,10 +85,28 @@ async def test_a_command_that_was_taken_for_a_reading_one_changes_nothing(held: 
     assert state(held.root.parent) == before
 
 
-async def test_it_has_no_network_even_where_that_is_open(held: Desk) -> None:
-    look = "cat /proc/net/dev | tail -n +3 | grep -cv ' lo:'"
+@pytest.mark.parametrize("held", ["sandbox"], indirect=True)
+async def test_the_sandbox_keeps_modes_and_times_too(held: Desk) -> None:
     held.ctx.reads = True
-    assert (await held.call(bash, command=look)).text.startswith("0")
+    for command in ("chmod 000 src/a.py", "touch -d 2001-01-01 src/a.py", "chown 1 src/a.py"):
+        assert (await held.call(bash, command=command)).data["exit_code"] != 0
+
+
+async def test_it_has_no_network_even_where_that_is_open(held: Desk) -> None:
+    held.ctx.reads = True
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        await held.call(bash, command=f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}")
+        with pytest.raises(BlockingIOError):
+            server.accept()
+
+
+def test_without_a_sandbox_it_is_said_what_is_left(tmp_path: Path) -> None:
+    sandbox = Sandbox(workspace=Workspace(tmp_path), environ={"PATH": "/nowhere"})
+    assert not sandbox.active
+    assert sandbox.fenced is ("Landlock" in sandbox.status()) is (fence.version() > 0)
+    off = Sandbox(workspace=Workspace(tmp_path), environ={"PATH": "/nowhere"}, mode="off")
+    assert off.wrap(["true"], tmp_path, reads=True) == ["true"]
 
 
 async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> None:
@@ -123,7 +141,8 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
     assert steps == [None]  # what only reads needs no checkpoint
 
 
-def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_ordinary_reading_command_notices(kind: str, tmp_path: Path) -> None:
     """Every reading command of the table prints and exits the same as where it could write."""
     root = make_shop(tmp_path)
     # git would like to write down that it looked; that it was looked at later than all else keeps the time of that.
@@ -137,9 +156,11 @@ def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
     script = "\n".join(f"({command}\n) </dev/null 2>&1; echo {MARK}$?" for command in commands)
 
     def said(*, reads: bool) -> list[str]:
-        argv = [*sandbox.box(root, network=False, reads=True), "--", "/bin/bash"]
-        if not reads:
+        argv = [*sandbox.box(root, network=False, reads=True), "--"]
+        argv += [sys.executable, "-I", "-S", fence.__file__] if reads and kind == "fence" else []
+        if not reads or kind == "fence":
             argv[argv.index(str(root)) - 1] = "--bind"
+        argv.append("/bin/bash")
         done = subprocess.run(argv, env=environ, input=script.encode(), capture_output=True, timeout=300, check=True)
         return re.sub(r"\d\d:\d\d(:[\d.]+)?", "TIME", done.stdout.decode(errors="replace")).split(MARK)
 
