@@ -2,8 +2,9 @@
 
 `visible` judges each character by itself and never parses an escape sequence: without its introducer (ESC, a C1
 byte, BEL …) a sequence is plain text, and the introducer is one character. So no split of a stream into chunks can
-hide one, and no state is needed to be safe. Only three harmless things depend on the neighbours: CRLF, a joiner inside
-an emoji or a script that needs it, and a surrogate pair cut in two; `Visible` puts those right in a stream.
+hide one, and no state is needed to be safe. Only four harmless things depend on the neighbours: CRLF, a joiner inside
+an emoji or a script that needs it, a flood of marks on one character, and a surrogate pair cut in two; `Visible` puts
+those right in a stream. `inert` is the last step before a terminal, whatever was done before.
 """
 
 from __future__ import annotations
@@ -13,33 +14,48 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import quote
 
 # Kept joiners: between emoji (family, flags) and between letters of scripts whose spelling needs them (Arabic to
 # Sinhala). Anywhere else a joiner only serves to make two texts look alike.
 _EMOJI = "\u2190-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001fbff\ufe0f\u20e3"
 _LETTERS = "\u0600-\u0604\u0606-\u061b\u061d-\u0dff\u1780-\u17b3\u17b6-\u17ff"
-_HIDDEN = re.compile(
+# Marks that are drawn over the character before them: the blocks that have them, without the letters in those.
+_MARK = (
+    r"(?!\w)[\u0300-\u1fff\u20d0-\u20ff\u2cef-\u2cf1\u2d7f\u2de0-\u2dff\u302a-\u302f\u3099\u309a\ua66f-\uabed\ufb1e"
+    r"\ufe0e\ufe0f\ufe20-\ufe2f\U000101fd-\U00011fff\U00013440-\U00016fe4\U0001bc9d\U0001bc9e"
+    r"\U0001cf00-\U0001cf46\U0001d165-\U0001d244\U0001da00-\U0001e94a]"
+)
+_MARKS = 8  # on one character; no spelling needs as many, and a flood of them covers the lines around it
+_STEERS = (
     "\r\n"
     "|[\x00-\x08\x0b-\x1f\x7f-\x9f]"  # C0 but tab and newline, DEL, 8-bit C1
-    "|[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0]"  # drawn as nothing
-    "|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"  # zero width, bidi, separators
+    "|[\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0]"  # drawn as nothing
+    "|[\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff0-\ufffb]"  # zero width, bidi, separators
     "|[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"  # cannot be encoded, or no character at all
-    "|[\ufe00-\ufe0d\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"  # selectors, tags
-    f"|(?<![{_EMOJI}{_LETTERS}])[\u200c\u200d]|[\u200c\u200d](?![{_EMOJI}{_LETTERS}])"
+    "|[\ufe00-\ufe0d\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_JOINABLE = re.compile(f"[{_EMOJI}{_LETTERS}]")
+_HIDDEN = re.compile(
+    f"{_STEERS}|(?<![{_EMOJI}{_LETTERS}])[\u200c\u200d]|[\u200c\u200d](?![{_EMOJI}{_LETTERS}])"
+    f"|{_MARK}(?<={f'(?:{_MARK})' * (_MARKS + 1)})"
+)
+_STEERING = re.compile(_STEERS)
+_CONTROLS = re.compile("\r\n|[\x00-\x08\x0b-\x1f\x7f]")  # all there is in ASCII, which most text is
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HELD = re.compile(f"(?:\r|[\ud800-\udbff]|(?<=[{_EMOJI}{_LETTERS}])[\u200c\u200d])\\Z")
+_BEFORE = re.compile(f"(?:[{_EMOJI}{_LETTERS}]|(?:{_MARK}){{1,{_MARKS}}})\\Z")  # what the next character is judged by
 
 REDACTED = "[redacted]"
 _SHORTEST_SECRET = 6  # a shorter one would blank out ordinary words
 
-_SECRET_NAME = re.compile(
+_KEY_NAME = (
     r"API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|SECRET|PASSW(?:OR)?D|PASSPHRASE|CREDENTIAL|(?:^|_)(?:TOKEN|PAT|PASS|KEY|AUTH)S?$"
-    r"|_TOKEN_|^(?:LLM|LIGHT_LLM|AWS|AZURE|GOOGLE|GCP|GCLOUD|ANTHROPIC|OPENAI|OPENROUTER|HF|COWORK)_"
-    r"|^(?:DATABASE_URL|REDIS_URL|MONGO(?:DB)?_UR[IL]|KUBECONFIG|NETRC|VAULT_ADDR|DOCKER_AUTH_CONFIG)$",
-    re.IGNORECASE,
+    r"|_TOKEN_|^(?:DATABASE_URL|REDIS_URL|MONGO(?:DB)?_UR[IL]|KUBECONFIG|NETRC|VAULT_ADDR|DOCKER_AUTH_CONFIG)$"
+)
+_KEYS = re.compile(_KEY_NAME, re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    rf"{_KEY_NAME}|^(?:LLM|LIGHT_LLM|AWS|AZURE|GOOGLE|GCP|GCLOUD|ANTHROPIC|OPENAI|OPENROUTER|HF|COWORK)_", re.IGNORECASE
 )
 _LOGIN = re.compile(r"://[^/\s@]*:[^/\s@]+@")
 # Variables that make a shell, the loader, an interpreter or git run something of their own in every child.
@@ -65,7 +81,22 @@ _GIT_READS = {
 
 def visible(text: str) -> str:
     r"""The text with everything that could steer a terminal or hide itself shown as `\x1b`, `\u202e` …"""
-    return _HIDDEN.sub(_escaped, text)
+    return (_CONTROLS if text.isascii() else _HIDDEN).sub(_escaped, text)
+
+
+def visible_line(text: str) -> str:
+    """The same in one line: a name with a newline in it must not look like a line of ours."""
+    return visible(text).replace("\n", "\\n")
+
+
+def inert(text: str) -> str:
+    """The text without anything a terminal would act on; no neighbour is looked at, so a line may come in pieces."""
+    return (_CONTROLS if text.isascii() else _STEERING).sub(_escaped, text)
+
+
+def ascii_json(value: object, **options: Any) -> str:
+    """JSON without any byte a terminal would act on, whichever way it is shown."""
+    return json.dumps(value, ensure_ascii=True, **options).replace("\x7f", "\\u007f")
 
 
 class Visible:
@@ -73,7 +104,7 @@ class Visible:
 
     def __init__(self) -> None:
         self._held = ""
-        self._last = ""  # the character before, when a joiner may follow it
+        self._last = ""  # the characters before, where the next is judged by them
 
     def feed(self, chunk: str) -> str:
         """What of the stream may be drawn now."""
@@ -88,9 +119,10 @@ class Visible:
         return self._draw(text, len(text))
 
     def _draw(self, text: str, cut: int) -> str:
-        drawn = visible(text[:cut])[len(self._last) :]
+        drawn = visible(text[:cut])[len(visible(self._last)) :]
         self._held = text[cut:]
-        self._last = text[cut - 1] if cut and _JOINABLE.match(text[cut - 1]) else ""
+        before = _BEFORE.search(text, max(0, cut - _MARKS), cut)
+        self._last = before.group() if before else ""
         return drawn
 
 
@@ -100,6 +132,11 @@ def redact(text: str, secrets: Iterable[str]) -> str:
         if spelling in text:
             text = text.replace(spelling, REDACTED)
     return text
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """The values of an environment that no file may hold: those named as keys are, and addresses with a password."""
+    return [value for name, value in environ.items() if _KEYS.search(name) or has_password(value)]
 
 
 def has_password(text: str) -> bool:

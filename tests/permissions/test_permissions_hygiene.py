@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sys
 import time
+from unicodedata import category
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.core.hygiene import REDACTED, Visible, clean_environ, redact, visible
+from cowork.core.hygiene import REDACTED, Visible, ascii_json, clean_environ, inert, redact, secrets_of, visible
 
 INTRODUCERS = {"csi": "\x1b[", "osc": "\x1b]", "dcs": "\x1bP", "apc": "\x1b_", "pm": "\x1b^", "sos": "\x1bX"}
 INTRODUCERS |= {
@@ -32,6 +34,7 @@ SINGLES += list(
     "\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u206f\u3164\ufe00\ufeff\uffa0\ufff9\ufffa\ufffb\uffff"
 )
 SINGLES += ["\U000e0001", "\U000e0041", "\U000e007f", "\U000e0100", "\U0001d173", "\ud83d", "\udc00"]
+SINGLES += ["\u070f", "\U00013430", "\ufff0", "e" + "\u0301" * 30, "\ufe0f" * 20]
 MIXED = ["ok\rEVIL", "a\b\b\bxyz", "abc\x1bc", "\x1b(0lqk", "\x1b7\x1b8", "\x1bM", "\x1b#8", "x\x1b[1;1H\x1b[Jroot#"]
 PAYLOADS = [start + body for start in INTRODUCERS.values() for body in BODIES] + SINGLES + MIXED
 
@@ -88,13 +91,45 @@ def test_escapes_are_spelled_by_width() -> None:
     assert visible("\x1b\u202e\U000e0041") == "\\x1b\\u202e\\U000e0041"
 
 
+def test_whatever_is_drawn_as_nothing_is_shown() -> None:
+    seen = "\t\n" + "".join(map(chr, (*range(0x600, 0x606), 0x6DD, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)))  # signs
+    formats = [chr(c) for c in range(sys.maxunicode + 1) if category(chr(c)) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    assert [c for c in formats if visible(c) == c] == list(seen)
+
+
+def test_a_flood_of_marks_is_shown_and_any_spelling_is_kept() -> None:
+    marks = [chr(c) for c in range(0x300, sys.maxunicode + 1) if category(chr(c)) in ("Mn", "Me")]
+    assert [m for m in marks if len(visible(f"a{m * 30}b")) < 100] == []
+    assert visible("e" + "\u0301" * 9) == "e" + "\u0301" * 8 + "\\u0301"
+    assert visible("─" * 40 + "🎉" * 40 + "。" * 40) == "─" * 40 + "🎉" * 40 + "。" * 40
+
+
+@pytest.mark.parametrize("payload", PAYLOADS, ids=ascii)
+def test_pieces_of_a_line_are_inert_whatever_is_around_them(payload: str) -> None:
+    for cut in range(len(payload) + 1):
+        assert harmless(inert(payload[:cut]) + inert(payload[cut:]))
+
+
+def test_joined_letters_stay_joined_where_a_line_is_drawn_in_pieces() -> None:
+    for text in KEPT:
+        assert "".join(map(inert, text)) == text
+
+
+def test_json_holds_no_byte_a_terminal_acts_on_and_means_the_same() -> None:
+    text = ascii_json({p: [p] for p in PAYLOADS}, indent=1)
+    assert harmless(text)
+    assert text.isascii()
+    assert json.loads(text) == {p: [p] for p in PAYLOADS}
+
+
 def test_a_surrogate_pair_cut_in_two_is_joined_again() -> None:
     stream = Visible()
     assert stream.feed("a\ud83d") + stream.feed("\ude00b") + stream.end() == "a😀b"
 
 
 @given(
-    st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\r\n\x1b\u200d👩💻\ud83d")), max_size=60), st.data()
+    st.text(alphabet=st.one_of(st.characters(), st.sampled_from("\r\n\x1b\u200d👩💻\ud83d\u0301\u034f")), max_size=60),
+    st.data(),
 )
 @settings(max_examples=300, deadline=None)
 def test_any_split_draws_the_same_harmless_text(text: str, data: st.DataObject) -> None:
@@ -179,3 +214,8 @@ def test_an_address_with_a_password_is_no_childs_business() -> None:
     }
     kept = {name for name in clean_environ(environ) if not name.startswith("GIT_")}
     assert kept == {"URL"}
+
+
+def test_what_no_file_may_hold_of_an_environment() -> None:
+    environ = {"MY_PASSWORD": "a1", "DATABASE_URL": "b2", "GITHUB_TOKEN": "c3", "PROXY": "http://me:d4@proxy"}
+    assert secrets_of(environ | {"HOME": "/home/ada", "LLM_PROVIDER": "openai"}) == list(environ.values())
