@@ -94,7 +94,8 @@ def session(environ: Mapping[str, str], session_id: str) -> list[Check]:
 
 
 def _line(check: Check) -> str:
-    return f"{check.text}. {check.fix}" if check.fix else check.text
+    said = f"{check.text}. {check.fix}" if check.fix else check.text
+    return said.replace("\n", "\\n")  # a check is one row, whatever a folder is called
 
 
 def _python() -> Check:

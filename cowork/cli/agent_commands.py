@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cowork.cli.shape import Command, Group, made
+from cowork.cli.streams import row
 from cowork.config import paths
 from cowork.core.errors import UserError
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import ascii_json
 from cowork.frontends import lines
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: As
     """List the agents, with what each is for."""
     found = _load(ctx, cwd, trust=trust)
     if as_json:
-        print(json.dumps([_facts(agent) for agent in found.values()]))
+        print(ascii_json([_facts(agent) for agent in found.values()]))
         return 0
     wide = max((len(name) for name in found), default=0)
     for agent in found.values():
         model = agent.model if agent.model != "inherit" else "main"
-        print(visible(f"{agent.name:<{wide}}  {model:<6} {agent.origin:<8} {lines.one_line(agent.description, 90)}"))
+        row(f"{agent.name:<{wide}}  {model:<6} {agent.origin:<8} {lines.one_line(agent.description, 90)}")
     for problem in found.problems:
-        print(visible(f"! {problem}"))
+        row(f"! {problem}")
     return 0
 
 
@@ -76,13 +76,13 @@ def show(
         raise UserError(f"there is no agent {name}", f"There are: {', '.join(found)}.")
     facts = _facts(agent)
     if as_json:
-        print(json.dumps(facts))
+        print(ascii_json(facts))
         return 0
     role = facts.pop("role")
     for key, value in facts.items():
         if value not in (None, "", []):
-            print(visible(f"{key}: {', '.join(value) if isinstance(value, list) else value}"))
-    print(visible(f"\n{role}"))
+            print(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
+    print(f"\n{role}")
     return 0
 
 
@@ -92,7 +92,7 @@ def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     found = _load(ctx, cwd, trust=True)  # judging a file runs nothing of it
     fatal = sum(problem.fatal for problem in found.problems)
     for problem in found.problems:
-        print(visible(f"{'✗' if problem.fatal else '!'} {problem}"))
+        row(f"{'✗' if problem.fatal else '!'} {problem}")
     print(f"{lines.count(len(found), 'agent')} loaded, {lines.count(fatal, 'file')} refused")
     return 2 if fatal else 0
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from cowork.app import setup
 from cowork.app.setup import Found
+from cowork.cli.streams import row
 from cowork.core.errors import UserError
-from cowork.core.hygiene import visible
 
 NOTHING = (
     "none found, so the built-in offline model; set ANTHROPIC_API_KEY or OPENAI_API_KEY, start a local server, "
@@ -53,7 +53,7 @@ def _asked(offered: Sequence[tuple[Found, str]]) -> int:
     if len(offered) == 1 or not _at_terminal():
         return 0
     for number, (service, name) in enumerate(offered, 1):
-        print(visible(f"{number:>3}  {name}  ({service.name})"))
+        row(f"{number:>3}  {name}  ({service.name})")
     while True:
         answer = input(f"Which one? [1-{len(offered)}, Enter for 1] ").strip() or "1"
         if answer.isdigit() and 1 <= int(answer) <= len(offered):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from cowork.cli.shape import Command, Group
+from cowork.cli.streams import row
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
 from cowork.core.errors import UserError
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import ascii_json, visible
 
 app = typer.Typer(
     cls=Group,
@@ -61,14 +61,14 @@ def show(
     rows = list(shown(settings, only_set=only_set))
     if as_json:
         raw = {name: value if value == "(hidden)" else settings.value(name) for name, value, _ in rows}
-        print(json.dumps({name: {"value": raw[name], "origin": origin} for name, _, origin in rows}))
+        print(ascii_json({name: {"value": raw[name], "origin": origin} for name, _, origin in rows}))
         return 0
     wide = max((len(name) for name, _, _ in rows), default=0)
     middle = max((len(value) for _, value, _ in rows if len(value) <= 32), default=0)
     for name, value, origin in rows:
-        print(visible(f"{name:<{wide}}  {value:<{middle}}  {origin}").rstrip())
+        row(f"{name:<{wide}}  {value:<{middle}}  {origin}")
     for note in settings.notes:
-        print(visible(f"note: {note}"))
+        row(f"note: {note}")
     return 0
 
 
@@ -84,17 +84,17 @@ def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     projects = [file for file in paths.project_files(root) if file.exists()] or [paths.project_file(root)]
     for title, path in (("yours", own or paths.config_file(os.environ)), *(("project", file) for file in projects)):
         if not path.exists() and not (own and title == "yours"):
-            print(visible(f"- {title}: {paths.short(path, os.environ)} does not exist, defaults are used"))
+            print(f"- {title}: {paths.short(path, os.environ)} does not exist, defaults are used")
             continue
         try:
             notes = check_file(path, os.environ, project=title == "project")
         except UserError as error:
             wrong += 1
-            print(visible(f"✗ {title}: {error.message}" + (f"\n  {error.hint}" if error.hint else "")))
+            print(f"✗ {title}: {error.message}" + (f"\n  {error.hint}" if error.hint else ""))
             continue
         for note in notes:
-            print(visible(f"! {title}: {note}"))
-        print(visible(f"✓ {title}: {paths.short(path, os.environ)}"))
+            row(f"! {title}: {note}")
+        row(f"✓ {title}: {paths.short(path, os.environ)}")
     return 2 if wrong else 0
 
 
@@ -104,7 +104,7 @@ def path(
 ) -> int:
     """Print where your settings file is (or would be)."""
     if not everything:
-        print(paths.config_file(os.environ))
+        _print_path(paths.config_file(os.environ))
         return 0
     places = {
         "config": paths.config_file(os.environ),
@@ -116,7 +116,7 @@ def path(
         "history": paths.history_file(os.environ),
     }
     for name, place in places.items():
-        print(visible(f"{name:<9} {place}" + ("" if place.exists() else "  (not there)")))
+        row(f"{name:<9} {place}" + ("" if place.exists() else "  (not there)"))
     return 0
 
 
@@ -138,8 +138,8 @@ def init(
 
     chosen, words = choosing.choose(os.environ, url=url, model=model, test=test)
     write(target, starter(chosen))
-    print(visible(f"wrote {target}"))
-    print(visible(f"model: {words}"))
+    print(f"wrote {target}")
+    print(f"model: {words}")
     return 0
 
 
@@ -155,13 +155,13 @@ def key(
 
     if forget:
         keyring.forget(name)
-        print(visible(f"{name} is no longer in the keyring"))
+        print(f"{name} is no longer in the keyring")
         return 0
-    value = typer.prompt(name, hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
+    value = typer.prompt(visible(name), hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not value.strip():
         raise UserError("No key was given.", f"Type it, or pipe it in: pass show {name} | cowork config key {name}")
     keyring.store(name, value.strip())
-    print(visible(f"{name} is in the keyring; cowork uses it where the variable is not set"))
+    print(f"{name} is in the keyring; cowork uses it where the variable is not set")
     return 0
 
 
@@ -175,6 +175,15 @@ def write(target: Path, text: str) -> None:
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
     os.replace(draft, target)
+
+
+def _print_path(path: Path) -> None:
+    """To the byte as it is where a program reads it; people see it with what hides in it."""
+    if sys.stdout.isatty():
+        print(path)
+        return
+    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
+    sys.stdout.buffer.flush()
 
 
 def _before(ctx: typer.Context) -> dict[str, Any]:

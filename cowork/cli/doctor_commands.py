@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cowork.config import paths
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import ascii_json
 
 DOCTOR_EXAMPLES = """
 Examples:
@@ -39,9 +38,9 @@ def doctor(
     checks = app.session(os.environ, session) if session else asyncio.run(app.examine(os.environ, root))
     bad = any(check.state == "bad" for check in checks)
     if as_json:
-        print(json.dumps({"ok": not bad, "checks": [check.to_dict() for check in checks]}))
+        print(ascii_json({"ok": not bad, "checks": [check.to_dict() for check in checks]}))
     else:
-        print(visible(app.plain(checks)))
+        print(app.plain(checks))
     return 1 if bad else 0
 
 

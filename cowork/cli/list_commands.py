@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated, Any
 
@@ -21,6 +20,7 @@ def tools(
 ) -> int:
     """List the tools the model can use."""
     from cowork.core.errors import UserError
+    from cowork.core.hygiene import ascii_json
     from cowork.prompts import text_of
     from cowork.tools.registry import TOOLS
 
@@ -31,7 +31,7 @@ def tools(
             raise UserError(f"there is no tool {name}", f"There are: {', '.join(known)}.")
         known = {found: known[found]}
     if as_json:
-        print(json.dumps([{"name": tool, "description": text, "input_schema": s} for tool, (text, s) in known.items()]))
+        print(ascii_json([{"name": tool, "description": text, "input_schema": s} for tool, (text, s) in known.items()]))
     elif name is not None:
         for tool, (text, schema) in known.items():
             print(f"{tool}({_parameters(schema)})\n\n{text}")

@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from cowork.cli import quick, stdin
+from cowork.cli import quick, stdin, streams
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.conceal import conceal
 from cowork.core.errors import UserError
-from cowork.core.hygiene import redact, visible
+from cowork.core.hygiene import redact, secrets_of, visible
 
 
 def run() -> None:
     """The installed command."""
+    streams.prepare()
     sys.excepthook = _calm
     sys.exit(main(sys.argv[1:]))
 
 
 def main(argv: Sequence[str]) -> int:
     """Do what the words say; gives the exit code."""
-    _open_streams()
     try:
         try:
             return _flushed(_dispatch(list(argv)))
@@ -106,7 +106,7 @@ def complain(message: str, hint: str = "") -> None:
     """One line what, one line next, on stderr."""
     lines = [f"cowork: {message}"] + ([f"  {hint}"] if hint else [])
     try:
-        print(visible("\n".join(lines)), file=sys.stderr, flush=True)
+        print("\n".join(lines), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return  # nobody reads; the exit code still tells
 
@@ -120,31 +120,17 @@ def _dispatch(argv: list[str]) -> int:
     return commands.run(argv)
 
 
-def _open_streams() -> None:
-    """Streams that were closed before we came, or cannot spell a character, must not stop a run."""
-    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
-        stream = getattr(sys, name)
-        if stream is None:
-            descriptor = os.open(os.devnull, os.O_RDWR)
-            if descriptor != number:
-                os.dup2(descriptor, number)
-                os.close(descriptor)
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
-        elif mode == "w":
-            stream.reconfigure(errors="replace")
-
-
 def _calm(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """What nobody foresaw: the traceback goes to a file, one line to the person. The exit code is 1."""
     import traceback
 
     text = "".join(traceback.format_exception(kind, error, trace))
-    secrets = [value for name, value in os.environ.items() if "KEY" in name or "TOKEN" in name or "SECRET" in name]
+    secrets = secrets_of(os.environ)
     file = paths.state_dir(os.environ) / "crash.log"
     try:
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as log:
-            log.write(redact(text, secrets))
+            log.write(visible(redact(text, secrets)))
         hint = f"The details are in {paths.short(file, os.environ)}; please report them."
     except OSError:
         hint = f"The details could not be kept: {file} cannot be written."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -11,9 +10,10 @@ from typing import Annotated
 import typer
 
 from cowork.cli.shape import Command, Group
+from cowork.cli.streams import row
 from cowork.config import paths
 from cowork.core.errors import UserError
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import ascii_json
 
 TRUST_EXAMPLES = """
 Examples:
@@ -48,20 +48,20 @@ def trust(
     if listed:
         for kept in store.list():
             state = "  (changed since: not trusted)" if store.changed(kept.folder) else ""
-            print(visible(f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}{state}"))
+            row(f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}{state}")
         return 0
     root = Path(os.path.realpath((folder or paths.here()).expanduser()))
     if revoke:
         if not store.revoke(root):
             raise UserError(f"{root} is not trusted", "cowork trust --list shows those that are.")
-        print(visible(f"no longer trusted: {root}"))
+        row(f"no longer trusted: {root}")
         return 0
     if not root.is_dir():
         raise UserError(f"{root} is not a folder")
     grant(root, os.environ)
-    print(visible(f"trusted: {root}"))
+    row(f"trusted: {root}")
     for file in steering(root):
-        print(visible(f"  uses {file}"))
+        row(f"  uses {file}")
     return 0
 
 
@@ -81,7 +81,7 @@ def explain(
     trusted = is_trusted(root, os.environ)
     if as_json:
         parts = judge(command, Workspace(root), root, trusted=trusted)
-        print(json.dumps([{"text": part.text, "verdict": part.verdict, "why": part.why} for part in parts]))
+        print(ascii_json([{"text": part.text, "verdict": part.verdict, "why": part.why} for part in parts]))
         return 0
-    print(visible(explain_text(command, Workspace(root), root, trusted=trusted)))
+    print(explain_text(command, Workspace(root), root, trusted=trusted))
     return 0

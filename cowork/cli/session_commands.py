@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cowork.cli.shape import Command, Group
+from cowork.cli.streams import row
 from cowork.config import paths
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import ascii_json
 from cowork.frontends import lines
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def list_(
     found = list_sessions(_folder(), None if everywhere else paths.here())
     if as_json:
         keys = ("id", "title", "cwd", "branch", "model", "prompts", "turns", "created", "last_used", "cost_usd")
-        print(json.dumps([{key: getattr(entry, key) for key in keys} for entry in found]))
+        print(ascii_json([{key: getattr(entry, key) for key in keys} for entry in found]))
         return 0
     if not found:
         print("no conversations" if everywhere else "no conversations of this folder (--all shows those of others)")
@@ -61,7 +61,7 @@ def list_(
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
         place = f"  {paths.short(Path(entry.cwd), os.environ)}" if everywhere else ""
         facts = f"{lines.count(entry.turns, 'turn'):>9}  {lines.money(entry.cost_usd):>12}"
-        print(visible(f"{entry.id}  {when}  {facts}  {lines.one_line(entry.title, 60)}{place}"))
+        row(f"{entry.id}  {when}  {facts}  {lines.one_line(entry.title, 60)}{place}")
     return 0
 
 
@@ -79,7 +79,7 @@ def show(
 
     entry = find(_folder(), session)
     loaded = read(_folder() / entry.id / LOG)
-    print(to_json(loaded.events) if as_json else visible(markdown(loaded.events)))
+    print(to_json(loaded.events) if as_json else markdown(loaded.events))
     return 0
 
 
@@ -93,7 +93,7 @@ def rm(
     entries = [find(_folder(), session) for session in sessions]  # all are known before any is gone
     for entry in entries:
         remove(_folder(), entry.id)
-        print(visible(f"removed {entry.id}  {lines.one_line(entry.title, 60)}"))
+        print(f"removed {entry.id}  {lines.one_line(entry.title, 60)}")
     return 0
 
 
@@ -112,15 +112,15 @@ def cost(
     periods = _periods(cost_of(folder, "day", cwd))
     if as_json:
         named = {"periods": periods, f"by_{by}": sums}
-        print(json.dumps({k: {name: spent.to_dict() for name, spent in part.items()} for k, part in named.items()}))
+        print(ascii_json({k: {name: spent.to_dict() for name, spent in part.items()} for k, part in named.items()}))
         return 0
     left = [f"{name:<10} {_usd(spent):>10}" for name, spent in periods.items()]
     right = _bars(sums)
     title = f"by {by}"
-    for row in range(max(len(left), len(right))):
-        start = left[row] if row < len(left) else " " * 21
-        middle = title if row == 0 else " " * len(title)
-        print(visible(f"{start}   {middle}   {right[row] if row < len(right) else ''}").rstrip())
+    for place in range(max(len(left), len(right))):
+        start = left[place] if place < len(left) else " " * 21
+        middle = title if place == 0 else " " * len(title)
+        row(f"{start}   {middle}   {right[place] if place < len(right) else ''}")
     if any(spent.cost_usd is None for spent in sums.values()):
         print("+ marks a sum that holds requests of unknown price: [pricing] in the settings can name one.")
     return 0

@@ -3,10 +3,10 @@ terminal and no locale can spoil it."""
 
 from __future__ import annotations
 
-import json
 from typing import TextIO
 
 from cowork.core.events import Event, RunEnded, to_dict
+from cowork.core.hygiene import ascii_json
 
 
 class JsonResult:
@@ -32,5 +32,5 @@ class JsonStream:
 
 def _write(out: TextIO, value: object) -> None:
     # One write a line, so that lines of parallel writers to one file do not mix.
-    out.write(json.dumps(value, ensure_ascii=True, separators=(",", ":"), default=str) + "\n")
+    out.write(ascii_json(value, separators=(",", ":"), default=str) + "\n")
     out.flush()

@@ -20,7 +20,7 @@ from cowork.core.events import (
     ToolEnded,
     TurnEnded,
 )
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spent, totals
 from cowork.sessions.index import title_of
@@ -50,7 +50,7 @@ def as_json(events: Iterable[Event]) -> str:
         "messages": _messages(kept, MAIN),
         "children": children,
     }
-    return json.dumps(out, indent=2, ensure_ascii=True) + "\n"
+    return ascii_json(out, indent=2) + "\n"
 
 
 class _Writer:

@@ -99,6 +99,7 @@ def test_a_mistake_stops_every_run_with_exit_2(cowork: Any, user_file: Path) -> 
 def test_path_is_one_line_and_follows_cowork_home(cowork: Any, clean_environment: Path, tmp_path: Path) -> None:
     assert cowork("config", "path").stdout == f"{clean_environment}/.config/cowork/config.toml\n"
     assert cowork("config", "path", env={"COWORK_HOME": "/x"}).stdout == "/x/config.toml\n"
+    assert cowork("config", "path", env={"COWORK_HOME": "/x\x1b"}).stdout == "/x\x1b/config.toml\n"  # for a program
     everything = cowork("config", "path", "--all").stdout
     assert "sessions" in everything
     assert "trust.json" in everything

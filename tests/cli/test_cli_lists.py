@@ -87,6 +87,15 @@ def test_cost_sums_what_was_used(cowork: Any) -> None:
     assert "scripted" in shown
 
 
+def test_a_folder_whose_name_has_a_line_in_it_is_one_row(cowork: Any) -> None:
+    folder = cowork.folder / "a\n2026-01-01  "
+    folder.mkdir()
+    cowork("trust", str(folder))
+    assert len(cowork("trust", "--list").stdout.splitlines()) == 1
+    assert "a\\n2026-01-01" in cowork("trust", "--list").stdout
+    assert "\n2026-01-01" not in cowork("doctor", "-C", str(folder)).stdout
+
+
 def test_trust_is_given_listed_and_taken_back(cowork: Any) -> None:
     (cowork.folder / "AGENTS.md").write_text("be kind")
     done = cowork("trust")

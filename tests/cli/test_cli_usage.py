@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cowork.core.hygiene import visible
+
 
 @pytest.mark.parametrize(
     ("words", "message"),
@@ -59,19 +61,19 @@ def test_a_word_that_is_no_command_is_sent_to_run(cowork: Any) -> None:
 
 
 def test_an_error_nobody_foresaw_is_one_calm_line_and_a_file_without_keys(cowork: Any, clean_environment: Any) -> None:
-    key = "sk-ant-planted-secret"
-    code = f"import sys; from cowork.cli import main\nsys.excepthook = main._calm\nraise KeyError('inside {key}')"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"ANTHROPIC_API_KEY": key}
-    )
+    keys = {"ANTHROPIC_API_KEY": "sk-ant-planted-secret", "MY_PASSWORD": "hunter2hunter2", "DATABASE_URL": "pg-planted"}
+    said = f"inside {' '.join(keys.values())}"
+    code = f"import sys; from cowork.cli import main\nsys.excepthook = main._calm\nraise KeyError('{said}\x1b[2J')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | keys)
     log = clean_environment / ".local/state/cowork/crash.log"
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
-        "cowork: an error inside cowork: KeyError: 'inside [redacted]'",
+        "cowork: an error inside cowork: KeyError: 'inside [redacted] [redacted] [redacted]\\x1b[2J'",
         "  The details are in ~/.local/state/cowork/crash.log; please report them.",
     ]
     assert "Traceback" in log.read_text()
-    assert key not in log.read_text()
+    assert [key for key in keys.values() if key in log.read_text()] == []
+    assert "\x1b" not in log.read_text()
     assert log.stat().st_mode & 0o777 == 0o600
 
 
@@ -79,6 +81,22 @@ def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
     done = cowork("run", "--no\x1b[31mpe", "x")
     assert done.returncode == 2
     assert "\x1b" not in done.stderr
+
+
+def test_whoever_prints_nothing_that_steers_gets_through(cowork: Any) -> None:
+    code = (
+        "import sys, threading, warnings; from cowork.cli import streams; streams.prepare()\n"
+        "bad = 'QZ\\x1b[2J\\x9b2J\\r\\u202e\\ud83d'\n"
+        "print(bad); sys.stdout.writelines([bad, '\\n']); sys.stdout.write('👩'); print('\\u200d💻')\n"
+        "warnings.warn(bad); threading.Thread(target=lambda: int(bad)).start()\n"
+        "class Odd:\n    def __del__(self): raise KeyError(bad)\n"
+        "Odd(); raise SystemExit(bad)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=os.environ | {"PYTHONUTF8": "1"})
+    shown = "QZ\\x1b[2J\\x9b2J\\x0d\\u202e\\ud83d\n"
+    assert done.stdout.decode() == f"{shown}{shown}👩\u200d💻\n"
+    assert done.stderr.decode().count("QZ") >= 4
+    assert visible(done.stderr.decode()) == done.stderr.decode()
 
 
 @pytest.mark.parametrize("output", ["json", "stream-json"])
