@@ -10,7 +10,7 @@ import termios
 from collections.abc import Iterator
 from typing import Any
 
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import inert, visible, visible_line
 from cowork.core.ports import Answer, Question
 
 TERMINAL = "/dev/tty"
@@ -78,23 +78,23 @@ _ANSWERS: dict[str, Any] = {"y": "once", "s": "session", "a": "always"}
 
 def _choices(question: Question) -> dict[str, str]:
     if question.kind == "choice":
-        numbered = {str(n): visible(words) for n, words in enumerate(question.options, 1)}
+        numbered = {str(n): visible_line(words) for n, words in enumerate(question.options, 1)}
         return {**numbered, "n": "none of these"}
     if question.kind == "trust":
         return {"y": "yes, trust it", "n": "no"}
     choices = {"y": "once"}
     if question.session_rule:
-        choices["s"] = f"this session: {visible(question.session_rule)}"
+        choices["s"] = f"this session: {visible_line(question.session_rule)}"
     if question.rule:
-        choices["a"] = f"always, adds rule {visible(question.rule)}"
+        choices["a"] = f"always, adds rule {visible_line(question.rule)}"
     return {**choices, "n": "no"}
 
 
 def _body(question: Question) -> Iterator[str]:
-    asked_by = "" if question.agent == "main" else f"   asked by {visible(question.agent)}"
-    yield f"\n? {visible(question.title)}{asked_by}"
+    asked_by = "" if question.agent == "main" else f"   asked by {visible_line(question.agent)}"
+    yield f"\n? {visible_line(question.title)}{asked_by}"
     if question.reason:
-        yield f"  {visible(question.reason)}"
+        yield f"  {visible_line(question.reason)}"
     yield from _bounded(list(_display(question.display)))
 
 
@@ -104,10 +104,10 @@ def _display(display: dict[str, Any]) -> Iterator[str]:
             yield from _lines(display.get("diff"))
         case "command":
             parts = [part for part in display.get("parts") or () if isinstance(part, dict)]
-            texts = [visible(str(part.get("text", ""))).replace("\n", "\\n") for part in parts]
+            texts = [visible_line(str(part.get("text", ""))) for part in parts]
             wide = min(60, max((len(text) for text in texts), default=0))
             for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
-                verdict, why = visible(str(part.get("verdict", ""))), visible(str(part.get("why", "")))
+                verdict, why = visible_line(str(part.get("verdict", ""))), visible_line(str(part.get("why", "")))
                 yield f"   {number} {text:<{wide}}  {verdict:<5}  {why}".rstrip()
         case "terminal":
             yield from _lines(display.get("command"))
@@ -143,7 +143,7 @@ def _opened(path: str) -> Iterator[int]:
 
 
 def _write(terminal: int, text: str) -> None:
-    raw = text.encode("utf-8", "replace")
+    raw = inert(text).encode("utf-8", "replace")
     while raw:
         raw = raw[os.write(terminal, raw) :]
 

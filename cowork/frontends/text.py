@@ -129,12 +129,12 @@ class TextOutput:
             self._line(f"{self._children.get(agent, '')}{lines.count(len(more), 'more look')}: {counted}")
 
     def _child_started(self, event: AgentStarted) -> None:
-        name = event.agent.removeprefix("main/")
+        name = lines.one_line(event.agent.removeprefix("main/"))
         label = lines.one_line(event.description, 48)
         self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
         self._delegated.add((event.parent, event.tool_use_id))
         waiting = "waits in line" if event.status == "waiting" else "started"
-        self._progress(event, f"{waiting} · {event.model}" if event.model else waiting)
+        self._progress(event, f"{waiting} · {lines.one_line(event.model)}" if event.model else waiting)
 
     def _child_ended(self, event: AgentEnded) -> None:
         data = event.record.get("data")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cowork.core.frozen import frozen
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.repl.boxes import MARGIN, box
 from cowork.frontends.repl.diffs import command_lines, diff_lines
@@ -119,7 +119,7 @@ class Dialogs:
         if dialog.why is not None:
             dialog.why += " ".join(text.split("\n"))
         elif dialog.question.kind == "choice" and not text.isdigit():
-            dialog.filter, dialog.index = dialog.filter + text, 0
+            dialog.filter, dialog.index = dialog.filter + " ".join(text.split("\n")), 0
         elif text.isdigit() and 1 <= int(text) <= min(_SHOWN, len(dialog.shown)):
             self._choose(dialog, dialog.shown[int(text) - 1])
         elif text in ("y", "Y"):
@@ -256,7 +256,7 @@ def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:
     start = max(0, min(index - _SHOWN + 1, len(shown) - _SHOWN))
     out: list[Line] = []
     if dialog.filter:
-        out.append([("dim", "  matching "), ("bold", dialog.filter)])
+        out.append([("dim", "  matching "), ("bold", clip_start(visible_line(dialog.filter), inner - 12))])
     for place, choice in enumerate(shown[start : start + _SHOWN], start):
         chosen = place == index
         digit = f"{place + 1} " if place < _SHOWN else "  "
@@ -271,7 +271,7 @@ def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:
 def _why_rows(dialog: Dialog, inner: int) -> list[Line]:
     return [
         [("dim", "Not allowed. What should it do instead? (Enter sends, Esc goes back)")],
-        [("accent", "❯ "), ("", clip_start(visible(dialog.why or ""), inner - 4)), ("reverse", " ")],
+        [("accent", "❯ "), ("", clip_start(visible_line(dialog.why or ""), inner - 4)), ("reverse", " ")],
     ]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.repl.host import FileChange
 from cowork.frontends.repl.lines import Line, Span, clip, clip_line, clip_start, width, wrap
 
@@ -38,8 +38,8 @@ def changes_lines(files: Sequence[FileChange], columns: int) -> list[Line]:
     """Files and what became of them, each with its diff."""
     out: list[Line] = []
     for change in files:
-        head: Line = [("accent", "● "), ("bold", clip_start(visible(change.path), max(8, columns - 16)))]
-        out.append(clip_line([*head, ("dim", f" · {visible(change.remark)}" if change.remark else "")], columns))
+        head: Line = [("accent", "● "), ("bold", clip_start(visible_line(change.path), max(8, columns - 16)))]
+        out.append(clip_line([*head, ("dim", f" · {visible_line(change.remark)}" if change.remark else "")], columns))
         out.extend(diff_lines(change.diff, columns, limit=_FILE_ROWS if change.edited else _WHOLE_ROWS))
     return out
 
@@ -156,8 +156,8 @@ def _cells(text: str, columns: int) -> str:
 def command_lines(parts: Sequence[dict[str, object]], columns: int) -> list[Line]:
     """A parsed command line: each simple command, its verdict and why."""
     texts = [visible(str(part.get("text", ""))).replace("\n", "⏎") for part in parts]
-    verdicts = [visible(str(part.get("verdict", ""))) for part in parts]
-    reasons = [visible(str(part.get("why", ""))) for part in parts]
+    verdicts = [visible_line(str(part.get("verdict", ""))) for part in parts]
+    reasons = [visible_line(str(part.get("why", ""))) for part in parts]
     verdict_room = max((width(v) for v in verdicts), default=0)
     reason_room = max((width(r) for r in reasons), default=0)
     longest = max((width(t) for t in texts), default=0)

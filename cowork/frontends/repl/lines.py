@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from rich.cells import cell_len
@@ -10,12 +11,17 @@ from rich.style import Style
 Span = tuple[str | Style, str]  # (a name of the theme or a rich style, text without newline)
 Line = list[Span]
 
+_JOINERS = re.compile("[\u200c\u200d]")
+
 WIDEST = 80  # columns of live boxes: what is narrower than the window does not wrap when the window shrinks
 
 
 def width(text: str) -> int:
     """Columns the text takes."""
-    return len(text) if text.isascii() else cell_len(text)
+    if text.isascii():
+        return len(text)
+    # Not every terminal draws joined characters as one, so they count one by one.
+    return max(cell_len(text), sum(map(cell_len, text))) if _JOINERS.search(text) else cell_len(text)
 
 
 def line_width(line: Iterable[Span]) -> int:

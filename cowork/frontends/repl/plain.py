@@ -68,7 +68,7 @@ class PlainChat:
             choices = choices_of(question)
             for line in what_lines(question, 79, self._repl.scene.cwd):
                 print(plain(line).rstrip(), file=self._sink)
-            print(f"{question.title} (asked by {question.agent})", file=self._sink)
+            print(f"{one_line(question.title)} (asked by {one_line(question.agent)})", file=self._sink)
             for number, choice in enumerate(choices, 1):
                 print(f"  {number} {choice.label}", file=self._sink)
             print("number, or why not: ", end="", file=self._sink, flush=True)

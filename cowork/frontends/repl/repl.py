@@ -393,5 +393,5 @@ class Repl:
         """A bug somewhere in a task: one calm line instead of a torn screen."""
         error = context.get("exception")
         text = f"{type(error).__name__}: {error}" if error else str(context.get("message"))
-        self.scene.say("note", lambda columns, theme: [[("bad", "✗ "), ("", f"internal error: {text}"[:columns])]])
+        self.scene.apply(Notice(f"internal error: {one_line(text)}", "error"))
         self.redraw()

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from cowork.core.hygiene import Visible
+from cowork.core.hygiene import Visible, visible
 from cowork.frontends.repl import paragraph
 from cowork.frontends.repl.lines import Line, wrap
 from cowork.frontends.repl.theme import Theme
@@ -126,7 +126,7 @@ class MarkdownStream:
         """The rows of a growing paragraph that are finished."""
         if len(self._tail) <= max(columns, self._tried * 9 // 8) or _OTHER_BLOCK.match(self._tail):
             return []
-        tokens = parser().parse(self._tail)
+        tokens = _tokens(self._tail)
         if [t.type for t in tokens if t.level == 0] != ["paragraph_open", "paragraph_close"]:
             return []
         steady = paragraph.steady(paragraph.after(_draw(tokens, columns, theme), self._printed))
@@ -251,11 +251,20 @@ def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str,
 
 
 def _render(source: str, columns: int, theme: Theme) -> list[Line]:
-    tokens = parser().parse(source)
+    tokens = _tokens(source)
     deepest = min(_DEEPEST, (columns - 8) * 2 // 3)  # a list costs two levels and three columns
     if any(token.level > deepest for token in tokens):
         return _as_written(source, columns)
     return _draw(tokens, columns, theme)
+
+
+def _tokens(source: str) -> list[Token]:
+    """The blocks to draw. Entities and addresses are spelled out by the parser: `&#8238;`, `<http://x/%1b[2J>`."""
+    tokens = parser().parse(source)
+    for token in tokens:
+        for part in (token, *(token.children or ())):
+            part.content = visible(part.content)
+    return tokens
 
 
 def _as_written(source: str, columns: int) -> list[Line]:

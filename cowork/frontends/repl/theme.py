@@ -12,9 +12,11 @@ from typing import Literal
 from rich.color import ColorSystem
 from rich.style import Style
 
+from cowork.core.hygiene import inert
 from cowork.frontends.repl.lines import Span
 
 Kind = Literal["dark", "light"]
+_ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
 
 _BOTH = {
     "": "",
@@ -95,13 +97,13 @@ class Theme:
         return "github-dark" if self.kind == "dark" else "friendly"
 
     def encode(self, line: Iterable[Span]) -> str:
-        """The line with SGR codes; plain text where the terminal has no colours."""
+        """The line with SGR codes; plain text where the terminal has no colours. No other code gets through here."""
         out: list[str] = []
         for style, text in line:
             if not text:
                 continue
             before, after = self._codes.get(style) or self._code(style)
-            out.append(f"{before}{text}{after}")
+            out.append(f"{before}{inert(text).translate(_ONE_ROW)}{after}")
         return "".join(out)
 
     def definition(self, name: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json
-from cowork.core.hygiene import visible
+from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.repl import numbers
 from cowork.frontends.repl.diffs import diff_lines
 from cowork.frontends.repl.lines import Line, beside, clip, clip_line, clip_start, width, wrap
@@ -113,7 +113,7 @@ def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> l
 
 def short_path(path: str, cwd: str) -> str:
     """The path relative to the working directory when it lies in it."""
-    path = visible(path)
+    path = visible_line(path)
     if cwd and path.startswith(cwd.rstrip("/") + "/"):
         return path[len(cwd.rstrip("/")) + 1 :]
     return path

@@ -106,7 +106,7 @@ class _Grower:
         end = self.ends.get(event.agent)
         status = end.status if end else "at work"
         head: Line = [("accent.bold", one_line(event.subagent_type)), ("", f" · {one_line(event.description)}"),
-                      ("dim", f" · {one_line(event.model)} · {status}")]  # fmt: skip
+                      ("dim", f" · {one_line(event.model)} · {one_line(status)}")]  # fmt: skip
         return Node(f"agent:{event.agent}", head, event.prompt, children=self.nodes(event.agent))
 
 
