@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.command import QUIET
+
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 _BLOCK = re.compile(
@@ -82,6 +84,7 @@ def test_the_commands_of_a_page_work_one_after_the_other(page: str, sample: Path
         "COWORK_HOME": str(tmp_path / "cowork"),
         "TMPDIR": str(tmp_path),
         "LANG": "C.UTF-8",
+        **QUIET,
     }
     for block in blocks(needing=False):
         text = _ENDLESS.sub("", block.text)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cowork.config.sections import KEYS
+from tests.fakes.command import QUIET
 
 KEY = "sk-ant-planted-secret"
 
@@ -119,7 +120,7 @@ def test_path_is_one_line_and_follows_cowork_home(cowork: Any, clean_environment
 def test_init_writes_a_file_that_names_the_key_and_never_holds_it(
     cowork: Any, clean_environment: Path, env: dict[str, str], expected: dict[str, str]
 ) -> None:
-    done = cowork("config", "init", env=env)
+    done = cowork("config", "init", env=env | QUIET)
     file = clean_environment / ".config/cowork/config.toml"
     assert done.returncode == 0, done.stderr
     assert tomllib.loads(file.read_text())["models"]["main"] == expected
@@ -134,6 +135,6 @@ def test_init_does_not_replace_a_file_unless_told_and_then_keeps_the_old(cowork:
     done = cowork("config", "init")
     assert done.returncode == 2
     assert user_file.read_text() == "ui.bell = true\n"
-    assert cowork("config", "init", "--force").returncode == 0
+    assert cowork("config", "init", "--force", env=QUIET).returncode == 0
     assert user_file.with_name("config.toml.bak").read_text() == "ui.bell = true\n"
     assert "[ui]" in user_file.read_text()

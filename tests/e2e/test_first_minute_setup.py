@@ -15,7 +15,7 @@ import pytest
 
 from cowork.app import setup
 from tests.e2e.terminal import ROOT, Terminal
-from tests.fakes.command import COWORK, Command
+from tests.fakes.command import COWORK, QUIET, Command
 from tests.wire.server import Server, say, status
 
 KEY = "sk-ant-planted-secret"
@@ -200,7 +200,7 @@ def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: P
 
 
 def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None:
-    env = {"HOME": str(tmp_path)}
+    env = {"HOME": str(tmp_path), **QUIET}
     with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=ROOT / "agents") as terminal:
         terminal.wait_for("/help", 20)
         terminal.wait_for("no model key found: running on the built-in offline model", 10)

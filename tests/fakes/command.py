@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 COWORK = Path(sys.prefix) / "bin" / "cowork"
+# On a machine on which no model server runs, whatever its owner runs there.
+QUIET = {"PYTHONPATH": str(Path(__file__).parent / "quiet")}
 
 
 @dataclass(frozen=True)
