@@ -11,13 +11,18 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from typer.main import get_command
 
+import cowork
+from cowork.cli.commands import app
 from tests.e2e.terminal import Terminal
-from tests.fakes.command import COWORK
+from tests.fakes.command import COWORK, QUIET
 from tests.fakes.stage import call, say, turn
 from tests.permissions.test_permissions_hygiene import PAYLOADS
+from tests.wire.server import Server, status
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 READY = "/help"
@@ -35,6 +40,7 @@ OURS = re.compile(
     r"|\x1b\[2[23];2t|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x07"  # the title, kept and put back
     r"|\x1b\]11;\?\x1b\\"  # is it dark or light
     r"|\x1b\]9;[^\x00-\x1f\x7f-\x9f]*\x07"  # a notification, after an answer that took long
+    r"|\x1b\]52;c;[A-Za-z0-9+/=]*\x07"  # what /copy was asked to copy
 )
 HALF = re.compile(r"\x1b(?:\[[0-9;?]*|\][^\x07\x1b]*\x1b?)?$")
 STEERS = re.compile(
@@ -79,6 +85,8 @@ def place(tmp_path: Path, payloads: list[str]) -> Path:
             (work / f"n{number} {marked(payload)}.txt").write_text("QZ name")
     agent = f"---\nname: evil\ndescription: {json.dumps(' '.join(texts))}\ntools: Read\n---\nGo.\n"
     (work / ".cowork" / "agents" / "evil.md").write_text(agent)
+    wrong = f"---\nname: wrong\ndescription: x\ntools: {json.dumps(texts)}\n---\nGo.\n"
+    (work / ".cowork" / "agents" / "wrong.md").write_text(wrong)
     (work / ".git").mkdir()  # the branch in the status line
     branch = next(marked(p) for p in payloads if nameable(p))
     (work / ".git" / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
@@ -107,21 +115,22 @@ def nameable(payload: str) -> bool:
 
 
 @contextmanager
-def chat(place: Path, script: object, *words: str) -> Iterator[Terminal]:
+def chat(place: Path, script: object, *words: str, **env: str) -> Iterator[Terminal]:
     (place / "script.json").write_text(json.dumps(script))
     command = [str(COWORK), "--script", str(place / "script.json"), *words]
-    env = {"COWORK_HOME": str(place / "home")}
+    env = {"COWORK_HOME": str(place / "home"), **QUIET, **env}
     with Terminal(command, cwd=next(place.glob("work*")), env=env, columns=200, rows=60) as terminal:
         if "--trust" not in words:
             terminal.wait_for("yes, trust it", 30)
             terminal.type("n", "<Enter>")
-        terminal.wait_for(READY, 30)
+        ready = (lambda: b"\n> " in terminal.raw) if "TERM" in env else lambda: READY in terminal.text()
+        terminal.wait_until(ready, 30, "the chat")
         yield terminal
 
 
-def one_shot(place: Path, *words: str, answers: Sequence[str] = ()) -> Terminal:
+def one_shot(place: Path, *words: str, answers: Sequence[str] = (), **env: str) -> Terminal:
     """The command with a terminal on all its streams, to its end."""
-    env = {"COWORK_HOME": str(place / "home")}
+    env = {"COWORK_HOME": str(place / "home"), **env}
     cwd = next(place.glob("work*"))
     with Terminal([str(COWORK), *words], cwd=cwd, env=env, columns=300, rows=60) as terminal:
         for number, answer in enumerate(answers, 1):
@@ -141,6 +150,7 @@ def prose(payloads: Sequence[str]) -> str:
     lines = []
     for text in map(marked, payloads):
         lines += [f"## {text}", f"plain {text}, **bold {text}**, `code {text}`, [link {text}](http://x/{text})"]
+        lines += [f"<http://x/{quote(text, errors='replace')}> QZ{''.join(f'&#{ord(c)};' for c in text[2:])}", ""]
         lines += [
             f"- item {text}",
             "",
@@ -277,9 +287,47 @@ def test_a_one_shot_draws_escaped(place: Path, payloads: list[str]) -> None:
     for name, story in stories.items():
         (place / f"{name}.json").write_text(json.dumps({"main": story}))
     run = ["run", "--trust", "--script"]
-    check(one_shot(place, *run, str(place / "play.json"), "--permission-mode", "bypass", "go"), payloads)
+    bypass = ["--permission-mode", "bypass", "go"]
+    check(one_shot(place, *run, str(place / "play.json"), *bypass, COWORK_LOG="debug"), payloads)
     check(one_shot(place, *run, str(place / "ask.json"), "go", answers=["n no", "n no"]), payloads)
     check(one_shot(place, *run, str(place / "fail.json"), "go"), payloads)
+
+
+@pytest.mark.soak
+def test_what_a_service_answers_is_drawn_escaped(place: Path, payloads: list[str]) -> None:
+    text = " ".join(map(marked, whole(payloads)))
+    page = f"<html><title>{text}</title>{text}</html>"
+    headers = {"request-id": "QZ\x9b2JZQ", "retry-after": "QZ\x1b[31m"}
+    body = {"type": "error", "error": {"type": text, "message": text}}
+    for answer in (status(403, body=body, headers=headers), status(400, body=page, headers=headers)):
+        with Server([answer]) as server:
+            drawn = one_shot(place, "run", "go", **server.env("anthropic"), USER=argument(payloads))
+            assert foreign(bytes(drawn.raw), payloads) == []
+
+
+# Every command of the command line, shown something hostile or given it; {} stands for it, SESSION for a session.
+SHOWN = [
+    "sessions list", "sessions list --all", "sessions show SESSION", "sessions show SESSION --json", "trust",
+    "trust --list", "agents list --trust", "agents show evil --trust", "agents check", "config show --trust",
+    "config path --all", "permissions explain {}", "config check", "sessions rm SESSION",
+]  # fmt: skip
+WRONG = [
+    "run --resume {} x", "run --agent {} x", "run --provider {} x", "run -C {} x", "run --script {} x",
+    "run --config {} x", "run --allow {} x", "sessions show {}",
+    "sessions rm {}", "agents show {}", "doctor --session {}", "trust {}", "trust --revoke {}", "{}", "tools {}",
+    "config init --url {}", "config key K {}", "config show --config {}", "config check -C {}", "demo --pace {}",
+    "doctor -C {}", "cost --by {}",
+]  # fmt: skip
+ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::3], *WRONG[2::5]]
+
+
+def test_every_command_of_the_command_line_is_shown_something_hostile() -> None:
+    def leaves(command: Any, path: str = "") -> Iterator[str]:
+        for name, child in getattr(command, "commands", {}).items():
+            yield from leaves(child, f"{path} {name}") if hasattr(child, "commands") else [f"{path} {name}".strip()]
+
+    rows = [*SHOWN, *WRONG]
+    assert [name for name in leaves(get_command(app)) if not any(row.startswith(name) for row in rows)] == []
 
 
 @pytest.mark.soak
@@ -287,20 +335,100 @@ def test_lists_and_complaints_draw_escaped(place: Path, payloads: list[str]) -> 
     words = argument(payloads)
     (place / "script.json").write_text(json.dumps([say(prose(payloads))]))
     one_shot(place, "run", "--script", str(place / "script.json"), words)
-    shown = [
-        ["sessions", "list"], ["sessions", "list", "--all"], ["sessions", "show", newest(place)], ["trust"],
-        ["trust", "--list"], ["agents", "list", "--trust"], ["agents", "show", "evil", "--trust"],
-        ["config", "show", "--trust"], ["permissions", "explain", words], ["permissions", "explain", f"rm {words}"],
-    ]  # fmt: skip
-    wrong = [
-        ["run", "--resume", words, "x"], ["run", "--agent", words, "x"], ["run", "--provider", words, "x"],
-        ["run", "-C", words, "x"], ["run", "--script", words, "x"], ["run", "--config", words, "x"],
-        ["run", "--allow", words, "x"], ["sessions", "show", words], ["sessions", "rm", words],
-        ["agents", "show", words], ["doctor", "--session", words], ["trust", words], [words],
-    ]  # fmt: skip
-    for command in (*shown, *wrong):
-        check(one_shot(place, *command), payloads)
+    session = newest(place)
+    for row in ROWS:
+        asked = [{"{}": words, "SESSION": session}.get(word, word) for word in row.split()]
+        check(one_shot(place, *asked), payloads)
     assert foreign(bytes(one_shot(place, "doctor").raw), payloads) == []
+
+
+@pytest.mark.soak
+def test_a_key_is_asked_for_under_a_name_that_is_drawn_escaped(place: Path, payloads: list[str]) -> None:
+    env = {"COWORK_HOME": str(place / "home")}
+    command = [str(COWORK), "config", "key", argument(payloads)]
+    with Terminal(command, cwd=place, env=env, columns=300) as terminal:
+        terminal.wait_until(lambda: b"ZQ: " in terminal.raw, 30, "the question")
+        terminal.type("<Enter>", "<Ctrl+C>")
+        terminal.wait_exit(30)
+    check(terminal, payloads)
+
+
+# What is typed for every command of the chat; the rest of what is typed there opens menus and lists.
+TYPED = {
+    "agents": "/agents evil", "clear": "", "compact": "/compact {}", "config": "/config", "context": "/context",
+    "copy": "/copy", "cost": "/cost", "diff": "/diff", "doctor": "/doctor", "exit": "/exit", "export": "/export {}",
+    "fork": "/fork", "help": "/help", "init": "", "mode": "/mode {}", "model": "/model {}", "quit": "",
+    "resume": "/resume {}", "rewind": "/rewind {}", "theme": "/theme {}", "todo": "/todo", "tools": "/tools",
+}  # fmt: skip
+
+
+def test_every_command_of_the_chat_is_shown_something_hostile() -> None:
+    root = Path(cowork.__file__).parent
+    files = ("app/commands.py", "frontends/repl/commands.py")
+    names = {name for file in files for name in re.findall(r"\bCommand\(\"(\w+)\"", (root / file).read_text())}
+    assert names == set(TYPED)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("term", ["xterm-256color", "dumb"])
+def test_whatever_is_typed_in_the_chat_is_drawn_escaped(place: Path, payloads: list[str], term: str) -> None:
+    # A dumb terminal echoes what is typed by itself, so nothing hostile is typed there.
+    texts = [marked(p) for p in payloads if term != "dumb" and not set("\x1b\ud83d\udc00") & set(p)]
+    hostile(place, payloads)
+    todos = [{"content": marked(p), "activeForm": marked(p), "status": "pending"} for p in payloads]
+    script = [turn(call("TodoWrite", todos=todos)), say("FIRST")]
+    env = {"TERM": "dumb"} if term == "dumb" else {}
+    with chat(place, script, "--trust", **env) as terminal:
+        terminal.type("go", "<Enter>")
+        terminal.wait_for("FIRST", 30)
+        for name, typed in list(TYPED.items())[:: 1 if SOAK else 3]:
+            if not typed or name == "exit":
+                continue
+            since = len(terminal.raw)
+            text = typed.replace("{}", " ".join(texts[:4]) or "QZ")
+            terminal.type(text) if term == "dumb" else terminal.paste(text)
+            terminal.type("<Enter>")
+            terminal.settle(0.3)
+            if term != "dumb":
+                terminal.type("<Esc>")
+                terminal.pump(0.2)
+            assert foreign(bytes(terminal.raw[since:]), payloads) == [], name
+        if term != "dumb":
+            menus(terminal, payloads)
+        check(terminal, payloads)
+        terminal.type("/exit", "<Enter>")
+        terminal.wait_exit(30)
+
+
+def hostile(place: Path, payloads: Sequence[str]) -> None:
+    """A history, commands and settings of the user's own with hostile text in them."""
+    home = place / "home"
+    (home / "commands").mkdir(parents=True)
+    rows = [json.dumps({"at": 1, "text": f"old {marked(p)} prompt"}) for p in payloads]
+    (home / "history").write_text("\n".join(rows) + "\n")
+    for number, payload in enumerate(payloads):
+        if nameable(payload):
+            (home / "commands" / f"z{number}{marked(payload)}.md").write_text(f"# {marked(whole([payload])[0])}\nGo.\n")
+    model = spelled(payloads[0])
+    light = f'[models.light]\nprovider = "openai-chat"\nmodel = "{model}"\nbase_url = "http://127.0.0.1:9/v1"\n'
+    (home / "config.toml").write_text(light)
+
+
+def menus(terminal: Terminal, payloads: Sequence[str]) -> None:
+    """Menus, lists and the history, each opened and left again."""
+    for keys in (["/z"], ["@n"], ["?"], ["<Ctrl+R>", "old"], ["<Up>"], ["/agents", "<Enter>"], ["/resume", "<Enter>"],
+                 ["/model", "<Enter>"], ["<Esc>", "<Esc>"], ["/rewnd", "<Enter>"], ["!cat evil.txt", "<Enter>"],
+                 ["# QZ note", "<Enter>"], ["<Ctrl+O>", "/", "QZ", "<Enter>", "q"]):  # fmt: skip
+        since = len(terminal.raw)
+        for key in keys:
+            terminal.type(key)
+            terminal.pump(0.1)
+        terminal.settle(0.2)
+        terminal.type("<Esc>")
+        terminal.pump(0.2)
+        terminal.type("<Ctrl+E>", "<Ctrl+U>")
+        terminal.pump(0.2)
+        assert foreign(bytes(terminal.raw[since:]), payloads) == [], keys
 
 
 def argument(payloads: Sequence[str]) -> str:
