@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.terminal import Terminal
 from tests.fakes.command import COWORK
-from tests.wire.server import Hold, Server, call, say, turn
+from tests.wire.server import Hold, Server, call, say, status, turn
 
 SECRETS = {
     name: f"sk-PLANTED-{name.lower()}-0123456789"
@@ -38,7 +39,7 @@ def base(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(base: Path, server: Server) -> subprocess.Popen[bytes]:
+def start(base: Path, server: Server, format: str = "anthropic") -> subprocess.Popen[bytes]:
     path = f"{base / 'bin'}:{os.environ['PATH']}"
     env = {"PATH": path, "HOME": str(base), "COWORK_HOME": str(base / "home"), "COWORK_LOG": "debug"}
     files = ["--record", "rec.jsonl", "--dump-requests", "dump.jsonl", "--log-file", "log.txt"]
@@ -46,9 +47,9 @@ def start(base: Path, server: Server) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [str(COWORK), "run", "--permission-mode", "bypass", "--output", "stream-json", *words, "go"],
         cwd=base / "work",
-        env={**env, **server.env("anthropic"), **SECRETS},
+        env={**env, **server.env(format), **SECRETS},
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=(base / "out").open("wb"),
         stderr=subprocess.PIPE,
         umask=0,
     )
@@ -69,6 +70,7 @@ def test_planted_secrets_turn_up_nowhere(base: Path, crash: bool) -> None:
         turn(call("Bash", command=LOOK)),
         say("child done"),
         turn(call("Bash", command="echo more >> a.txt"), call("Grep", pattern="PLANTED", path=".")),
+        turn(call("Bash", command=f"{LOOK}; {LOOK} >> spilled.txt; head -c 400000 /dev/zero | tr '\\0' x")),
         say("the end", hold=hold),
     ]
     with Server(turns) as server:
@@ -78,12 +80,61 @@ def test_planted_secrets_turn_up_nowhere(base: Path, crash: bool) -> None:
         if crash:
             run.send_signal(signal.SIGSEGV)
         hold.release.set()
-        out, err = run.communicate(timeout=60)
+        _, err = run.communicate(timeout=60)
         assert run.returncode == (-signal.SIGSEGV if crash else 0), err
         assert server.violations == []
         assert all(SECRETS["LLM_API_KEY"] in str(seen.headers) for seen in server.requests)
         bodies = [seen.raw for seen in server.requests]
     assert "bwrap" in (base / "seen").read_text()
-    assert found(base, out, err, *commands, *bodies) == []
+    said = [listed(base, "sessions", "show", newest(base), *rest) for rest in ([], ["--json"])]
+    said += [listed(base, "doctor"), listed(base, "cost", "--json")]
+    assert b"the end" in said[0] or crash
+    assert list((base / "home").rglob("outputs/*")), "a long output goes to a file"
+    assert found(base, err, *commands, *bodies, *said) == []
     loose = [p for p in (base / "home").rglob("*") if p.stat().st_mode & 0o077]
     assert loose == []
+
+
+@pytest.mark.parametrize("format", ["anthropic", "openai", "openai-chat"])
+def test_a_service_that_says_the_key_back_is_not_quoted(base: Path, format: str) -> None:
+    key = SECRETS["LLM_API_KEY"]
+    page = f"<html>you sent {key}</html>"
+    body = {"type": "error", "error": {"type": "invalid_request_error", "message": f"no such key: {key}"}}
+    answers = [status(529, body=body), status(502, body=page), status(401, body=body, headers={"request-id": key})]
+    with Server(answers) as server:
+        run = start(base, server, format)
+        _, err = run.communicate(timeout=60)
+    assert run.returncode == 3, err
+    assert found(base, err, listed(base, "sessions", "show", newest(base))) == []
+
+
+def test_a_chat_keeps_no_secret_in_its_history_exports_and_screen(base: Path) -> None:
+    env = {"PATH": f"{base / 'bin'}:{os.environ['PATH']}", "HOME": str(base), "COWORK_HOME": str(base / "home")}
+    with (
+        Server([say("the answer")]) as server,
+        Terminal([str(COWORK)], cwd=base / "work", env={**env, **server.env("anthropic"), **SECRETS}) as terminal,
+    ):
+        terminal.wait_for("/help", 30)
+        for typed, shown in (("go", "the answer"), ("!env", "exit|line"), ("/export a.md", "a.md"),
+                             ("/export a.json", "a.json"), ("/config", "LLM_API_KEY|hidden|retry"),
+                             ("/doctor", "sandbox")):  # fmt: skip
+            terminal.wait_for("/help")
+            terminal.type(typed, "<Enter>")
+            terminal.wait_for_pattern(shown, 30)
+        terminal.type("/exit", "<Enter>")
+        terminal.wait_exit(30)
+        drawn = bytes(terminal.raw)
+    assert (base / "work" / "a.md").exists()
+    assert (base / "work" / "a.json").exists()
+    assert found(base, drawn) == []
+
+
+def listed(base: Path, *words: str) -> bytes:
+    env = {"PATH": os.environ["PATH"], "HOME": str(base), "COWORK_HOME": str(base / "home"), **SECRETS}
+    done = subprocess.run([str(COWORK), *words], cwd=base / "work", env=env, capture_output=True, timeout=100)
+    return done.stdout + done.stderr
+
+
+def newest(base: Path) -> str:
+    logs = sorted((base / "home" / "sessions").glob("*/events.jsonl"), key=lambda p: p.stat().st_mtime)
+    return logs[-1].parent.name
