@@ -106,8 +106,8 @@ def spelled(payload: str) -> str:
 
 
 def whole(payloads: Sequence[str]) -> list[str]:
-    """Without half characters, with which a command is refused unasked."""
-    return [p for p in payloads if not set("\ud83d\udc00") & set(p)]
+    """Without NUL and half characters, with which a command is refused unasked."""
+    return [p for p in payloads if not set("\0\ud83d\udc00") & set(p)]
 
 
 def nameable(payload: str) -> bool:
