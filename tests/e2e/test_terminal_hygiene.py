@@ -348,7 +348,7 @@ def test_a_key_is_asked_for_under_a_name_that_is_drawn_escaped(place: Path, payl
     command = [str(COWORK), "config", "key", argument(payloads)]
     with Terminal(command, cwd=place, env=env, columns=300) as terminal:
         terminal.wait_until(lambda: b"ZQ: " in terminal.raw, 30, "the question")
-        terminal.type("<Enter>", "<Ctrl+C>")
+        terminal.type("<Ctrl+D>")
         terminal.wait_exit(30)
     check(terminal, payloads)
 
