@@ -8,11 +8,14 @@ missing file cannot be held without being seen by all, so it is watched for: one
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
+import struct
 import sys
-from collections.abc import Callable, Collection, Iterable
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +27,10 @@ from cowork.permissions.sandbox import Sandbox
 
 _TRIES = 100
 _SET_ASIDE = ".set-aside"
+_LONGEST = 100  # characters of a name that are kept
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOMENT = 0.001
+_LOCK = struct.Struct("hhqqi")  # struct flock
 
 
 class Holding:
@@ -45,9 +52,10 @@ class Holding:
         roots = self._sandbox.roots if boxed else []
         what = guarded(roots)
         places = dict.fromkeys((*roots, cwd) if boxed else ())
+        locks, self._sandbox.alone = _shared(roots)
         if self._running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
-        hold = Hold(self, what, tuple(places))
+        hold = Hold(self, what, tuple(places), locks)
         try:
             for path in what.absent:
                 if (descriptor := _hold(path)) is not None:
@@ -70,8 +78,8 @@ class Holding:
         for path, was in list(self._known.items()):
             if was and here.get(path) != was and Path(path).parent in hold.places:
                 told += _set_aside(path) if path in here else []
-                with contextlib.suppress(OSError):
-                    os.symlink(was, path)
+                with contextlib.suppress(OSError), _really(Path(path).parent) as folder:
+                    os.symlink(was, os.path.basename(path), dir_fd=folder)
                 here[path] = was
         for path in sorted(here.keys() - self._known.keys() - set(self._written)):
             if Path(path).name != ".git" or _would_run(Path(path)):
@@ -93,6 +101,7 @@ class Hold:
     holding: Holding
     what: Guarded
     places: tuple[Path, ...]
+    locks: tuple[int, ...]  # say that a command runs in these folders
     held: dict[Path, int] = field(default_factory=dict)
     told: list[str] = field(default_factory=list)
     released: bool = False
@@ -112,25 +121,44 @@ class Hold:
         for path, descriptor in self.held.items():
             _let_go(path, descriptor)
         self.held.clear()
+        for lock in self.locks:
+            os.close(lock)
+        self.locks = ()
+
+
+def _shared(roots: Iterable[Path]) -> tuple[tuple[int, ...], bool]:
+    """Locks that say that a command runs in these folders, and whether no other does, of this program or another."""
+    locks, alone = [], True
+    for root in roots:
+        try:
+            locks.append(os.open(root, _FOLDER))
+            fcntl.fcntl(locks[-1], fcntl.F_OFD_SETLK, _LOCK.pack(fcntl.F_RDLCK, 0, 0, 0, 0))
+            other = fcntl.fcntl(locks[-1], fcntl.F_OFD_GETLK, _LOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
+            alone = alone and _LOCK.unpack(other)[0] == fcntl.F_UNLCK
+        except OSError:  # a file system without locks, or a folder one may not list
+            alone = False
+    return tuple(locks), alone
 
 
 def _hold(path: Path) -> int | None:
     """The locked descriptor of an empty folder at `path`; None where there is something else, or can be nothing."""
     for _ in range(_TRIES):
         try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(path, 0o1755)
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with _really(path.parent) as folder:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(path.name, 0o1755, dir_fd=folder)
+                descriptor = os.open(path.name, _FOLDER, dir_fd=folder)
         except FileNotFoundError:
-            if path.parent.is_dir():  # another command let go of it in this moment
+            if path.parent.is_dir() and not path.parent.is_symlink():  # another command let go of it in this moment
                 continue
             return None
-        except OSError:
+        except OSError as error:
             if os.access(path.parent, os.W_OK) and not os.path.lexists(path):
-                raise
+                raise OSError(error.errno, error.strerror, str(path)) from error
             return None
-        with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_SH)
+        if _taken(descriptor):
+            time.sleep(_MOMENT)
+            continue
         status = os.fstat(descriptor)
         if not is_placeholder(status):
             os.close(descriptor)
@@ -142,11 +170,35 @@ def _hold(path: Path) -> int | None:
     raise OSError(0, "it comes and goes", str(path))
 
 
+def _taken(descriptor: int) -> bool:
+    """Whether another is about to remove this folder, which is then closed; else it is locked."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # not waiting: a command could keep it for ever
+    except BlockingIOError:
+        os.close(descriptor)
+        return True
+    except OSError:  # a file system without locks
+        pass
+    return False
+
+
+@contextlib.contextmanager
+def _really(folder: Path) -> Iterator[int]:
+    """The descriptor of a folder that is where it is said to be: a command may have put a link there, or above."""
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        if os.readlink(f"/proc/self/fd/{descriptor}") != str(folder):
+            raise FileNotFoundError(errno.ENOENT, "it was moved", str(folder))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
 def _sweep(roots: Iterable[Path]) -> None:
     """Remove what a killed run left behind, unless another holds it."""
     for path in left_behind(list(roots)):
         with contextlib.suppress(OSError):
-            _let_go(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+            _let_go(path, os.open(path, _FOLDER))
 
 
 def _let_go(path: Path, descriptor: int) -> None:
@@ -156,12 +208,27 @@ def _let_go(path: Path, descriptor: int) -> None:
         status = os.fstat(descriptor)
         if os.listdir(descriptor):
             os.fchmod(descriptor, stat.S_IMODE(status.st_mode) & ~stat.S_ISVTX)
-        elif os.lstat(path).st_ino == status.st_ino:
-            os.rmdir(path)
+            return
+        with _really(path.parent) as folder:
+            if os.lstat(path.name, dir_fd=folder).st_ino == status.st_ino:
+                _changed(folder, lambda: os.rmdir(path.name, dir_fd=folder))
     except OSError:
         pass
     finally:
         os.close(descriptor)
+
+
+def _changed(folder: int, change: Callable[[], None]) -> None:
+    """Change a name in a folder, also in one that a command has closed to its owner."""
+    try:
+        change()
+    except PermissionError:
+        mode = stat.S_IMODE(os.fstat(folder).st_mode)
+        os.fchmod(folder, mode | stat.S_IRWXU)
+        try:
+            change()
+        finally:
+            os.fchmod(folder, mode)
 
 
 def _present(what: Guarded, places: Iterable[Path]) -> dict[str, str]:
@@ -195,13 +262,20 @@ def _would_run(git: Path) -> bool:
 
 def _set_aside(path: str) -> list[str]:
     """Give it a name nothing obeys; says which."""
-    for number in range(1, _TRIES):
-        other = f"{path}{_SET_ASIDE}" + (f"-{number}" if number > 1 else "")
-        if os.path.lexists(other):
-            continue
-        try:
-            os.rename(path, other)
-        except OSError as error:
-            return [] if error.errno == 2 else [f"{path} could not be renamed: {error.strerror}"]
-        return [f"{path} is now {os.path.basename(other)}"]
-    return [f"{path} could not be renamed"]
+    name = os.path.basename(path)
+    try:
+        with _really(Path(path).parent) as folder:
+            other = _free_name(folder, name)
+            _changed(folder, lambda: os.rename(name, other, src_dir_fd=folder, dst_dir_fd=folder))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        return [f"{path} could not be renamed: {error.strerror}"]
+    return [f"{path} is now {other}"]
+
+
+def _free_name(folder: int, name: str) -> str:
+    taken = set(os.listdir(folder))
+    names = [f"{name[:_LONGEST]}{_SET_ASIDE}{end}" for end in ("", *(f"-{number}" for number in range(2, 10)))]
+    # A command could take all the names that can be guessed.
+    return next((free for free in names if free not in taken), f"{name[:_LONGEST]}{_SET_ASIDE}-{os.urandom(8).hex()}")

@@ -25,11 +25,16 @@ from cowork.permissions.seatbelt import profile
 
 MODES = ("auto", "required", "off")
 
+_NOT_THERE = "bubblewrap (bwrap) is not installed"
 _PROBE_SECONDS = 5.0
 _COVERED = tuple(map(Path, ("/tmp", "/var/tmp", "/run", "/dev/shm")))  # empty inside, and one's own
+_APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
+_BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 # /proc/sys is writable for root inside as outside, whatever capabilities it has lost.
-_BARE = "--unshare-all --die-with-parent --cap-drop ALL --ro-bind / / --dev /dev --proc /proc"
-_BARE += " --ro-bind-try /proc/sys /proc/sys"
+_NO_SETTINGS = ("--ro-bind-try", "/proc/sys", "/proc/sys")
+# A second box in the first one: all of that as it is, but for what is mounted on top.
+_INNER = ("--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/")
+_FOR_ROOT = ("--cap-add", "CAP_SETFCAP")  # without it root can make no namespace in which it is root
 # Who can make a user namespace has every capability in it.
 _NO_NAMESPACES = ("--unshare-user", "--disable-userns")
 
@@ -58,6 +63,7 @@ class Sandbox:
         own = environ.get("COWORK_HOME", "")
         self.hidden = (*hidden, *((Path(own),) if own else ()))
         self.held = False  # somebody makes the missing folders, so that none of bubblewrap's making stays
+        self.alone = True  # no other command is running that could move what is mounted for the next one
         self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = environ.get("PATH", os.defpath).split(os.pathsep)
@@ -70,9 +76,12 @@ class Sandbox:
 
     @property
     def tight(self) -> bool:
-        """Whether the box holds all it promises: an old bubblewrap leaves a way to namespaces with capabilities."""
+        """Whether the box holds all it promises: an old bubblewrap leaves a way to namespaces with capabilities.
+
+        Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
+        """
         bwrap = shutil.which("bwrap", path=self._path)
-        return self.active and (bwrap is None or bool(_probe(bwrap).extra))
+        return self.active and (bwrap is None or _nests(bwrap))
 
     @property
     def fenced(self) -> bool:
@@ -113,46 +122,60 @@ class Sandbox:
             return said + (" (required: none will run)" if self.refusal else "")
         name = "seatbelt" if sys.platform == "darwin" else "bubblewrap"
         network = "with network" if self.network else "no network"
-        network += (
-            "" if self.tight else ", but user namespaces are open (an old bubblewrap): nothing runs unasked for it"
-        )
+        network += "" if self.tight else ", but namespaces are open or cannot be nested: nothing runs unasked for it"
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
     def box(self, cwd: Path, *, network: bool, reads: bool = False) -> list[str]:
-        """bubblewrap and its options; mounts go from the root down, so that a deeper one covers a higher one."""
+        """bubblewrap and its options.
+
+        What is guarded lies where other commands can write: one could swap a folder for a link while it is mounted, and
+        have a folder of its choice mounted instead. So where others run it is mounted in a second box inside the first,
+        from which no link leads to more than the first one has.
+        """
         bwrap = shutil.which("bwrap", path=self._path) or "bwrap"
-        words = [bwrap, *_BARE.split(), *_probe(bwrap).extra, "--new-session", "--hostname", "sandbox"]
+        extra = _probe(bwrap).extra
+        hidden = self.secrets()
+        places = self._places(hidden, network=network, reads=reads)
+        guards = {} if reads else self._guards(places, hidden)
+        words = [bwrap, *_BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
         words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
+        if self.alone or not guards or not _nests(bwrap):
+            words += [*_NO_SETTINGS, *extra, *_downwards(guards | places)]
+        else:
+            words += [*_outer(), *_downwards(places), "--", bwrap, *_INNER, *_NO_SETTINGS, *extra, *_downwards(guards)]
+        return [*words, "--chdir", str(cwd)]
+
+    def _places(self, hidden: Sequence[Path], *, network: bool, reads: bool) -> dict[Path, list[str]]:
+        """Mounts that say what can be seen and written."""
         mounts: dict[Path, list[str]] = {place: ["--tmpfs", str(place)] for place in _COVERED}
         resolver = Path("/run/systemd/resolve")
         if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
-        for path in self.secrets():
+        for path in hidden:
             mounts[path] = ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
         for folder in self.workspace.readable:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
             mounts[folder] = ["--ro-bind" if reads else "--bind", str(folder), str(folder)]
-        mounts = ({} if reads else self._guards()) | mounts  # what is hidden stays hidden
-        for path in sorted(mounts, key=lambda place: len(place.parts)):
-            words += mounts[path]
-        return [*words, "--chdir", str(cwd)]
+        return mounts
 
-    def _guards(self) -> dict[Path, list[str]]:
-        """Mounts that keep what is guarded as it is, and what is missing from being made."""
+    def _guards(self, places: Mapping[Path, object], hidden: Sequence[Path]) -> dict[Path, list[str]]:
+        """Mounts that keep what is guarded as it is, what is missing from being made, and all mounts in their place."""
         what = guarded(self.roots)
         mounts = {path: ["--ro-bind", str(path), str(path)] for path in what.fixed}
         for path in what.absent:
             if path.is_dir() or (not self.held and os.access(path.parent, os.W_OK)):  # else it was not to be held
                 mounts[path] = ["--tmpfs", str(path), "--remount-ro", str(path)]
         tops = self.writable()
-        for path in list(mounts):
+        tops = [top for top in tops if not any(top != other and top.is_relative_to(other) for other in tops)]
+        for path in (*mounts, *places):
             for above in path.parents:
                 if above in tops or not any(above.is_relative_to(top) for top in tops):
                     break
                 mounts.setdefault(above, ["--bind", str(above), str(above)])  # a mount cannot be renamed away
-        return mounts
+        seen = (path for path in mounts if path not in places and _nearest(path, places) not in hidden)
+        return {path: mounts[path] for path in seen}
 
     @property
     def roots(self) -> list[Path]:
@@ -178,8 +201,18 @@ class Sandbox:
             return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is not there"
         bwrap = shutil.which("bwrap", path=self._path)
         if bwrap is None:
-            return "bubblewrap (bwrap) is not installed"
+            within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
+            return "bubblewrap (bwrap) lies in a folder commands may write" if within else _NOT_THERE
         return _probe(bwrap).missing
+
+
+def _nearest(path: Path, places: Mapping[Path, object]) -> Path | None:
+    return next((place for place in (path, *path.parents) if place in places), None)
+
+
+def _downwards(mounts: Mapping[Path, list[str]]) -> list[str]:
+    """From the root down, so that a deeper one covers a higher one."""
+    return [word for path in sorted(mounts, key=lambda place: len(place.parts)) for word in mounts[path]]
 
 
 @frozen
@@ -195,12 +228,29 @@ def _probe(bwrap: str) -> _Found:
     """Run bubblewrap once, first with what old versions and some containers do not have."""
     for extra in (_NO_NAMESPACES, ()):
         try:
-            done = spawn.run(
-                [bwrap, *_BARE.split(), *extra, "true"], environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS
-            )
+            said = _tried([bwrap, *_BARE, *_NO_SETTINGS, *extra, "true"])
         except OSError as error:
             return _Found(f"bubblewrap does not start: {error}")
-        if done.returncode == 0:
+        if not said:
             return _Found(extra=extra)
+    return _Found(f"bubblewrap does not work here: {said}")
+
+
+@lru_cache(maxsize=8)
+def _nests(bwrap: str) -> bool:
+    """Whether a box can be made in a box, and none in that."""
+    inner = [bwrap, *_INNER, *_NO_SETTINGS, *_NO_NAMESPACES, "true"]
+    return bool(_probe(bwrap).extra) and not _tried([bwrap, *_BARE, *_outer(), "--", *inner])
+
+
+def _outer() -> tuple[str, ...]:
+    return ("--unshare-user", *(_FOR_ROOT if os.geteuid() == 0 else ()))
+
+
+def _tried(words: list[str]) -> str:
+    """What went wrong."""
+    done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
+    if done.returncode == 0:
+        return ""
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return _Found(f"bubblewrap does not work here: {said[0] if said else f'exit {done.returncode}'}")
+    return said[0] if said else f"exit {done.returncode}"

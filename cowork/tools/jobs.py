@@ -48,7 +48,7 @@ _LINGER = (
     "for __i in {1..20}; do __kids=; read -r __kids </proc/$$/task/$$/children || :;"
     ' [ -z "$__kids" ] && break; sleep 0.01; done'
 )
-_NAMES = 'IFS=" "; for __i in $__kids; do read -r __i </proc/$__i/comm && echo "$__i"; done'
+_NAMES = 'IFS=" "; for __i in $__kids; do read -r __i </proc/$__i/comm && echo "$__i"; done; printf "\\0"'
 _TELL = f'{{ [ "${{__told-}}" ] || {{ {_LINGER}; {{ {_NAMES}; builtin pwd -P; }} >&{script.CWD_FD}; }}; }} 2>/dev/null'
 _BASH = (
     f"trap '{_TELL}' EXIT; IFS= read -r -d '' -u {script.SCRIPT_FD} __command;"

@@ -97,16 +97,16 @@ def keep(control: socket.socket, output: int) -> None:
         if control.fileno() in ready:
             order = _order(control)
     left = _names(_below(shell)) if status is not None else []
+    sandbox = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""
     if status is None:
-        status = _end(alarm, shell, _GRACE[order], spared=shell if request["wrapped"] else 0)
+        status = _end(alarm, shell, _GRACE[order], spared=sandbox)
     elif left:
         _wait(alarm, shell, EXIT_GRACE)
-        sandbox = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""  # not left, only slow to go
-        left = [name for name in _names(_below(shell)) if name != sandbox]
+        left = [name for name in _names(_below(shell)) if name != sandbox]  # not left, only slow to go
         _end(alarm, shell, LEFT_GRACE)
-    survivors = _names(_below(shell))
-    *inside, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").splitlines() or [""]
-    control.sendall(packed({"status": status, "cwd": cwd, "inside": inside, "left": left, "survivors": survivors}))
+    names, _, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").rpartition("\0")
+    told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left}
+    control.sendall(packed({**told, "survivors": _names(_below(shell))}))
 
 
 def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int) -> set[int]:
@@ -166,7 +166,7 @@ def _unnamed_file(content: bytes) -> int:
     return descriptor
 
 
-def _end(alarm: int, shell: int, grace: float, spared: int = 0) -> int | None:
+def _end(alarm: int, shell: int, grace: float, spared: str = "") -> int | None:
     """TERM, then KILL, until nothing is left; gives the shell's exit status if it came.
 
     A sandbox is spared the TERM: it would obey at once and take everything inside with it.
@@ -174,7 +174,7 @@ def _end(alarm: int, shell: int, grace: float, spared: int = 0) -> int | None:
     status = None
     if grace:
         for pid in _below(shell):
-            if pid != spared:
+            if not spared or _names([pid]) != [spared]:
                 _signal(pid, signal.SIGTERM)
                 _signal(pid, signal.SIGCONT)
         status = _wait(alarm, shell, grace)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from cowork.core.ports import ToolRecord
+from cowork.core.workspace import Workspace
 from cowork.permissions.holding import Holding
 from cowork.permissions.sandbox import Sandbox
 from cowork.tools import jobs
@@ -92,6 +93,8 @@ MAKING = [
     ("touch .bashrc .bash_login", ".bashrc"),
     ("touch .profile", ".profile"),
     ("mkdir .ssh && touch .ssh/authorized_keys", ".ssh"),
+    ("for i in '' -{2..120}; do touch .envrc.set-aside$i; done; cp evil .envrc", ".envrc"),
+    ("cp evil .envrc; chmod 555 .", ".envrc"),
     ("mkdir .VSCode && touch .VSCode/tasks.json", ".VSCode"),
 ]
 GIT = [
@@ -143,6 +146,67 @@ async def test_the_folder_a_command_starts_in_is_looked_at_too(bench: Bench) -> 
     assert "CLAUDE.md is now CLAUDE.md.set-aside" in record.text
     left = {"a.py", "CLAUDE.md.set-aside", ".vscode.set-aside"}
     assert {path.name for path in (bench.root / "src").iterdir()} == left
+
+
+async def test_a_link_in_place_of_the_folder_a_command_starts_in_moves_nothing_elsewhere(
+    bench: Bench, tmp_path: Path
+) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / ".ssh").mkdir(parents=True)
+    (theirs / "AGENTS.md").write_text("kept")
+    bench.put_in_git()
+    await bench.run("cd src")
+    await bench.run(f"mv ../src ../other && ln -s {theirs} ../src; mkdir ../d && mv ../.git/refs ../d; touch ../x")
+    assert sorted(path.name for path in theirs.iterdir()) == [".ssh", "AGENTS.md"]
+    assert (bench.root / "src").is_symlink()
+
+
+async def test_what_keeps_a_place_is_not_taken_for_made(bench: Bench) -> None:
+    await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
+    record = await bench.run("echo done")
+    assert record.text == "done"
+    bench.desk.write("go")
+
+
+async def test_what_is_mounted_for_a_command_cannot_be_chosen_by_another(bench: Bench, tmp_path: Path) -> None:
+    """A folder that is swapped for a link while it is being mounted leads to nothing the box does not have."""
+    victim = tmp_path / "victim"
+    shutil.copytree(bench.root / "src", victim)
+    for folder in (bench.root / ".git/modules/a", victim):
+        (folder / "hooks").mkdir(parents=True)
+        (folder / "info").mkdir()
+        (folder / "config").write_text("")
+    bench.put_in_git()
+    bench.desk.ctx.workspace = Workspace(bench.root, readable=[victim])
+    sandbox = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
+    holding = Holding(sandbox, (), lambda text, paths: None)
+    first = holding.begin(bench.root)
+    assert sandbox.alone
+    second = Holding(sandbox, (), lambda text, paths: None).begin(bench.root)
+    assert not sandbox.alone
+    words = sandbox.wrap(
+        ["/bin/sh", "-c", f"echo ran; echo evil > {victim}/a.py; echo evil > .git/modules/a/a.py"], bench.root
+    )
+    (bench.root / ".git/modules/a").rename(bench.root / "a")
+    (bench.root / ".git/modules/a").symlink_to("../../../victim")
+    await asyncio.to_thread(subprocess.run, words, cwd=bench.root, timeout=60, check=False)
+    assert (victim / "a.py").read_text() == "a\n"
+    first.release()
+    second.release()
+
+
+async def test_a_command_in_a_crowd_is_kept_in_as_one_alone(bench: Bench) -> None:
+    bench.put_in_git()
+    started = await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
+    script = "grep -c '^Cap.*0000000000000000$' /proc/self/status; unshare -U true; touch ok"
+    record = await bench.run(f"{script}; echo x > .git/config; mkdir .vscode/x; echo x > /proc/sys/kernel/x")
+    assert record.text.startswith("5\n")
+    bench.desk.write("go")
+    assert "core" in (bench.root / ".git/config").read_text()
+    assert record.text.count("Read-only file system") == 2
+    assert "unshare failed" in record.text
+    assert await soon(_over(bench, started))
+    assert bench.names() == {"src", "src/a.py", "evil", "go", "ok", ".git"}
 
 
 async def test_an_honest_repository_can_be_made_and_used(bench: Bench) -> None:

@@ -293,6 +293,19 @@ def test_a_home_that_is_the_workspace_still_hides_its_keys(yard: Yard) -> None:
     script = "cat ~/.ssh/id_rsa ~/.aws/credentials ~/.netrc; echo x > ~/new"
     assert "PLANTED" not in yard.run(script, sandbox, yard.base / "home")
     assert (yard.base / "home/new").exists()
+    (yard.base / "home/.envrc").symlink_to(".ssh/id_rsa")
+    yard.run("mv ~/.config ~/moved; mv ~/.ssh ~/away", sandbox, yard.base / "home")
+    script = "cat ~/moved/gh/hosts.yml ~/.config/gh/hosts.yml ~/away/id_rsa ~/.ssh/id_rsa ~/.envrc"
+    assert "PLANTED" not in yard.run(script, sandbox, yard.base / "home")
+
+
+def test_a_folder_of_the_run_within_another_cannot_be_moved(yard: Yard) -> None:
+    (yard.root / "deep/inner").mkdir(parents=True)
+    environ = {"HOME": str(yard.base / "home"), "PATH": os.environ["PATH"]}
+    sandbox = Sandbox(workspace=Workspace(yard.root, [yard.root / "deep/inner"]), environ=environ)
+    yard.run("mv deep away; ln -s .. deep; touch deep/inner/new", sandbox)
+    assert (yard.root / "deep/inner/new").exists() is (yard.user == os.stat(yard.root / "deep/inner").st_uid)
+    assert not (yard.root / "deep").is_symlink()
 
 
 def test_hooks_cannot_be_made_where_there_are_none(yard: Yard) -> None:
