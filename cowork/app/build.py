@@ -38,6 +38,7 @@ from cowork.engine.subagents import Subagents
 from cowork.permissions import Permissions
 from cowork.permissions.holding import Holding
 from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.temporary import Temporary
 from cowork.sessions import index
 from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.log import SessionLog, new_id
@@ -238,7 +239,12 @@ def _main_agent(
 def _safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
     config, environ = place.config, place.environ
     sandbox = Sandbox(
-        mode=config.sandbox.mode, network=config.sandbox.network, workspace=workspace, scratch=scratch, environ=environ
+        mode=config.sandbox.mode,
+        network=config.sandbox.network,
+        workspace=workspace,
+        scratch=scratch,
+        environ=environ,
+        temporary=(temporary := Temporary()),
     )
     permissions = Permissions(
         workspace=workspace,
@@ -252,7 +258,7 @@ def _safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter)
         auto_allow=config.sandbox.auto_allow,
     )
     sandbox.online = permissions.online
-    tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap)
+    tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap, closing=temporary.close)
     tree.hold = Holding(
         sandbox,
         tree.written,

@@ -22,12 +22,15 @@ from cowork.permissions import fence
 from cowork.permissions.guarding import guarded, worktree_of
 from cowork.permissions.hiding import AGENTS, secrets, sockets
 from cowork.permissions.seatbelt import profile
+from cowork.permissions.temporary import Temporary
 
 MODES = ("auto", "required", "off")
 
 _NOT_THERE = "bubblewrap (bwrap) is not installed"
 _PROBE_SECONDS = 5.0
-_COVERED = tuple(map(Path, ("/tmp", "/var/tmp", "/run", "/dev/shm")))  # empty inside, and one's own
+_TMP = Path("/tmp")
+_TMP_NAMES = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
+_COVERED = (_TMP, Path("/var/tmp"), Path("/run"), Path("/dev/shm"))  # empty inside, and one's own
 _APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
 _BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 # /proc/sys is writable for root inside as outside, whatever capabilities it has lost.
@@ -51,6 +54,7 @@ class Sandbox:
         scratch: Path | None = None,
         environ: Mapping[str, str] | None = None,
         hidden: Sequence[Path] = (),
+        temporary: Temporary | None = None,
     ) -> None:
         if mode not in MODES:
             raise UserError(f"{mode!r} is not a sandbox mode.", f"Modes: {', '.join(MODES)}.")
@@ -58,6 +62,7 @@ class Sandbox:
         self.network = network
         self.workspace = workspace
         self.scratch = scratch
+        self.temporary = temporary  # what commands have for /tmp; each its own if there is none
         self._environ = environ = environ or {}
         self.home = Path(environ.get("HOME") or os.path.expanduser("~"))
         own = environ.get("COWORK_HOME", "")
@@ -140,6 +145,7 @@ class Sandbox:
         words = [bwrap, *_BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
         words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
+        words += [word for name in _TMP_NAMES if name in self._environ for word in ("--setenv", name, str(_TMP))]
         if self.alone or not guards or not _nests(bwrap):
             words += [*_NO_SETTINGS, *extra, *_downwards(guards | places)]
         else:
@@ -158,6 +164,10 @@ class Sandbox:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
             mounts[folder] = ["--ro-bind" if reads else "--bind", str(folder), str(folder)]
+        if (
+            self.temporary and not reads and not any(_TMP in path.parents for path in mounts)
+        ):  # where others could move it
+            mounts[_TMP] = ["--bind", str(self.temporary.folder()), str(_TMP)]
         return mounts
 
     def _guards(self, places: Mapping[Path, object], hidden: Sequence[Path]) -> dict[Path, list[str]]:

@@ -84,6 +84,7 @@ class TreeState:
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     wrap: Wrap = unwrapped  # the sandbox
     hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
+    closing: Callable[[], None] = lambda: None  # removes what only the commands of this run had
     holds: list[Hold] = field(default_factory=list)  # of commands that may still run
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
     written: dict[str, str] = field(default_factory=dict)  # resolved path -> hash of what that agent wrote

@@ -322,6 +322,7 @@ async def close(tree: TreeState) -> None:
         tree.nursery = None
     for hold in tree.holds:
         hold.release()
+    tree.closing()
 
 
 def _environ(given: Mapping[str, str], mark: str) -> dict[str, str]:

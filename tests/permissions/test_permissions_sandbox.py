@@ -23,6 +23,7 @@ from cowork.permissions import Permissions
 from cowork.permissions.hiding import sockets
 from cowork.permissions.sandbox import Sandbox
 from cowork.permissions.seatbelt import profile
+from cowork.permissions.temporary import Temporary
 from cowork.permissions.trust import Trust
 
 NOBODY = 65534
@@ -117,6 +118,50 @@ def test_the_workspace_and_the_scratch_folder_can_be_written(yard: Yard) -> None
     assert said.strip() == str(yard.root)
     assert (yard.root / "src/new.py").read_text() == "new\n"
     assert (scratch / "out").read_text() == "out\n"
+
+
+def test_commands_of_a_run_share_a_tmp_that_goes_with_it(tmp_path: Path) -> None:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap (bwrap) is not installed, so the sandbox cannot be tried here")
+    root = Path(tempfile.mkdtemp(prefix="cowork-yard-", dir="/var/tmp"))
+    environ = {"HOME": str(root), "PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+    temporary = Temporary()
+    sandbox = Sandbox(workspace=Workspace(root), environ=environ, temporary=temporary)
+    if not sandbox.active:
+        pytest.skip(f"no sandbox here: {sandbox.status()}")
+
+    def run(script: str, **how: bool) -> str:
+        words = sandbox.wrap(["/bin/sh", "-c", script], root, **how)
+        return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False).stdout
+
+    try:
+        assert run("cd $TMPDIR && mkdir -p closed/in && echo kept > a && chmod 0 closed && pwd") == "/tmp\n"
+        assert run("cat /tmp/a") == "kept\n"
+        assert run("ls -A /tmp", reads=True) == ""
+        assert not (tmp_path / "a").exists()
+        folder = temporary.folder()
+        temporary.close()
+        assert not folder.exists()
+    finally:
+        temporary.close()
+        shutil.rmtree(root)
+
+
+def test_the_tmp_of_a_killed_run_is_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    alive = Temporary()
+    left = tmp_path / "cowork-tmp-killed"
+    left.mkdir()
+    (left / "file").write_text("")
+    monkeypatch.setattr(time, "time", lambda now=time.time: now() + 3600)
+    kept = alive.folder()
+    assert not left.exists()
+    other = Temporary()
+    other.folder()
+    assert kept.is_dir()
+    alive.close()
+    other.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 GUARDED = [
