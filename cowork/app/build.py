@@ -259,6 +259,7 @@ def _safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter)
     )
     sandbox.online = permissions.online
     tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap, closing=temporary.close)
+    tree.explain = sandbox.explain
     tree.hold = Holding(
         sandbox,
         tree.written,

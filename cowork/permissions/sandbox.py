@@ -21,6 +21,7 @@ from cowork.core.workspace import Workspace
 from cowork.permissions import fence
 from cowork.permissions.guarding import guarded, worktree_of
 from cowork.permissions.hiding import AGENTS, secrets, sockets
+from cowork.permissions.reasons import reasons
 from cowork.permissions.seatbelt import profile
 from cowork.permissions.temporary import Temporary
 
@@ -116,6 +117,10 @@ class Sandbox:
                 *argv,
             ]
         return [*self.box(cwd, network=network, reads=reads), "--", *argv]
+
+    def explain(self, output: str, command: str, cwd: Path) -> list[str]:
+        """What of a command's output the box is the reason for, in words for the model."""
+        return reasons(output, cwd, self.roots, self.home, network=self.online(command, cwd)) if self.active else []
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""

@@ -84,6 +84,7 @@ class TreeState:
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     wrap: Wrap = unwrapped  # the sandbox
     hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
+    explain: Callable[[str, str, Path], list[str]] = lambda output, command, cwd: []  # what the sandbox made fail
     closing: Callable[[], None] = lambda: None  # removes what only the commands of this run had
     holds: list[Hold] = field(default_factory=list)  # of commands that may still run
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last

@@ -64,7 +64,8 @@ async def bash(
     live.flush()
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
-    notes += running.hold.told + guards.new(ctx) + _follow(ctx, ended.cwd) + _leftovers(ended)
+    notes += running.hold.told + guards.new(ctx) + _why(ctx, command, capture, ended)
+    notes += _follow(ctx, ended.cwd) + _leftovers(ended)
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
 
@@ -152,6 +153,12 @@ def _follow(ctx: ToolContext, told: str) -> list[str]:
         return [f"{told} is outside the workspace; the working directory is {ctx.workspace.root} again."]
     ctx.state.cwd = folder
     return [f"The working directory is now {folder}."]
+
+
+def _why(ctx: ToolContext, command: str, capture: Capture, ended: jobs.Ended) -> list[str]:
+    """What the sandbox made fail; what a reading command prints may be told by others."""
+    where = Path(ended.cwd) if ended.cwd else ctx.state.cwd
+    return [] if ctx.reads else ctx.tree.explain(capture.text(), command, where)
 
 
 def _leftovers(ended: jobs.Ended) -> list[str]:

@@ -59,7 +59,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     sandbox = Sandbox(workspace=desk.ctx.workspace, environ=desk.ctx.tree.environ)
     if not sandbox.active:
         pytest.skip(f"no sandbox here: {sandbox.status()}")
-    desk.ctx.tree.wrap = sandbox.wrap
+    desk.ctx.tree.wrap, desk.ctx.tree.explain = sandbox.wrap, sandbox.explain
     desk.ctx.tree.hold = Holding(sandbox, desk.ctx.tree.written, lambda text, paths: made.said.append(text)).begin
     desk.write("src/a.py", "a\n")
     desk.write("evil", "echo pwned\n")
@@ -146,6 +146,28 @@ async def test_the_folder_a_command_starts_in_is_looked_at_too(bench: Bench) -> 
     assert "CLAUDE.md is now CLAUDE.md.set-aside" in record.text
     left = {"a.py", "CLAUDE.md.set-aside", ".vscode.set-aside"}
     assert {path.name for path in (bench.root / "src").iterdir()} == left
+
+
+REASONS = [
+    ("git config user.name x", "keeps .git/config as it is"),
+    ("git config user.name x", "git -c name=value"),
+    ("rmdir .vscode", ".vscode only kept a place"),
+    ("git clean -fdx", ".claude, .cowork, .devcontainer, .husky, .idea, .vscode only kept a place"),
+    ("cd src; rm -rf ../.idea", ".idea only kept a place"),
+    ("touch /usr/x", "only the workspace and /tmp can be written"),
+    ("echo x > ~/../../x/.bashrc", ""),
+    ("getent hosts example.com || echo curl: Could not resolve host: example.com", "no network"),
+    ("echo Cannot connect to the Docker daemon", "hides the sockets"),
+    ("touch src/new; cat src/none", ""),
+    ("echo .git/config is fine", ""),
+]
+
+
+@pytest.mark.parametrize(("command", "reason"), REASONS)
+async def test_the_model_is_told_what_the_sandbox_made_fail(command: str, reason: str, bench: Bench) -> None:
+    bench.put_in_git()
+    record = await bench.run(command)
+    assert (reason in record.text) if reason else ("sandbox" not in record.text), record.text
 
 
 async def test_a_link_in_place_of_the_folder_a_command_starts_in_moves_nothing_elsewhere(

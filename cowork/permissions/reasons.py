@@ -1,0 +1,79 @@
+"""Why a command failed in the sandbox, in a line for the model: programs only say what the system told them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from cowork.core.workspace import protected
+
+_MOST = 64 * 1024  # characters of output that are looked at
+_SHOWN = 6
+_KEPT = re.compile(r"Read-only file system|Device or resource busy|\b(?:EROFS|EBUSY)\b|error writing to the directory")
+_PATH = re.compile(r"[\w.~@%+/-]+")
+_OFFLINE = re.compile(
+    r"resolve host|in name resolution|Name or service not known|EAI_AGAIN|ENOTFOUND|Network is unreachable|ENETUNREACH"
+    r"|no such host|dns error"
+)
+_SOCKETS = re.compile(
+    r"connect to the Docker daemon|docker\.sock|podman\.sock|connect to bus|authentication agent"
+    r"|(?:open|connect to) display"
+)
+
+_NO_NETWORK = "The sandbox has no network. The user can allow it with a rule such as Network(npm ci:*)."
+_NO_SOCKETS = (
+    "The sandbox hides the sockets of containers, agents, the session bus and the screen: ask the user to run this."
+)
+_OUTSIDE = (
+    "In the sandbox only the workspace and /tmp can be written. Have caches there, such as XDG_CACHE_HOME=/tmp/cache,"
+    " npm_config_cache=/tmp/npm or GOCACHE=/tmp/go."
+)
+
+
+def reasons(output: str, cwd: Path, roots: Sequence[Path], home: Path, *, network: bool) -> list[str]:
+    """What of a command's output the sandbox is the reason for."""
+    output = output[-_MOST:]
+    kept, outside = _refused(output, cwd, roots, home)
+    empty = [name for name, there in kept.items() if not there]
+    fixed = [name for name, there in kept.items() if there]
+    told = []
+    if empty:
+        told.append(f"{_listed(empty)} only kept a place while the command ran, by the sandbox: nothing is there now.")
+    if fixed:
+        text = (
+            f"The sandbox keeps {_listed(fixed)} as it is: other programs run or obey it. Edit and Write can change it,"
+        )
+        text += " after a question."
+        told.append(text + (" git -c name=value needs no file." if ".git/config" in fixed else ""))
+    told += [_OUTSIDE] if outside else []
+    told += [_NO_NETWORK] if not network and _OFFLINE.search(output) else []
+    return told + ([_NO_SOCKETS] if _SOCKETS.search(output) else [])
+
+
+def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple[dict[str, bool], bool]:
+    """Protected names that could not be changed, with whether they are there; whether something outside could not."""
+    kept: dict[str, bool] = {}
+    outside = False
+    for line in output.splitlines():
+        for word in _PATH.findall(line) if _KEPT.search(line) else ():
+            path = Path(os.path.normpath(home / word[2:] if word.startswith("~/") else cwd / word))
+            root = next((root for root in roots if path.is_relative_to(root)), None)
+            if root is None:
+                outside = outside or "/" in word
+            elif name := _protected(path.relative_to(root)):
+                kept[name] = os.path.lexists(root / name)
+    return kept, outside
+
+
+def _protected(path: Path) -> str:
+    """As much of a path as says what is protected."""
+    for at in range(1, len(path.parts) + 1):
+        if protected(Path(*path.parts[:at])):
+            return str(Path(*path.parts[: at + (path.parts[at - 1] == ".git")]))
+    return ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
