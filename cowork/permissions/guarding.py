@@ -37,7 +37,8 @@ def guarded(roots: Sequence[Path]) -> Guarded:
     files = [Path(entry.path) for root in roots for entry in entries[root] if protected(Path(entry.name))]
     files = [path for path in files if path.name != ".git" or path.is_file()]
     files += [git / name for git in gits for name in GIT_FILES]
-    files += [tree / name for git in gits for tree in _entries(git / "worktrees") for name in GIT_FILES]
+    trees = [tree for git in gits for tree in _entries(git / "worktrees") if not _inside(tree, roots)]
+    files += [tree / name for tree in trees for name in GIT_FILES]
     fixed = [real for path in (*folders, *files) if (real := _real(path, roots))]
     return Guarded(tuple(dict.fromkeys(fixed)), tuple(path for path in folders if is_absent(path)), gits)
 
@@ -107,6 +108,16 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
             queue += _entries(module)
         if len(queue) > _MOST_MODULES:
             return
+
+
+def _inside(tree: Path, roots: Sequence[Path]) -> bool:
+    """Whether a worktree is checked out where commands may write, deeper than what is guarded: they may remove it."""
+    try:
+        pointer = _named(tree, tree / "gitdir")
+        back = _named(pointer.parent, pointer, "gitdir:")
+    except (OSError, ValueError):
+        return False
+    return back == tree and pointer.parent not in roots and any(pointer.is_relative_to(root) for root in roots)
 
 
 def _real(path: Path, roots: Sequence[Path]) -> Path | None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from cowork.core.workspace import protected
 
-_MOST = 64 * 1024  # characters of output that are looked at
+_MOST = 16 * 1024  # characters of output that are looked at
+_MOST_WORDS, _MOST_LETTERS, _MOST_PARTS = 200, 300, 8
 _SHOWN = 6
 _KEPT = re.compile(r"Read-only file system|Device or resource busy|\b(?:EROFS|EBUSY)\b|error writing to the directory")
 _PATH = re.compile(r"[\w.~@%+/-]+")
@@ -21,7 +23,13 @@ _SOCKETS = re.compile(
     r"connect to the Docker daemon|docker\.sock|podman\.sock|connect to bus|authentication agent"
     r"|(?:open|connect to) display"
 )
+_LOOPBACK = re.compile(
+    r"(?i)(?:localhost|127\.0\.0\.1|::1)\b.{0,200}refused|refused.{0,200}(?:localhost|127\.0\.0\.1|::1)\b"
+)
 
+_OWN_LOOPBACK = (
+    "In the sandbox each command has a loopback of its own: start the server in the same command as its client."
+)
 _NO_NETWORK = "The sandbox has no network. The user can allow it with a rule such as Network(npm ci:*)."
 _NO_SOCKETS = (
     "The sandbox hides the sockets of containers, agents, the session bus and the screen: ask the user to run this."
@@ -49,6 +57,7 @@ def reasons(output: str, cwd: Path, roots: Sequence[Path], home: Path, *, networ
         told.append(text + (" git -c name=value needs no file." if ".git/config" in fixed else ""))
     told += [_OUTSIDE] if outside else []
     told += [_NO_NETWORK] if not network and _OFFLINE.search(output) else []
+    told += [_OWN_LOOPBACK] if not network and _LOOPBACK.search(output) else []
     return told + ([_NO_SOCKETS] if _SOCKETS.search(output) else [])
 
 
@@ -56,20 +65,22 @@ def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple
     """Protected names that could not be changed, with whether they are there; whether something outside could not."""
     kept: dict[str, bool] = {}
     outside = False
-    for line in output.splitlines():
-        for word in _PATH.findall(line) if _KEPT.search(line) else ():
-            path = Path(os.path.normpath(home / word[2:] if word.startswith("~/") else cwd / word))
-            root = next((root for root in roots if path.is_relative_to(root)), None)
-            if root is None:
-                outside = outside or "/" in word
-            elif name := _protected(path.relative_to(root)):
-                kept[name] = os.path.lexists(root / name)
+    lines = (line for line in output.splitlines() if _KEPT.search(line))
+    for word in islice((word for line in lines for word in _PATH.findall(line)), _MOST_WORDS):
+        if len(word) > _MOST_LETTERS:
+            continue
+        path = Path(os.path.normpath(home / word[2:] if word.startswith("~/") else cwd / word))
+        root = next((root for root in roots if path.is_relative_to(root)), None)
+        if root is None:
+            outside = outside or "/" in word
+        elif name := _protected(path.relative_to(root)):
+            kept[name] = os.path.lexists(root / name)
     return kept, outside
 
 
 def _protected(path: Path) -> str:
     """As much of a path as says what is protected."""
-    for at in range(1, len(path.parts) + 1):
+    for at in range(1, min(len(path.parts), _MOST_PARTS) + 1):
         if protected(Path(*path.parts[:at])):
             return str(Path(*path.parts[: at + (path.parts[at - 1] == ".git")]))
     return ""

@@ -158,6 +158,7 @@ REASONS = [
     ("echo x > ~/../../x/.bashrc", ""),
     ("getent hosts example.com || echo curl: Could not resolve host: example.com", "no network"),
     ("echo Cannot connect to the Docker daemon", "hides the sockets"),
+    ("echo curl: Failed to connect to localhost port 80: Connection refused", "a loopback of its own"),
     ("touch src/new; cat src/none", ""),
     ("echo .git/config is fine", ""),
 ]
@@ -239,6 +240,11 @@ async def test_an_honest_repository_can_be_made_and_used(bench: Bench) -> None:
     record = await bench.run(f"touch src/b.py && git add src && {git} commit -q -m two && git status --short")
     assert record.data["exit_code"] == 0, record.text
     assert (bench.root / ".git/hooks").is_dir()
+    for command in ("git worktree add -q tree", "git worktree remove tree", "git gc -q", "git stash list"):
+        record = await bench.run(command)
+        assert record.data["exit_code"] == 0, record.text
+    assert not (bench.root / "tree").exists()
+    assert not list((bench.root / ".git/worktrees").glob("*"))
 
 
 async def test_a_link_that_is_protected_is_put_back_and_what_it_leads_to_cannot_change(bench: Bench) -> None:
