@@ -53,6 +53,7 @@ class Holding:
         what = guarded(roots)
         places = dict.fromkeys((*roots, cwd) if boxed else ())
         locks, self._sandbox.alone = _shared(roots)
+        self._sandbox.known = what
         if self._running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
         hold = Hold(self, what, tuple(places), locks)

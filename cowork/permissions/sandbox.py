@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 from cowork.core import spawn
@@ -19,7 +19,7 @@ from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
 from cowork.permissions import fence
-from cowork.permissions.guarding import guarded, worktree_of
+from cowork.permissions.guarding import Guarded, guarded, worktree_of
 from cowork.permissions.hiding import AGENTS, secrets, sockets
 from cowork.permissions.reasons import reasons
 from cowork.permissions.seatbelt import profile
@@ -69,11 +69,16 @@ class Sandbox:
         own = environ.get("COWORK_HOME", "")
         self.hidden = (*hidden, *((Path(own),) if own else ()))
         self.held = False  # somebody makes the missing folders, so that none of bubblewrap's making stays
+        self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
         self.alone = True  # no other command is running that could move what is mounted for the next one
         self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = environ.get("PATH", os.defpath).split(os.pathsep)
         self._path = os.pathsep.join(p for p in places if os.path.isabs(p) and not workspace.may_write(Path(p)))
+
+    @cached_property
+    def _bwrap(self) -> str | None:
+        return shutil.which("bwrap", path=self._path)
 
     @property
     def active(self) -> bool:
@@ -86,7 +91,7 @@ class Sandbox:
 
         Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
         """
-        bwrap = shutil.which("bwrap", path=self._path)
+        bwrap = self._bwrap
         return self.active and (bwrap is None or _nests(bwrap))
 
     @property
@@ -142,7 +147,7 @@ class Sandbox:
         have a folder of its choice mounted instead. So where others run it is mounted in a second box inside the first,
         from which no link leads to more than the first one has.
         """
-        bwrap = shutil.which("bwrap", path=self._path) or "bwrap"
+        bwrap = self._bwrap or "bwrap"
         extra = _probe(bwrap).extra
         hidden = self.secrets()
         places = self._places(hidden, network=network, reads=reads)
@@ -169,25 +174,26 @@ class Sandbox:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
             mounts[folder] = ["--ro-bind" if reads else "--bind", str(folder), str(folder)]
-        if (
-            self.temporary and not reads and not any(_TMP in path.parents for path in mounts)
-        ):  # where others could move it
-            mounts[_TMP] = ["--bind", str(self.temporary.folder()), str(_TMP)]
+        movable = any(
+            _TMP in path.parents for path in mounts
+        )  # commands that share it could move what is mounted there
+        if not reads and not movable and self.temporary and (shared := self.temporary.folder()):
+            mounts[_TMP] = ["--bind", str(shared), str(_TMP)]
         return mounts
 
     def _guards(self, places: Mapping[Path, object], hidden: Sequence[Path]) -> dict[Path, list[str]]:
         """Mounts that keep what is guarded as it is, what is missing from being made, and all mounts in their place."""
-        what = guarded(self.roots)
+        what, self.known = self.known or guarded(self.roots), None
         mounts = {path: ["--ro-bind", str(path), str(path)] for path in what.fixed}
         for path in what.absent:
             if path.is_dir() or (not self.held and os.access(path.parent, os.W_OK)):  # else it was not to be held
                 mounts[path] = ["--tmpfs", str(path), "--remount-ro", str(path)]
         tops = self.writable()
-        tops = [top for top in tops if not any(top != other and top.is_relative_to(other) for other in tops)]
+        tops = [top for top in tops if not set(top.parents) & set(tops)]
         for path in (*mounts, *places):
-            for above in path.parents:
-                if above in tops or not any(above.is_relative_to(top) for top in tops):
-                    break
+            parents = list(path.parents)
+            top = next((number for number, above in enumerate(parents) if above in tops), 0)
+            for above in parents[:top]:
                 mounts.setdefault(above, ["--bind", str(above), str(above)])  # a mount cannot be renamed away
         seen = (path for path in mounts if path not in places and _nearest(path, places) not in hidden)
         return {path: mounts[path] for path in seen}
@@ -214,7 +220,7 @@ class Sandbox:
     def _missing(self) -> str:
         if sys.platform == "darwin":
             return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is not there"
-        bwrap = shutil.which("bwrap", path=self._path)
+        bwrap = self._bwrap
         if bwrap is None:
             within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
             return "bubblewrap (bwrap) lies in a folder commands may write" if within else _NOT_THERE

@@ -21,7 +21,13 @@ class Temporary:
         self._folder: Path | None = None
         self._lock = -1
 
-    def folder(self) -> Path:
+    def folder(self) -> Path | None:
+        """The folder; None where none can be made."""
+        with contextlib.suppress(OSError):
+            return self._made()
+        return None
+
+    def _made(self) -> Path:
         if self._folder is None or not self._folder.is_dir():
             self.close()
             _sweep(Path(tempfile.gettempdir()))

@@ -141,6 +141,7 @@ def test_commands_of_a_run_share_a_tmp_that_goes_with_it(tmp_path: Path) -> None
         assert not (tmp_path / "a").exists()
         folder = temporary.folder()
         temporary.close()
+        assert folder is not None
         assert not folder.exists()
     finally:
         temporary.close()
@@ -158,10 +159,13 @@ def test_the_tmp_of_a_killed_run_is_removed_by_the_next(tmp_path: Path, monkeypa
     assert not left.exists()
     other = Temporary()
     other.folder()
+    assert kept is not None
     assert kept.is_dir()
     alive.close()
     other.close()
     assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    assert Temporary().folder() is None
 
 
 GUARDED = [
@@ -415,6 +419,15 @@ def test_without_a_sandbox_the_words_stay_as_they_are_and_that_is_said(
         assert sandbox.wrap(["true"], workspace.root) == ["true"]
         assert "your own rights" in sandbox.status()
         assert not sandbox.refusal
+
+
+def test_a_bubblewrap_that_commands_could_change_is_no_sandbox(bare: dict[str, str], tmp_path: Path) -> None:
+    fake = Path(bare["PATH"]) / "bwrap"
+    fake.write_text("#!/bin/sh\n")
+    fake.chmod(0o755)
+    sandbox = Sandbox(workspace=Workspace(tmp_path), environ=bare)
+    assert not sandbox.active
+    assert "lies in a folder commands may write" in sandbox.status()
 
 
 def test_a_bubblewrap_that_does_not_work_is_found_out_by_running_it(bare: dict[str, str], workspace: Workspace) -> None:

@@ -470,3 +470,10 @@ def test_the_shell_without_bash_works_too(tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
     assert os.read(told_out, 100).decode().strip() == os.path.realpath("/usr")
     os.close(told_out)
+
+
+async def test_a_line_end_in_the_name_of_a_folder_is_no_process(desk: Desk) -> None:
+    (desk.root / "a\nb").mkdir()
+    await desk.call(bash, command="cd a*")
+    record = await desk.call(bash, command="true")
+    assert (record.text, desk.ctx.state.cwd) == ("(no output)", desk.root / "a\nb")
