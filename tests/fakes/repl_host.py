@@ -64,6 +64,7 @@ class FakeHost:
         self._ids = itertools.count(1)
         self._calls = itertools.count(1)
         self._turn: asyncio.Task[Any] | None = None
+        self._inner: asyncio.Future[None] | None = None
 
     # ---- what the chat calls
 
@@ -103,7 +104,8 @@ class FakeHost:
         self.emit(TurnEnded(reason, num_turns=1, duration_ms=took, cost_usd=0.01, usage=Usage(900, 100)))
 
     def interrupt(self) -> None:
-        self._inner.cancel()
+        if self._inner:
+            self._inner.cancel()
 
     def steer(self, text: str) -> None:
         self.steered.append(text)

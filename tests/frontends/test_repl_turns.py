@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded
-from cowork.frontends.repl.host import Options
+from cowork.frontends.repl.host import Command, Options
 from cowork.frontends.repl.lines import plain
 from cowork.frontends.repl.repl import Repl
 from cowork.frontends.repl.scene import Scene
@@ -96,6 +96,33 @@ async def test_a_command_that_may_runs_beside_a_turn_and_others_wait() -> None:
     stage.go.set()
     await stage.turns.idle()
     assert any("compacted the tests" in row for row in stage.printed())
+
+
+async def test_an_interrupt_stops_what_a_command_does_but_never_between_two_conversations() -> None:
+    stage = Stage()
+    ended: list[str] = []
+
+    async def work(name: str) -> None:
+        await stage.go.wait()
+        ended.append(name)
+
+    stage.turns.own_commands = lambda: (
+        Command("summarise", "waits", work),
+        Command("switch", "waits", work, resets=True),
+    )
+    stage.turns.send("/summarise it")
+    await asyncio.sleep(0)
+    stage.turns.send("queued")
+    assert stage.turns.interrupt()
+    await stage.turns.idle()
+    assert "· /summarise was stopped" in stage.printed()
+    assert stage.given_back == ["queued"]
+    stage.turns.send("/switch there")
+    await asyncio.sleep(0)
+    assert stage.turns.interrupt()
+    stage.go.set()
+    await stage.turns.idle()
+    assert ended == ["there"]
 
 
 async def test_a_turn_that_breaks_is_told_calmly_and_the_queue_goes_on() -> None:

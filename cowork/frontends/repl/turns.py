@@ -50,6 +50,7 @@ class Turns:
     _interrupted: bool = False
     _chosen_s: float = 0.0  # how long the person took to choose; nobody need be called back for that
     _loose: set[asyncio.Task[Any]] = field(default_factory=set)
+    _stoppable: bool = False  # what runs is a command's own work
 
     @property
     def working(self) -> bool:
@@ -90,6 +91,8 @@ class Turns:
             return False
         self._interrupted = True
         self.host.interrupt()
+        if self._stoppable:
+            self._task.cancel()
         return True
 
     def on_event(self, event: Event) -> None:
@@ -165,7 +168,7 @@ class Turns:
             hint = f"Did you mean /{near[0]}?" if near else "/help lists them all."
             self._trouble(f"There is no command /{name}.", hint)
             return
-        result = await self._guard(self._switching(command, command.run(rest)))
+        result = await self._work(command, command.run(rest))
         while isinstance(result, Choose):
             asked = self.scene.clock()
             row = await self.choose(result)
@@ -173,7 +176,7 @@ class Turns:
             if row is None:
                 self.scene.apply(Notice("nothing was chosen"))
                 return
-            result = await self._guard(self._switching(command, result.then(row)))
+            result = await self._work(command, result.then(row))
         await self._show(result, text)
 
     async def _show(self, result: CommandResult, text: str) -> None:
@@ -212,10 +215,22 @@ class Turns:
         if hint:
             self.scene.apply(Notice(hint))
 
-    async def _switching(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
-        """A command after which the conversation may be another one keeps events back until that is known."""
-        if not command.resets:
-            return await work
+    async def _work(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
+        """What a command does by itself. Esc stops it, but never halfway between two conversations."""
+        if command.resets:
+            return await self._guard(self._switching(work))
+        beside = asyncio.current_task() is not self._task
+        self._stoppable = self._stoppable or not beside
+        try:
+            return await self._guard(work)
+        except asyncio.CancelledError:
+            self.scene.apply(Notice(f"/{command.name} was stopped"))
+            raise
+        finally:
+            self._stoppable = self._stoppable and beside
+
+    async def _switching(self, work: Awaitable[CommandResult]) -> CommandResult:
+        """After this the conversation may be another one, so events are kept back until that is known."""
         before = self._session()
         self.hold()
         try:
