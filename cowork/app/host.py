@@ -6,6 +6,7 @@ import asyncio
 import base64
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,7 +68,11 @@ class ChatHost:
     async def reopen(self, options: RunOptions, *, seen: bool = False) -> None:
         """Close this conversation and open another, or the same one (`seen`) with other settings."""
         fresh = self._open(options, self.environ, self)
-        await self.run.close()
+        closing = asyncio.ensure_future(self.run.close())
+        while not closing.done():
+            with suppress(asyncio.CancelledError):  # a stop comes too late: half of a switch would be no conversation
+                await asyncio.shield(closing)
+        closing.result()
         self.run, self.options = fresh, options
         self.begin(seen=seen)
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cowork.app.build import build
+from cowork.app.host import ChatHost
+from cowork.config.options import RunOptions
 from cowork.core.events import AgentEnded, Event, Notice, SessionRewound, SessionStarted, ToolEnded, to_dict
 from tests.fakes.live import Live, conversation, live
 from tests.wire.server import FORMATS, Hold, Server, call, say, turn
@@ -150,3 +154,27 @@ async def test_what_is_shown_again_is_what_was_shown(tmp_path: Path, work: Path)
         async with live(tmp_path, server, continue_=True) as chat:
             assert chat.run.log is not None
             assert [to_dict(e) for e in chat.run.log.loaded.events] == shown
+
+
+async def test_a_stop_in_the_middle_of_a_switch_comes_too_late(tmp_path: Path, work: Path) -> None:
+    """Otherwise the chat would go on in a conversation whose log is closed."""
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COWORK_HOME": str(tmp_path / "home")}
+    options = RunOptions(cwd=work, provider="offline")
+    host = ChatHost(
+        options,
+        environ,
+        lambda opts, env, host: build(opts, env, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise),
+    )
+    host.join(lambda event: None, host.ask)
+    first = host.run
+    switch = asyncio.ensure_future(host.reopen(options))
+    await asyncio.sleep(0)
+    switch.cancel()
+    await switch
+    assert host.run is not first
+    assert host.events[0].session_id == host.run.session_id
+    await host.close()
+
+
+def _raise(sink: object, error: Exception) -> None:
+    raise error
