@@ -329,10 +329,11 @@ def _session(place: Place) -> tuple[SessionLog | None, list[Event], tuple[str, .
         return log, list(log.loaded.events), ()
     if not place.config.session.enabled:
         return None, [], ()
-    if days := place.config.session.retention_days:
-        index.prune(sessions, keep_days=days)
     try:
-        return SessionLog.create(sessions), [], ()
+        log = SessionLog.create(sessions)
+        if days := place.config.session.retention_days:
+            index.prune(sessions, keep_days=days)
+        return log, [], ()
     except OSError as error:
         return None, [], (f"This conversation is not kept: {sessions} cannot be written ({error.strerror}).",)
 

@@ -21,7 +21,7 @@ from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound, S
 from cowork.core.frozen import frozen
 from cowork.sessions.cost import By, Slice, Spent, group, slices
 from cowork.sessions.lock import Lock, holder
-from cowork.sessions.log import LOCK, LOG, existing
+from cowork.sessions.log import LOCK, LOG, existing, stamp_of
 from cowork.sessions.private import private_folder, replace_private
 from cowork.sessions.reading import Loaded, read
 
@@ -182,7 +182,10 @@ def _refresh(sessions: Path) -> list[Entry]:
     for session_id, stamp in _logs(sessions):
         entry = known.get(session_id)
         if entry is None or entry.stamp != stamp:
-            entry = summarize(session_id, read(sessions / session_id / LOG), stamp)
+            try:
+                entry = summarize(session_id, read(sessions / session_id / LOG), stamp)
+            except OSError:  # somebody else's, as after a `sudo cowork`: the others are there all the same
+                continue
             changed = True
         entries.append(entry)
     if changed or len(entries) != len(known):
@@ -195,14 +198,12 @@ def _logs(sessions: Path) -> Iterable[tuple[str, tuple[int, int]]]:
         folders = sorted(os.listdir(sessions))
     except FileNotFoundError:
         return
+    except OSError as error:
+        hint = "Give it back to your user, or set COWORK_HOME."
+        raise UserError(f"{sessions} cannot be read: {error.strerror}.", hint) from error
     for name in folders:
-        if name.startswith("."):
-            continue
-        try:
-            stat = os.stat(sessions / name / LOG)
-        except OSError:
-            continue
-        yield name, (stat.st_size, stat.st_mtime_ns)
+        if stamp := stamp_of(sessions, name):
+            yield name, stamp
 
 
 def _load(path: Path) -> dict[str, Entry]:

@@ -13,6 +13,7 @@ import os
 import re
 import secrets
 import shutil
+import stat
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -37,10 +38,19 @@ def new_id() -> str:
     return base64.b32encode(secrets.token_bytes(8)).decode().lower()[:12]
 
 
+def stamp_of(sessions: Path, name: str) -> tuple[int, int] | None:
+    """Size and time of a session's log; None for anything else that lies there, links among it."""
+    try:
+        status = os.lstat(sessions / name / LOG)
+    except OSError:
+        return None
+    return (status.st_size, status.st_mtime_ns) if _ID.fullmatch(name) and stat.S_ISREG(status.st_mode) else None
+
+
 def existing(sessions: Path, session_id: str) -> Path:
     """The folder of a session that is there, or a UserError."""
     folder = sessions / session_id
-    if not _ID.fullmatch(session_id) or not (folder / LOG).is_file():
+    if stamp_of(sessions, session_id) is None:
         raise UserError(f"There is no session {session_id}.", "`cowork sessions list` shows those there are.")
     return folder
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
+import stat
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,10 +40,12 @@ class Loaded:
 
 
 def read(path: Path) -> Loaded:
-    """Everything a log still holds; a missing file is an empty one with damage."""
+    """Everything a log still holds; a missing file is an empty one with damage. What is no file is never waited for."""
     reader = _Reader()
     try:
-        with path.open("rb") as file:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(errno.EINVAL, "Not a file", str(path))
             for number, line in enumerate(file, 1):
                 reader.take(number, line)
     except FileNotFoundError:

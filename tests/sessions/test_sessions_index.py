@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -25,7 +26,8 @@ from cowork.core.events import (
 from cowork.sessions import index as index_module
 from cowork.sessions.cost import Spent, totals
 from cowork.sessions.index import INDEX, cost, find, latest, list_sessions, prune, remove, title_of
-from cowork.sessions.log import SessionLog
+from cowork.sessions.log import LOG, SessionLog
+from cowork.sessions.reading import read
 
 
 def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
@@ -106,6 +108,46 @@ def test_an_unchanged_log_is_not_read_again_and_a_grown_one_is(store, turns, sta
         log(stamp([PromptAdded("more")], first=99)[0])
     assert {e.id: e.prompts for e in list_sessions(sessions)} == {"s1": 1, "s2": 2}
     assert reads == ["s2"]
+
+
+def _pipe(log: Path) -> None:
+    os.mkfifo(log)
+
+
+def _folder(log: Path) -> None:
+    log.mkdir()
+
+
+def _endless(log: Path) -> None:
+    log.symlink_to("/dev/zero")
+
+
+def _itself(log: Path) -> None:
+    log.symlink_to(log.name)
+
+
+@pytest.mark.parametrize("make", [_pipe, _folder, _endless, _itself])
+def test_what_is_no_log_is_left_out_and_never_waited_for(store, turns, stamp, sessions, make):
+    store(stamp(turns(1)))
+    (sessions / "other").mkdir()
+    make(sessions / "other" / LOG)
+    assert [e.id for e in list_sessions(sessions, empty=True)] == ["s1"]
+    with pytest.raises(UserError, match="no session other"):
+        SessionLog.open(sessions, "other")
+    with pytest.raises(OSError):
+        read(sessions / "other" / LOG)
+
+
+def test_a_name_that_is_no_id_is_not_offered(store, turns, stamp, sessions):
+    log = store(stamp(turns(1)))
+    shutil.copytree(log.parent, sessions / "Copy of s1")
+    assert [e.id for e in list_sessions(sessions)] == ["s1"]
+
+
+def test_a_folder_that_cannot_be_listed_is_said(tmp_path):
+    (tmp_path / "sessions").write_text("")
+    with pytest.raises(UserError, match="cannot be read"):
+        list_sessions(tmp_path / "sessions")
 
 
 def test_the_index_is_private(store, turns, stamp, sessions):
