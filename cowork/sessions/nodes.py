@@ -17,6 +17,8 @@ from cowork.core.workspace import Workspace
 from cowork.sessions.blobs import blob_name
 
 MAX_FILE = 32 * 1024 * 1024  # larger files are not kept
+OWNER = stat.S_IRWXU
+_PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 
 Stamp = tuple[int, int, int, int]  # size (-1: too fresh to tell a change by), mtime, ctime, inode
 UNKNOWN: Stamp = (-1, 0, 0, 0)
@@ -110,11 +112,7 @@ def put_back(workspace: Workspace, path: Path, node: Node, data: bytes) -> None:
         if node.kind == "d":
             with contextlib.suppress(FileExistsError):
                 os.mkdir(leaf, dir_fd=folder)
-            fd = os.open(leaf, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
-            try:
-                os.fchmod(fd, node.mode)
-            finally:
-                os.close(fd)
+            _set_mode(leaf, folder, node.mode)
             return
         draft = f".cowork-{secrets.token_hex(8)}.tmp"
         try:
@@ -129,11 +127,31 @@ def put_back(workspace: Workspace, path: Path, node: Node, data: bytes) -> None:
             raise
 
 
+def open_up(workspace: Workspace, path: Path) -> int | None:
+    """Let its owner into a folder that is closed to them; gives the mode it had, None if nothing was done."""
+    with contextlib.suppress(OSError, ToolError), workspace.parent(path) as (folder, leaf):
+        status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
+        mode = stat.S_IMODE(status.st_mode)
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and mode & OWNER != OWNER:
+            _set_mode(leaf, folder, mode | OWNER)
+            return mode
+    return None
+
+
 def make_parents(workspace: Workspace, path: Path) -> None:
     """The folders above a path, where they are missing."""
     for parent in reversed([p for p in path.parents if not os.path.lexists(p)]):
         with contextlib.suppress(FileExistsError), workspace.parent(parent) as (folder, leaf):
             os.mkdir(leaf, dir_fd=folder)
+
+
+def _set_mode(leaf: str, folder: int, mode: int) -> None:
+    """The mode of a folder, even of one that may not be read."""
+    fd = os.open(leaf, _PATH_ONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    try:
+        os.chmod(f"/proc/self/fd/{fd}" if _PATH_ONLY else fd, mode)
+    finally:
+        os.close(fd)
 
 
 def _owner(leaf: str, folder: int) -> tuple[int, int]:

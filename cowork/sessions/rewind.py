@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal
@@ -15,7 +15,18 @@ from typing import Literal
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
-from cowork.sessions.nodes import MAX_FILE, Node, erase, look, make_parents, put_back, read_bytes, same
+from cowork.sessions.nodes import (
+    MAX_FILE,
+    OWNER,
+    Node,
+    erase,
+    look,
+    make_parents,
+    open_up,
+    put_back,
+    read_bytes,
+    same,
+)
 from cowork.sessions.private import open_private, private_folder
 
 Contents = Callable[[str], bytes | None]
@@ -89,15 +100,46 @@ def apply(plan: Plan, workspace: Workspace, contents: Contents, backup: Path, *,
     kept: list[str] = []
     failed: dict[str, str] = {}
     todo: list[tuple[Step, Node | None]] = []
-    for step in plan.steps:
-        now = look(workspace, workspace.root / step.path)
-        if step.problem:
-            failed[step.path] = step.problem
-        elif not force and (step.conflict or not same(now, step.current)):
-            kept.append(step.path)  # others changed it before or after the preview
-        else:
-            todo.append((step, now))
-    saved = [_back_up(workspace, step, now, backup) for step, now in todo]
+    closed = _open_folders(plan, workspace)
+    try:
+        for step in plan.steps:
+            now = step.current if step.path in closed else look(workspace, workspace.root / step.path)
+            if step.problem:
+                failed[step.path] = step.problem
+            elif not force and (step.conflict or not same(now, step.current)) and not same(now, step.target):
+                kept.append(step.path)  # others changed it before or after the preview
+            else:
+                todo.append((step, now))
+        saved = [_back_up(workspace, step, now, backup) for step, now in todo]
+        _take_away(todo, workspace, kept, failed)
+        _bring_back(todo, workspace, contents, failed)
+    finally:
+        closed |= {step.path: step.target.mode for step, _ in todo if step.target and step.target.kind == "d"}
+        _close_folders(closed, workspace, failed)
+    left = {*kept, *failed}
+    restored = tuple(step.path for step, _ in todo if step.path not in left)
+    return Restored(restored, tuple(kept), tuple(failed.items()), backup if any(saved) else None)
+
+
+def _open_folders(plan: Plan, workspace: Workspace) -> dict[str, int]:
+    """Let us into the folders that hold a step but may not be written; gives their modes."""
+    above = {str(parent) for step in plan.steps for parent in Path(step.path).parents if parent.name}
+    modes = {path: open_up(workspace, workspace.root / path) for path in sorted(above)}  # outside first
+    return {path: mode for path, mode in modes.items() if mode is not None}
+
+
+def _close_folders(modes: Mapping[str, int], workspace: Workspace, failed: dict[str, str]) -> None:
+    for path in sorted(modes, reverse=True):  # inside first
+        try:
+            if (now := look(workspace, workspace.root / path)) and now.kind == "d" and now.mode != modes[path]:
+                put_back(workspace, workspace.root / path, Node("d", modes[path]), b"")
+        except (OSError, ToolError) as error:
+            failed.setdefault(path, _why(error))
+
+
+def _take_away(
+    todo: Sequence[tuple[Step, Node | None]], workspace: Workspace, kept: list[str], failed: dict[str, str]
+) -> None:
     for step, now in sorted(todo, key=lambda item: item[0].path.count("/"), reverse=True):  # inside first
         if now and (step.target is None or step.target.kind != now.kind):
             try:
@@ -107,15 +149,20 @@ def apply(plan: Plan, workspace: Workspace, contents: Contents, backup: Path, *,
                     kept.append(step.path)  # somebody else's files are in it
                 else:
                     failed[step.path] = _why(error)
+
+
+def _bring_back(
+    todo: Sequence[tuple[Step, Node | None]], workspace: Workspace, contents: Contents, failed: dict[str, str]
+) -> None:
     for step, _ in sorted(todo, key=lambda item: item[0].path.count("/")):
         if step.target and step.path not in failed:
+            target = step.target
+            if target.kind == "d":  # what is in it comes next
+                target = target._replace(mode=target.mode | OWNER)
             try:
-                _put(workspace, step.path, step.target, contents)
+                _put(workspace, step.path, target, contents)
             except (OSError, ToolError) as error:
                 failed[step.path] = _why(error)
-    left = {*kept, *failed}
-    restored = tuple(step.path for step, _ in todo if step.path not in left)
-    return Restored(restored, tuple(kept), tuple(failed.items()), backup if any(saved) else None)
 
 
 def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, contents: Contents) -> Step:

@@ -5,8 +5,9 @@ import os
 import shutil
 import stat
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -540,6 +541,47 @@ def test_files_stay_their_owners(project, points):
     for path in ("README.md", "src/app.py"):
         status = (project / path).stat()
         assert (status.st_uid, status.st_gid) == (65534, 65534)
+
+
+@contextlib.contextmanager
+def an_ordinary_user() -> Iterator[Path]:
+    """A folder where modes bind us, as they bind everybody but root."""
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid() != 0:
+            yield Path(folder)
+            return
+        os.chown(folder, 65534, 65534)
+        os.setresuid(65534, 65534, 0)
+        try:
+            yield Path(folder)
+        finally:
+            os.setresuid(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("start", "command"),
+    [
+        ("chmod 555 d", "chmod 755 d; rm -rf d"),
+        ("chmod 555 d", "chmod 755 d; rm d/a; echo n > d/n; chmod 555 d"),
+        ("chmod 555 d", "echo more >> d/a"),
+        ("chmod 555 d", "mv d other"),
+        ("true", "echo n > d/n; chmod 555 d"),
+        ("true", "echo more > d/a; chmod 000 d"),
+        ("true", "mkdir -p k/l; echo 1 > k/l/f; chmod 555 k/l k"),
+    ],
+)
+def test_folders_that_may_not_be_written_go_back_too(start, command):
+    with an_ordinary_user() as folder:
+        project = folder / "project"
+        subprocess.run(["mkdir", "-p", project / "d" / "e"], check=True)
+        subprocess.run(["bash", "-c", f"echo a > d/a; echo b > d/e/b; {start}"], cwd=project, check=True)
+        points = Checkpoints(folder / "store", project)
+        before = picture(project)
+        turn(points, 1, sh(project, command))
+        done = points.restore(points.preview(1), force="000" in command)
+        assert (done.kept, done.failed) == ((), ())
+        assert picture(project) == before
+        subprocess.run(["chmod", "-R", "u+w", folder], check=True)
 
 
 # ---------------------------------------------------------------- crashes, limits, trouble
