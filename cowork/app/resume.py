@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
-from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, ToolEnded
+from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
 from cowork.engine.child import delivered
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
@@ -29,6 +30,7 @@ def begin(run: Run) -> None:
     if said:
         run.emit(Notice(said))
     if past:
+        _say_moved(run, past)
         _take_up(run, past, found)
 
 
@@ -52,6 +54,16 @@ def _say_damage(run: Run, damage: Sequence[str]) -> None:
     more = f" And {len(damage) - _SAID} more: `cowork doctor --session` lists them." if len(damage) > _SAID else ""
     text = f"The session log was damaged and is repaired: {' '.join(damage[:_SAID])}{more}"
     run.emit(Notice(text, "warning", "log.damage"))
+
+
+def _say_moved(run: Run, past: Sequence[Event]) -> None:
+    """Files of another folder are neither here nor rewound here; the person and the model should know."""
+    before = next((e.cwd for e in reversed(past) if isinstance(e, SessionStarted) and e.cwd), "")
+    if not before or Path(os.path.realpath(before)) == run.root:
+        return
+    run.emit(Notice(f"This session was in {before}; it goes on in {run.root}."))
+    text = f"The working directory is now {run.root}; before it was {before}. Paths said earlier may be of there."
+    run.agent.tell(Prompt(text, source="system", label="another folder"))
 
 
 def _take_up(run: Run, past: Sequence[Event], found: Restored) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
@@ -73,6 +74,8 @@ class Checkpoints:
         self._said_full = False
         self._base: Tree = {}  # what BASE holds, and the name it has there
         self._base_id = ""
+        self._here = _place(self._workspace.root)
+        self._elsewhere: set[str] = set()  # contents of turns in other folders, should the session go on there
         self._turns = self._load()
         self._turn: _Turn | None = self._left_open()
         self._prompt = self._turn.prompt_id if self._turn else max((prompt for prompt, _ in self._turns), default=0)
@@ -244,7 +247,7 @@ class Checkpoints:
     def _needed(self) -> set[str]:
         """The contents that a rewind would put back."""
         nodes = (before for _, changes in self._turns for before, _ in changes.values())
-        return {node.content for node in nodes if node and node.kind == "f"}
+        return {node.content for node in nodes if node and node.kind == "f"} | self._elsewhere
 
     def _adopt(self, changes: dict[str, Change]) -> None:
         """Copy from git the contents that are now needed, as git may forget them."""
@@ -275,7 +278,8 @@ class Checkpoints:
 
     def _remember(self, name: str, state: dict[str, object]) -> None:
         """So that a turn that a crash cuts off can be rewound too."""
-        replace_private(private_folder(self._store) / name, json.dumps(state, separators=(",", ":")).encode())
+        data = json.dumps(state | {"root": self._here}, separators=(",", ":")).encode()
+        replace_private(private_folder(self._store) / name, data)
 
     def _remember_tree(self, prompt_id: int, looked_at: int, tree: Tree) -> None:
         """Written as what differs from a tree written earlier, for most of it never changes."""
@@ -292,9 +296,13 @@ class Checkpoints:
         turn = None
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             raw = json.loads((self._store / TOUCHED).read_bytes())
+            if not self._is_here(raw):
+                return None
             turn = _Turn(int(raw["prompt"]), {path: from_list(node) for path, node in raw["touched"].items()})
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             raw = json.loads((self._store / TREE).read_bytes())
+            if not self._is_here(raw):
+                return None
             base = json.loads((self._store / BASE).read_bytes()) if raw["base"] else {"id": "", "tree": {}}
             if base["id"] != raw["base"]:
                 return turn
@@ -313,19 +321,28 @@ class Checkpoints:
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
                 raw = json.loads(line)
+                here = self._is_here(raw)
                 if "rewound" in raw:
-                    turns = _rewound(turns, raw["rewound"], raw.get("left", ()))
+                    turns = _rewound(turns, raw["rewound"], raw.get("left", ())) if here else turns
                     continue
                 changes = {p: (from_list(old), from_list(new)) for p, (old, new) in raw["changes"].items()}
-                turns.append((int(raw["prompt"]), changes))
+                if here:
+                    turns.append((int(raw["prompt"]), changes))
+                else:
+                    self._elsewhere |= {old.content for old, _ in changes.values() if old and old.kind == "f"}
         return turns
+
+    def _is_here(self, raw: dict[str, Any]) -> bool:
+        """Whether a note is of this folder, which may have been moved; older notes do not say."""
+        path, *identity = raw.get("root") or self._here
+        return path == self._here[0] or identity == self._here[1:]
 
     def _write(self, record: dict[str, object]) -> None:
         fd = open_private(private_folder(self._store) / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         try:
             size = os.fstat(fd).st_size
             torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-            line = json.dumps(record, separators=(",", ":")).encode() + b"\n"
+            line = json.dumps(record | {"root": self._here}, separators=(",", ":")).encode() + b"\n"
             os.write(fd, b"\n" + line if torn else line)
         finally:
             os.close(fd)
@@ -349,6 +366,12 @@ def _rewound(turns: list[Turn], prompt_id: int, left: Sequence[str]) -> list[Tur
         if rest:
             kept.append((prompt, rest))
     return kept
+
+
+def _place(root: Path) -> list[str | int]:
+    """A folder by its name, and by what stays the same when it is moved."""
+    status = os.stat(root)
+    return [str(root), status.st_dev, status.st_ino]
 
 
 def _meant(path: Path) -> set[Path]:

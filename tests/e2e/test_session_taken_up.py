@@ -146,6 +146,21 @@ async def test_after_going_back_to_the_first_prompt_the_model_knows_where_it_is(
         assert all(len(conversation(seen)) == 1 for seen in server.requests)
 
 
+async def test_in_another_folder_the_person_and_the_model_are_told(tmp_path: Path, work: Path) -> None:
+    with Server([say("One."), say("Two.")]) as server:
+        async with live(tmp_path, server) as chat:
+            await chat.say("begin")
+            name = chat.run.session_id
+        moved = work.rename(tmp_path / "moved")
+        async with live(tmp_path, server, cwd=moved, resume=name) as chat:
+            assert f"This session was in {work}; it goes on in {moved}." in [
+                e.text for e in chat.events if isinstance(e, Notice)
+            ]
+            await chat.say("go on")
+        assert f"The working directory is now {moved}" in last_words(server)
+        assert server.violations == []
+
+
 async def test_what_is_shown_again_is_what_was_shown(tmp_path: Path, work: Path) -> None:
     with Server([turn(call("Read", file_path="a.txt")), say("One.")]) as server:
         async with live(tmp_path, server) as chat:

@@ -543,6 +543,30 @@ def test_files_stay_their_owners(project, points):
         assert (status.st_uid, status.st_gid) == (65534, 65534)
 
 
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "killed"])
+def test_another_folder_is_never_rewound_by_what_was_done_in_the_first(project, points, tmp_path, closed):
+    other = tmp_path / "other"
+    before = picture(project)
+    points.begin(1)
+    sh(project, "echo x > new.txt; rm README.md")(points)
+    shutil.copytree(project, other, symlinks=True)
+    if closed:
+        points.close()
+    there = Checkpoints(tmp_path / "store", other)
+    copied = picture(other)
+    assert there.preview(1).steps == ()
+    turn(there, 2, sh(other, "rm empty"))
+    assert [s.path for s in there.preview(1).steps] == ["empty"]
+    there.restore(there.preview(1))
+    there.close()
+    assert picture(other) == copied
+    if closed:  # and in the first it can be taken back as ever, even when that was moved meanwhile
+        moved = project.rename(tmp_path / "moved")
+        again = Checkpoints(tmp_path / "store", moved)
+        again.restore(again.preview(1))
+        assert picture(moved) == before
+
+
 @contextlib.contextmanager
 def an_ordinary_user() -> Iterator[Path]:
     """A folder where modes bind us, as they bind everybody but root."""
