@@ -83,13 +83,13 @@ class Compaction:
         cleared, saved = _clearable(agent)
         if trigger != "manual" and cleared and before - saved * scale < AFTER_SHARE * window:
             kept = (f"everything but {len(cleared)} old tool results",)
-            _publish(agent, room, ContextCompacted(cleared=cleared, trigger=trigger, kept=kept))
+            agent.emit(_measured(agent, room, ContextCompacted(cleared=cleared, trigger=trigger, kept=kept)))
             return True
         try:
             return await self._summarize(agent, trigger, hint, room)
         finally:
             if trigger == "manual" and (lost := agent.cut_off()):  # no turn is under way whose end would tell it
-                agent.emit(Notice("A summary that was not finished is counted.", code="request.cut_off", data=lost))
+                agent.emit(Notice("A summary that was not used is counted.", code="request.cut_off", data=lost))
 
     async def _summarize(self, agent: Agent, trigger: str, hint: str, room: Room) -> bool:
         keep = 0.0 if trigger == "manual" else KEEP_SHARE
@@ -103,6 +103,7 @@ class Compaction:
         if not older and not shortened:
             return False
         event = ContextCompacted(shortened=shortened, trigger=trigger, kept=("everything but long tool results",))
+        cost = NOTHING
         if older:
             told, cost = await self._told(agent, older, trigger, hint, room)
             pins, names = self._pins(agent, keep_from, room)
@@ -115,7 +116,11 @@ class Compaction:
                 cost_usd=cost.cost_usd,
                 model=agent.provider.model,
             )
-        _publish(agent, room, event)
+        event = _measured(agent, room, event)
+        if trigger == "manual" and event.tokens_after >= event.tokens_before:
+            agent.lose(cost)
+            raise UserError("Nothing was compacted: a summary would take as much room as the conversation does.")
+        agent.emit(event)
         return True
 
     async def _told(
@@ -225,11 +230,11 @@ def render(events: Sequence[Event], *, clip: int = 800) -> str:
     return "\n".join(lines)
 
 
-def _publish(agent: Agent, room: Room, event: ContextCompacted) -> None:
-    """Emit the event with the room it makes."""
+def _measured(agent: Agent, room: Room, event: ContextCompacted) -> ContextCompacted:
+    """The event with the room it makes."""
     event = replace(event, tokens_before=room.before, agent=agent.path)
     after = estimate(agent, fold([*agent.transcript.history(), event], agent.path))
-    agent.emit(replace(event, tokens_after=math.ceil(after * room.scale)))
+    return replace(event, tokens_after=math.ceil(after * room.scale))
 
 
 def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:

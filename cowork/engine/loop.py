@@ -33,7 +33,7 @@ Compact = Callable[["Agent", str], Awaitable[bool]]
 EMPTY_NUDGE = "Your last reply was empty. Answer the request, or say what stops you."
 REPORT_NOW = "Stop here: you may not call tools any more. Report what you found and what is left undone."
 CUT_SHORT = {"max_tokens": "at the output limit", "context_overflow": "because the context window is full"}
-CUT_OFF = "it was cut off at the output limit; write less in one call"
+CUT_OFF = "it was cut off {}; write less in one call"
 MAX_PAUSES = 8
 
 
@@ -109,6 +109,7 @@ class Agent:
         self._inbox: list[Prompt] = []
         self._finishing = False
         self._before = Usage()  # of the last request
+        self._full = False  # its answer ended because the window did
         self._lost = NOTHING  # of requests without a reply, in this turn
 
     @property
@@ -229,7 +230,7 @@ class Agent:
     async def _turn(self, tool_choice: str) -> Reply:
         """One request, after making room for it; an overflow of the window is compacted away once."""
         if self._compact:
-            await self._compact(self, "auto")
+            await self._compact(self, "overflow" if self._full else "auto")
         try:
             return await self._request(tool_choice)
         except ProviderError as failure:
@@ -250,7 +251,7 @@ class Agent:
         reply, cost = await self.ask(request, self._before, self._say, least=self.context_tokens)
         reply = replace(reply, content=self._with_good_ids(reply))
         self.turns += 1
-        self._before = reply.usage
+        self._before, self._full = reply.usage, reply.stop_reason == "context_overflow"
         took = round((time.monotonic() - started) * 1000)
         model = self.provider.model
         self.emit(ReplyAdded(reply.content, reply.stop_reason, reply.usage, cost.cost_usd, model, took))
@@ -341,7 +342,7 @@ class Agent:
                     block = replace(block, id=next(name for name in names if name not in used and name not in new))
                 new.add(block.id)
                 if reply.stop_reason in CUT_SHORT and index == len(reply.content) - 1:
-                    block = replace(block, malformed=block.malformed or CUT_OFF)
+                    block = replace(block, malformed=block.malformed or CUT_OFF.format(CUT_SHORT[reply.stop_reason]))
             blocks.append(block)
         return tuple(blocks)
 

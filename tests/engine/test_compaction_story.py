@@ -105,7 +105,7 @@ async def test_a_service_that_fails_at_summarising_loses_nothing_that_is_pinned(
 
 
 async def test_by_hand_it_takes_a_hint_and_refuses_an_empty_conversation(stage: Stage) -> None:
-    set_up(stage, [say("one")])
+    set_up(stage, [say("one " * 400)])
     assert stage.compaction is not None
     assert not await stage.compaction(stage.agent, "manual")
     await stage.agent.run(Prompt("Please do X"))

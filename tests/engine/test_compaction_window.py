@@ -87,6 +87,26 @@ async def test_work_longer_than_the_window_goes_on(tmp_path: Path, work: Path, f
                 assert kept in last
 
 
+@pytest.mark.parametrize("inside", ["an answer", "a call"])
+async def test_an_answer_that_the_window_cut_off_is_believed(tmp_path: Path, work: Path, inside: str) -> None:
+    """The next request makes room first, though the settings say that there is plenty."""
+    cut = turn("Now I", *[read_("a.txt")] * (inside == "a call"), stop="context_overflow")
+    windowed, server = service(*long_work(3)[:-1], cut, say("Done."))
+    with server:
+        async with live(tmp_path, server, settings=UNKNOWN) as chat:
+            outcome = await chat.say(TASK)
+            if inside == "an answer":
+                assert (outcome.text, outcome.cut) == ("Now I", "because the context window is full")
+                outcome = await chat.say("Go on.")
+            assert outcome.text == "Done."
+            check(chat, windowed, server)
+            assert [e.trigger for e in chat.compactions] == ["overflow"]
+            assert windowed.refused == []
+            last = json.dumps(conversation(windowed.main[-1]))
+            assert TASK in last
+            assert ("cut off because the context window is full; write less" in last) is (inside == "a call")
+
+
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("settings", [KNOWN, UNKNOWN], ids=["known", "unknown"])
 async def test_results_that_do_not_fit_are_shortened_not_forgotten(
@@ -195,6 +215,18 @@ async def test_by_hand_a_failure_changes_nothing(tmp_path: Path, work: Path, fai
             assert (await chat.say("Go on.")).text == "More."
             check(chat, windowed, server)
             assert chat.compactions == []
+
+
+async def test_by_hand_a_summary_that_makes_no_room_is_not_taken(tmp_path: Path, work: Path) -> None:
+    windowed, server = service(say("One."), say("More."), summaries=[say(SUMMARY * 100)])
+    with server:
+        async with live(tmp_path, server, settings=KNOWN) as chat:
+            await chat.say(TASK)
+            with pytest.raises(UserError, match="as much room"):
+                await chat.run.compaction(chat.run.agent, "manual")
+            assert chat.compactions == []
+            assert (await chat.say("Go on.")).text == "More."
+            check(chat, windowed, server)
 
 
 async def test_by_hand_a_stop_changes_nothing_and_is_counted(tmp_path: Path, work: Path) -> None:
