@@ -41,11 +41,14 @@ from cowork.permissions.sandbox import Sandbox
 from cowork.permissions.temporary import Temporary
 from cowork.sessions import index
 from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.log import SessionLog, new_id
+from cowork.sessions.fork import origins
+from cowork.sessions.log import SessionLog, is_id, new_id
 from cowork.sessions.reading import read
 from cowork.tools.base import AgentState, Tool, TreeState
 from cowork.tools.registry import TOOLS
 from cowork.tools.schema import schema_problems
+
+OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
 
 
 @frozen
@@ -87,10 +90,10 @@ def build(
 
 def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask) -> Run:
     """Models, tools, permissions and children around one conversation."""
-    scratch = log.folder / "outputs" if log else Path(tempfile.mkdtemp(prefix="cowork-"))
-    workspace = Workspace(
-        place.root, [Path(d).expanduser() for d in place.config.permissions.add_dirs], readable=[scratch]
-    )
+    scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
+    earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
+    extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
+    workspace = Workspace(place.root, extra, readable=[scratch, *earlier])
     models = Models(place.config, place.options, place.root, place.environ)
     permissions, tree = _safety(place, workspace, scratch, emitter)
     checkpoints = _checkpoints(place, log, tree)

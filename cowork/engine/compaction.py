@@ -24,6 +24,7 @@ from cowork.core.events import (
 from cowork.core.frozen import frozen
 from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, Part, Transcript, fold
+from cowork.engine.clip import file_name, save
 from cowork.engine.loop import Agent
 from cowork.engine.spent import NOTHING, Cost
 from cowork.engine.weight import usual_tokens, usual_tokens_of
@@ -42,6 +43,7 @@ TRIES = 2  # the second with a quarter of it, when the first does not fit
 SUMMARY_TOKENS = 4_000
 MESSAGE_TOKENS = 4  # that any message takes
 MOST_SCALE = 4.0
+LEFT_OUT = "[…]"
 _HOPELESS = ("auth", "connection", "spend_limit")  # whatever is asked next will fail as well
 _PEOPLE = ("user", "queue", "steer")
 
@@ -170,11 +172,11 @@ class Compaction:
             e for e in agent.transcript.prompts() if e.source != "system" and (not keep_from or e.id < keep_from)
         ]
         if context := next((e.context for e in prompts if e.context), ""):
-            parts.append(_squeeze(context, room.chars(PIN_SHARE)))
+            parts.append(_pinned(agent, "instructions", context, room.chars(PIN_SHARE)))
             names.append("instructions")
         asked = [e for n, e in enumerate(prompts) if not n or e.source in _PEOPLE]
         if asked:
-            parts.append(_requests(asked, room.chars(PIN_SHARE), room.chars(NEWEST_SHARE)))
+            parts.append(_requests(agent, asked, room.chars(PIN_SHARE), room.chars(NEWEST_SHARE)))
             names.append("the request" if len(asked) == 1 else f"{len(asked)} requests")
         state = agent.runner.state
         if state.todos:
@@ -299,9 +301,10 @@ def _size(part: Part) -> int:
     return MESSAGE_TOKENS + sum(map(usual_tokens, (*part.blocks, *part.results)))
 
 
-def _requests(asked: Sequence[PromptAdded], most: int, newest: int) -> str:
+def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int) -> str:
     """What the person asked for, word for word: the newest, the first, and of the rest what fits."""
-    *texts, last = [_squeeze(e.text, most // 2) for e in asked[:-1]] + [_squeeze(asked[-1].text, newest)]
+    rooms = [most // 2] * (len(asked) - 1) + [newest]
+    *texts, last = [_pinned(agent, f"request-{e.id}", e.text, most) for e, most in zip(asked, rooms, strict=True)]
     left = most - len(texts[0] if texts else "")
     chosen = [last]
     for text in reversed(texts[1:]):
@@ -313,6 +316,15 @@ def _requests(asked: Sequence[PromptAdded], most: int, newest: int) -> str:
     if missing := len(asked) - len(out):
         out.insert(1, f"[{_count(missing, 'request')} left out]")
     return "\n".join(out)
+
+
+def _pinned(agent: Agent, name: str, text: str, room: int) -> str:
+    """A text that must not be lost: one that is too long is kept in a file, which the model may read."""
+    if len(text) <= room:
+        return text
+    where = save(text, agent.runner.tree.scratch / file_name(name, agent.path))
+    said = f"[… middle left out: the whole is in {where}, which you may Read …]" if where else LEFT_OUT
+    return _squeeze(text, room, said)
 
 
 def _fitted(older: Sequence[Event], room: int) -> str:
@@ -328,8 +340,8 @@ def _count(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def _squeeze(text: str, room: int) -> str:
+def _squeeze(text: str, room: int, said: str = LEFT_OUT) -> str:
     """Head and tail of a text that is too long."""
     if len(text) <= room:
         return text
-    return f"{text[: room * 2 // 3]}\n[…]\n{text[-room // 3 :]}"
+    return f"{text[: room * 2 // 3]}\n{said}\n{text[-room // 3 :]}"

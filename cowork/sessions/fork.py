@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from cowork.core.errors import UserError
-from cowork.core.events import Notice
+from cowork.core.events import Event, Notice
 from cowork.sessions.log import LOG, SessionLog, existing
 from cowork.sessions.reading import read
+
+FORKED = "session.forked"
+
+
+def origins(events: Iterable[Event]) -> list[str]:
+    """The sessions whose past these events share; files of theirs may be named in it."""
+    return [str(e.data.get("session_id")) for e in events if isinstance(e, Notice) and e.code == FORKED]
 
 
 def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
@@ -29,7 +37,7 @@ def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
     log(
         Notice(
             f"Forked from {session_id}.",
-            code="session.forked",
+            code=FORKED,
             data=origin,
             id=last.id + 1,
             at=last.at,

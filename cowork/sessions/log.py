@@ -38,13 +38,18 @@ def new_id() -> str:
     return base64.b32encode(secrets.token_bytes(8)).decode().lower()[:12]
 
 
+def is_id(name: str) -> bool:
+    """Whether a session may be called so."""
+    return _ID.fullmatch(name) is not None
+
+
 def stamp_of(sessions: Path, name: str) -> tuple[int, int] | None:
     """Size and time of a session's log; None for anything else that lies there, links among it."""
     try:
         status = os.lstat(sessions / name / LOG)
     except OSError:
         return None
-    return (status.st_size, status.st_mtime_ns) if _ID.fullmatch(name) and stat.S_ISREG(status.st_mode) else None
+    return (status.st_size, status.st_mtime_ns) if is_id(name) and stat.S_ISREG(status.st_mode) else None
 
 
 def existing(sessions: Path, session_id: str) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, Notice, PromptAdded
 from cowork.core.transcript import fold
 from cowork.sessions.cost import totals
+from cowork.sessions.fork import fork
 from cowork.sessions.log import LOG
 from cowork.sessions.reading import read
 from tests.fakes.live import SUMMARY, Live, Windowed, conversation, live, rewrites, size_of
@@ -148,6 +150,29 @@ async def test_pictures_of_the_person_can_be_made_room_for(tmp_path: Path, work:
             check(chat, windowed, server)
             assert chat.compactions
             assert "[3 images]" in windowed.asked[0].opening
+
+
+async def test_a_request_too_long_to_pin_can_be_read_whole(tmp_path: Path, work: Path) -> None:
+    """The middle of it is in a file that the model is told of, even when the session is taken up or forked."""
+    wish = f"{TASK}\n" + "Mind the gap.\n" * 900 + "The word is xyzzy.\n" + "Mind the step.\n" * 900
+    windowed, server = service(say("One."), say("Two."))
+    with server:
+        async with live(tmp_path, server, settings=KNOWN) as chat:
+            await chat.say(wish)
+            await chat.run.compaction(chat.run.agent, "manual")
+            summary = chat.compactions[0].summary
+            assert "xyzzy" not in summary
+            named = re.search(r"the whole is in (\S+), which", summary)
+            assert named
+            assert Path(named[1]).read_text() == wish
+            assert TASK in summary
+            first = chat.run.session_id
+        copy = fork(tmp_path / "home" / "sessions", first)
+        for taken_up in (first, copy):
+            windowed.turns[:] = [turn("I look.", call("Read", file_path=named[1], offset=895, limit=20)), say("Two.")]
+            async with live(tmp_path, server, resume=taken_up, permission_mode="ask") as chat:
+                await chat.say("go on")
+                assert "xyzzy" in json.dumps(conversation(windowed.main[-1])), taken_up
 
 
 async def test_by_hand_twice_in_a_row_summarises_only_what_is_new(tmp_path: Path, work: Path) -> None:
