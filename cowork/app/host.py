@@ -68,6 +68,7 @@ class ChatHost:
     async def reopen(self, options: RunOptions, *, seen: bool = False) -> None:
         """Close this conversation and open another, or the same one (`seen`) with other settings."""
         fresh = self._open(options, self.environ, self)
+        self.keep_waiting(())  # what waits goes along
         closing = asyncio.ensure_future(self.run.close())
         while not closing.done():
             with suppress(asyncio.CancelledError):  # a stop comes too late: half of a switch would be no conversation
@@ -122,6 +123,13 @@ class ChatHost:
 
     def steer(self, text: str) -> None:
         self.run.agent.tell(Prompt(text, source="steer"))
+
+    def keep_waiting(self, texts: Sequence[str]) -> None:
+        if self.run.log:
+            self.run.log.keep_waiting(texts)
+
+    def kept_waiting(self) -> Sequence[str]:
+        return self.run.log.kept_waiting() if self.run.log else ()
 
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
         stop = self.run.subagents.kill if how == "kill" else self.run.subagents.finish

@@ -16,17 +16,18 @@ import shutil
 import stat
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, TurnEnded, to_dict
 from cowork.sessions.lock import Lock
-from cowork.sessions.private import FOLDER_MODE, open_private, private_folder
+from cowork.sessions.private import FOLDER_MODE, open_private, private_folder, replace_private
 from cowork.sessions.reading import Loaded, read
 
 LOG = "events.jsonl"
 LOCK = "lock"
+WAITING = "typed-ahead.json"
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 BACKLOG_BYTES = 64 * 1024 * 1024
 
@@ -138,6 +139,22 @@ class SessionLog:
     def keep(self) -> None:
         """Keep the session even if nobody prompts in it."""
         self._unused = False
+
+    def keep_waiting(self, texts: Sequence[str]) -> None:
+        """Keep what was typed and not said yet beside the story, which it is no part of."""
+        with contextlib.suppress(OSError):
+            if texts:
+                replace_private(self.folder / WAITING, json.dumps(texts).encode())
+            else:
+                (self.folder / WAITING).unlink(missing_ok=True)
+
+    def kept_waiting(self) -> list[str]:
+        """What was kept so; a file that cannot be read holds nothing."""
+        try:
+            raw = json.loads((self.folder / WAITING).read_bytes())
+        except (OSError, ValueError):
+            return []
+        return [text for text in raw if isinstance(text, str)] if isinstance(raw, list) else []
 
     def close(self) -> None:
         """Write what waits, sync, and let the session go; one that nobody used leaves nothing behind."""

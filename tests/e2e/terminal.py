@@ -133,6 +133,10 @@ class Terminal:
         except PtyProcessError:  # killed, and on a busy machine not yet gone
             self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        return int(self._process.pid)
+
     # ---- what a person does
 
     def type(self, *what: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import zlib
 from pathlib import Path
@@ -218,3 +219,26 @@ def test_a_fork_goes_on_in_a_copy_and_leaves_the_first_alone(command: Command, l
     (copy,) = [path for path in log.parents[1].glob("*/events.jsonl") if path != log]
     assert b"first answer" in copy.read_bytes()
     assert b"in the copy" in copy.read_bytes()
+
+
+def test_what_was_typed_ahead_outlives_a_kill_and_is_in_the_input_again(command: Command, log: Path) -> None:
+    slow, quick = command.home / "slow.json", command.home / "quick.json"
+    slow.write_text(json.dumps([{**say("slow"), "delay_ms": 300_000}]))
+    quick.write_text(json.dumps([say("both were heard")]))
+    words = [str(COWORK), "--resume", log.parent.name, "--script"]
+    kept = log.with_name("typed-ahead.json")
+    with Terminal([*words, str(slow)], cwd=command.folder, env=command.env) as terminal:
+        terminal.wait_for("/help", 30)
+        terminal.type("begin", "<Enter>")
+        terminal.wait_for("Esc interrupt")
+        terminal.type("and this", "<Enter>", "and that", "<Enter>")
+        terminal.wait_until(lambda: kept.is_file() and b"that" in kept.read_bytes(), what="the note")
+        os.kill(terminal.pid, signal.SIGKILL)
+        terminal.wait_exit()
+    with Terminal([*words, str(quick)], cwd=command.folder, env=command.env) as terminal:
+        terminal.wait_for("Typed ahead and not sent: and this · and that", 30)
+        terminal.wait_for("❯ and this")
+        terminal.type("<Enter>")
+        terminal.wait_for("both were heard", 20)
+    assert not kept.exists()
+    assert b'"text":"and this\\nand that"' in log.read_bytes()

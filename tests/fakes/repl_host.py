@@ -56,6 +56,7 @@ class FakeHost:
         self.log: list[Event] = []
         self.said: list[str] = []  # every prompt that was submitted
         self.steered: list[str] = []
+        self.waiting: list[str] = []  # typed ahead, as the chat last told it
         self.children: list[tuple[str, str]] = []  # (subagent id, what the person asked of it)
         self.emit_to: Callable[[Event], None] = lambda event: None
         self.ask: Ask = self._nobody
@@ -109,6 +110,12 @@ class FakeHost:
 
     def steer(self, text: str) -> None:
         self.steered.append(text)
+
+    def keep_waiting(self, texts: Sequence[str]) -> None:
+        self.waiting = list(texts)
+
+    def kept_waiting(self) -> Sequence[str]:
+        return self.waiting
 
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
         self.children.append((subagent_id, how))

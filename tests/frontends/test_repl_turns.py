@@ -84,6 +84,37 @@ async def test_an_interrupt_hands_everything_unsent_back() -> None:
     assert not stage.turns.working
 
 
+async def test_what_waits_is_told_to_the_host_until_the_log_has_it() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    for text in ("two", "/compact", "three", "four"):
+        stage.turns.send(text)
+    stage.turns.steer("steered")
+    assert stage.host.waiting == ["steered", "two", "/compact", "three", "four"]
+    assert stage.turns.recall() == "four"
+    stage.host.emit(PromptAdded("steered", source="steer"))
+    assert stage.host.waiting == ["two", "/compact", "three"]
+    told: list[list[str]] = []
+    stage.host.keep_waiting = lambda texts: told.append(list(texts))  # type: ignore[method-assign]
+    stage.go.set()
+    await stage.turns.idle()
+    assert told[0] == ["two", "/compact", "three"]  # begun, but not said yet
+    assert ["/compact", "three"] in told
+    assert told[-1] == []
+
+
+async def test_leaving_begins_nothing_that_waits_and_the_host_still_has_it() -> None:
+    stage = Stage()
+    stage.turns.send("wait")
+    await asyncio.sleep(0)
+    stage.turns.send("two")
+    await stage.turns.close()
+    await stage.turns.idle()
+    assert stage.host.said == ["wait"]
+    assert stage.host.waiting == ["two"]
+
+
 async def test_a_command_that_may_runs_beside_a_turn_and_others_wait() -> None:
     stage = Stage()
     stage.turns.send("wait")

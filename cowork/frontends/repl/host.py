@@ -138,6 +138,12 @@ class Host(Protocol):
         What was not confirmed when `submit` returns is void here: the chat sends it as the next message.
         """
 
+    def keep_waiting(self, texts: Sequence[str]) -> None:
+        """What was typed ahead and is not sent yet, for whoever goes on should the process die; none: forget it."""
+
+    def kept_waiting(self) -> Sequence[str]:
+        """What was kept so when this conversation was last left."""
+
     def stop_child(self, subagent_id: str, how: Literal["finish", "kill"]) -> None:
         """`finish`: let it report what it has; `kill`: abort it now."""
 

@@ -310,6 +310,9 @@ class Repl:
         if fresh:
             self.scene.reset()
             self.scene.replay(events)
+            if left := self.host.kept_waiting():
+                self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
+                self._give_back("\n".join(left))
             self.redraw()
         else:
             for event in events:

@@ -46,8 +46,10 @@ class Turns:
     choose: Callable[[Choose], Awaitable[Row | None]] = _nobody
     queue: list[Sent] = field(default_factory=list)
     steering: list[str] = field(default_factory=list)
+    _begun: Sent | None = None  # it waited, and the log does not hold it yet
     _task: asyncio.Task[None] | None = None
     _interrupted: bool = False
+    _closing: bool = False
     _chosen_s: float = 0.0  # how long the person took to choose; nobody need be called back for that
     _loose: set[asyncio.Task[Any]] = field(default_factory=set)
     _stoppable: bool = False  # what runs is a command's own work
@@ -66,7 +68,7 @@ class Turns:
             return
         if self.working and not self._may_run_beside(text):
             self.queue.append(Sent(text, images))
-            self.scene.version += 1
+            self._changed()
         elif text.startswith("/") and self.working:
             self._spawn(self._command(text))
         else:
@@ -79,11 +81,15 @@ class Turns:
             return
         self.steering.append(text)
         self.host.steer(text)
-        self.scene.version += 1
+        self._changed()
 
     def recall(self) -> str | None:
         """Take the newest queued message back for editing."""
-        return self.queue.pop().text if self.queue else None
+        if not self.queue:
+            return None
+        text = self.queue.pop().text
+        self._changed()
+        return text
 
     def interrupt(self) -> bool:
         """Stop the turn; False when none runs."""
@@ -96,8 +102,13 @@ class Turns:
         return True
 
     def on_event(self, event: Event) -> None:
-        if isinstance(event, PromptAdded) and event.source == "steer" and event.text in self.steering:
+        if not isinstance(event, PromptAdded) or event.agent != "main":
+            return
+        if event.source == "steer" and event.text in self.steering:
             self.steering.remove(event.text)
+        elif event.source == "user":
+            self._begun = None
+        self._changed()
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing is queued."""
@@ -105,7 +116,8 @@ class Turns:
             await asyncio.wait([t for t in (self._task, *self._loose) if t is not None])
 
     async def close(self, patience: float = 2.0) -> None:
-        """Stop whatever runs."""
+        """Stop whatever runs. What waits is not begun any more; the host has it for the next time."""
+        self._closing = True
         tasks = [t for t in (self._task, *self._loose) if t is not None]
         if self._task is not None:
             self.host.interrupt()
@@ -113,6 +125,12 @@ class Turns:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _changed(self) -> None:
+        """What waits is another: it is drawn anew, and kept should the process die."""
+        self.scene.version += 1
+        begun = [self._begun.text] if self._begun else []
+        self.host.keep_waiting([*begun, *self.steering, *(sent.text for sent in self.queue)])
 
     def _may_run_beside(self, text: str) -> bool:
         command = self.commands().get(_name(text)) if text.startswith("/") else None
@@ -129,9 +147,11 @@ class Turns:
             await self._guard(self._do(sent))
         finally:
             self.scene.finish()
-            self._task = None
+            self._task = self._begun = None
             self.ended(self.scene.clock() - started - self._chosen_s)
-            self._next()
+            if not self._closing:
+                self._next()
+                self._changed()
 
     async def _do(self, sent: Sent) -> CommandResult:
         text = sent.text
@@ -155,7 +175,8 @@ class Turns:
             self.give_back("\n".join(sent.text for sent in self.queue))
             self.queue.clear()
         else:
-            self._start(self.queue.pop(0))
+            self._begun = self.queue.pop(0)
+            self._start(self._begun)
 
     async def _command(self, text: str) -> None:
         name, rest = _name(text), text[1:].partition(" ")[2].strip()
