@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cowork.core.frozen import frozen
-from cowork.core.workspace import protected
+from cowork.core.workspace import is_placeholder, protected
 
 _FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky", ".config/git", ".config/fish")
 _GIT_FOLDERS = ("hooks", "info")
@@ -62,11 +62,6 @@ def is_absent(path: Path) -> bool:
     except OSError:
         return path.parent.is_dir()
     return is_placeholder(status) and not os.listdir(path)
-
-
-def is_placeholder(status: os.stat_result) -> bool:
-    """A folder of ours with the sticky bit, which nobody gives to a folder of their own there."""
-    return status.st_mode & 0o171000 == 0o041000 and status.st_uid == os.geteuid()
 
 
 def worktree_of(root: Path) -> Path | None:

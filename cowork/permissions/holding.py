@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cowork.core.errors import ToolError
-from cowork.core.workspace import protected
-from cowork.permissions.guarding import GIT_FILES, Guarded, guarded, is_placeholder, left_behind, scan
+from cowork.core.workspace import is_placeholder, protected
+from cowork.permissions.guarding import GIT_FILES, Guarded, guarded, left_behind, scan
 from cowork.permissions.repository import repository
 from cowork.permissions.sandbox import Sandbox
 

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from cowork.core.workspace import keeps_a_place
 from cowork.sessions.ignore import Chain, ignored, parse
 
 MAX_ENTRIES = 200_000
@@ -57,7 +58,11 @@ def walk(
             except OSError:
                 continue
             if is_folder:
-                if status.st_dev != device or entry.path in skip:
+                if (
+                    status.st_dev != device
+                    or entry.path in skip
+                    or (status.st_mode & stat.S_ISVTX and keeps_a_place(Path(entry.path)))
+                ):
                     continue
                 waiting.append((path + "/", chain))
             elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):

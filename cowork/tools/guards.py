@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cowork.core.events import Notice
-from cowork.core.workspace import protected
+from cowork.core.workspace import keeps_a_place, protected
 from cowork.tools.base import ToolContext
 
 _INSIDE = (".git/hooks", ".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky")
@@ -38,16 +38,8 @@ def _present(ctx: ToolContext) -> frozenset[str]:
     found: set[str] = set()
     for root in {*ctx.workspace.writable, ctx.state.cwd}:
         for folder in (root, *(root / name for name in _INSIDE)):
-            found |= {path for path in _entries(folder) if protected(Path(path)) and not _keeps_a_place(path)}
+            found |= {path for path in _entries(folder) if protected(Path(path)) and not keeps_a_place(Path(path))}
     return frozenset(found)
-
-
-def _keeps_a_place(path: str) -> bool:
-    """Whether it is the empty folder with the sticky bit that a sandbox puts where none must come."""
-    try:
-        return os.lstat(path).st_mode & 0o171000 == 0o041000 and not os.listdir(path)
-    except OSError:
-        return False
 
 
 def _entries(folder: Path) -> list[str]:
