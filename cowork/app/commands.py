@@ -216,7 +216,11 @@ class _Commands:
             raise UserError(f"{target} exists already.", "Give another name: /export FILE")
         as_json = path.suffix == ".json"
         text = export.as_json(self.host.events) if as_json else export.markdown(self.host.events)
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            hint = "Give another name: /export FILE"
+            raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error
         return f"Written to {target}."
 
     async def init(self, rest: str) -> CommandResult:

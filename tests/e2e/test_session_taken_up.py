@@ -13,6 +13,7 @@ import pytest
 from cowork.app.build import build
 from cowork.app.host import ChatHost
 from cowork.config.options import RunOptions
+from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, Event, Notice, SessionRewound, SessionStarted, ToolEnded, to_dict
 from tests.fakes.live import Live, conversation, live
 from tests.wire.server import FORMATS, Hold, Server, call, say, turn
@@ -173,22 +174,34 @@ async def test_what_is_shown_again_is_what_was_shown(tmp_path: Path, work: Path)
 
 async def test_a_stop_in_the_middle_of_a_switch_comes_too_late(tmp_path: Path, work: Path) -> None:
     """Otherwise the chat would go on in a conversation whose log is closed."""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COWORK_HOME": str(tmp_path / "home")}
-    options = RunOptions(cwd=work, provider="offline")
-    host = ChatHost(
-        options,
-        environ,
-        lambda opts, env, host: build(opts, env, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise),
-    )
-    host.join(lambda event: None, host.ask)
+    host = chat_host(tmp_path, work)
     first = host.run
-    switch = asyncio.ensure_future(host.reopen(options))
+    switch = asyncio.ensure_future(host.reopen(host.options))
     await asyncio.sleep(0)
     switch.cancel()
     await switch
     assert host.run is not first
     assert host.events[0].session_id == host.run.session_id
     await host.close()
+
+
+async def test_an_export_that_cannot_be_written_is_told_in_plain_words(tmp_path: Path, work: Path) -> None:
+    host = chat_host(tmp_path, work)
+    (export,) = [command for command in host.commands() if command.name == "export"]
+    with pytest.raises(UserError, match=r"^nowhere/x.md cannot be written: No such file or directory.$"):
+        await export.run("nowhere/x.md")
+    await host.close()
+
+
+def chat_host(tmp_path: Path, work: Path) -> ChatHost:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COWORK_HOME": str(tmp_path / "home")}
+    host = ChatHost(
+        RunOptions(cwd=work, provider="offline"),
+        environ,
+        lambda opts, env, host: build(opts, env, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise),
+    )
+    host.join(lambda event: None, host.ask)
+    return host
 
 
 def _raise(sink: object, error: Exception) -> None:
