@@ -45,7 +45,7 @@ class Spec:
     check: Check | None = None
     deep: frozenset[str] = frozenset()  # with one of these it reads whatever lies in its folders, hidden or not
     searches: bool = False  # it reads its folders, but what is hidden or ignored only with a flag of `deep`
-    ordered: bool = False  # a flag after its first operand is a file to it
+    ordered: bool = False  # a flag after its first operand is an operand to it, or a flag of what that names
 
 
 def spec(
@@ -113,7 +113,7 @@ def parse(rules: Spec, name: str, args: Sequence[Argument]) -> Parsed:
         if not text.startswith("-") or text == "-":
             found.operands.append(word)
         elif rules.ordered and found.operands:
-            found.why = f"{name} takes {text} for a file where it stands"
+            found.why = f"{name} takes {text} for no flag of its own where it stands"
         elif word.glob and not _glob_value(text, values):
             found.why = f"{text} could expand to any flag"
         elif not (rules.numeric and re.fullmatch(r"-[0-9]{1,9}", text)) and (why := _flag(rules, text, rest, found)):
