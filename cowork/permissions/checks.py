@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence, Set
+
+_MOST_COPIES = 200_000
+
+
+def immodest(word: str) -> str:
+    """Why a program may need more memory for a pattern or a format than a machine has."""
+    if re.search(r"%[^%A-Za-z]*[0-9]{5}", word):
+        return "it may print more than a machine can hold"
+    times = [max(int(n) for n in re.findall("[0-9]+", part)) for part in re.findall(r"\{([0-9, ]*[0-9])", word)]
+    copies = len(word) * math.prod(max(n, 1) for n in times)  # of what is repeated, should one be inside the other
+    return "its pattern may need more than a machine can hold" if times and copies > _MOST_COPIES else ""
 
 
 def sed(seen: Set[str], operands: Sequence[str]) -> str:

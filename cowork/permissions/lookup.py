@@ -18,6 +18,7 @@ from cowork.permissions.repository import common_of, head, keeps_password, repos
 _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
 _MOST_SEARCHED = 4_000
+_BARE = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
 _PUBLISHED = frozenset({".git", "node_modules", "site-packages"})  # what others published holds no secret of the user
 # Programs that choose by files of the folder what they run under another name, or remember what they ran.
 _SHIMS = frozenset(
@@ -93,7 +94,7 @@ class Lookup:
                 if why or found:
                     self.top, self.repository = place, found or entry
                     return why
-            if all(os.path.lexists(place / name) for name in ("HEAD", "objects", "refs")):
+            if any(all(os.path.lexists(place / name) for name in names) for names in _BARE):
                 return "the folder is itself a bare git repository, whose configuration git would obey"
         return "there is no git repository here"
 
@@ -130,7 +131,11 @@ class Lookup:
 
     def password(self) -> str:
         """Why what git knows of its remotes must not be shown unasked."""
-        return "a remote's address holds a password" if keeps_password(common_of(self.repository) / "config") else ""
+        common = common_of(self.repository) or self.repository
+        home = os.path.expanduser("~")
+        own = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+        files = (f"{common}/config", "/etc/gitconfig", f"{home}/.gitconfig", f"{own}/git/config")
+        return "an address git knows holds a password" if any(keeps_password(Path(file)) for file in files) else ""
 
     def enter(self, folder: Argument) -> str:
         """Go into a folder as `cd` would; why not, or nothing."""

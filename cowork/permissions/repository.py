@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -11,10 +12,15 @@ from pathlib import Path
 from cowork.core.hygiene import has_password
 from cowork.core.plain import start_of
 from cowork.core.workspace import sensitive
+from cowork.permissions.checks import immodest
+from cowork.permissions.guarding import scan
 
 _MOST_CONFIG = 128 * 1024
 _MOST_INDEX = 64 * 1024 * 1024
 _UNKNOWN = "a tracked file (the index is not understood)"
+_POINTER = 4096  # bytes of a file that names a folder
+_MOST_ENTRIES = 8_000
+_UNREAD = frozenset({"hooks", "modules", "lfs", "annex"})  # where links are at home, and reading commands do not look
 _SUBMODULE = b"\x00\x00\xe0\x00"  # mode 160000 in the index
 
 # Settings that cannot make git run a program, open a connection or follow another file.
@@ -35,33 +41,70 @@ _HARMLESS = re.compile(
 
 def repository(entry: Path) -> tuple[str, Path | None]:
     """Why git must not run unasked where this `.git` lies, and the folder it stands for if git takes it for one."""
-    folder = entry
-    if entry.is_file():
-        pointer = head(entry, 4096)
-        if not pointer.startswith("gitdir: "):
-            return "its .git file is not understood", None
-        folder = Path(os.path.normpath(entry.parent / pointer.removeprefix("gitdir: ").strip()))
-    common = common_of(folder)
+    named = _named(entry, "gitdir: ") if entry.is_file() else entry
+    if named is None:
+        return "its .git file is not understood", None
+    folder, common = named, common_of(named)
+    if common is None:
+        return "its file commondir is not understood", None
     if any(os.path.lexists(place / "config.worktree") for place in {folder, common}):
         return "it has a configuration per worktree", None
     if os.path.lexists(common / "hooks" / "post-index-change"):
         return "its hook post-index-change may run", None
     if os.path.lexists(common / "objects/info/alternates"):
         return "it shows objects of another repository", None
-    if any((common / name).is_symlink() for name in ("objects", "objects/pack", "refs")):
-        return "a part of it is a link to another place", None
     if why := _known(_config, common / "config") or _known(_index, folder / "index"):
         return why, None
-    valid = re.match(r"ref:\s*refs/|[0-9a-f]{40}", head(folder / "HEAD", 256)) or (folder / "HEAD").is_symlink()
-    whole = valid and (common / "objects").is_dir() and (common / "refs").is_dir()
-    return "", folder if whole or entry.is_file() else None
+    if odd := next((found for place in {folder, common} if (found := _odd_entry(place))), ""):
+        return f"{odd} in it is a link to another place, or no file", None
+    if not os.path.lexists(folder / "HEAD"):
+        return "", None
+    valid = re.match(r"ref:\s*refs/|[0-9a-fA-F]{40}", head(folder / "HEAD", 256)) or (folder / "HEAD").is_symlink()
+    if not (valid and (common / "objects").is_dir() and (common / "refs").is_dir()):
+        return "it is only half a repository, which git may take for a whole one", None
+    return "", folder
 
 
-def common_of(folder: Path) -> Path:
-    """The folder a worktree's own shares with the others: configuration, objects and branches."""
-    if (folder / "commondir").is_file():
-        return Path(os.path.normpath(folder / head(folder / "commondir", 4096).strip()))
-    return folder
+def common_of(folder: Path) -> Path | None:
+    """The folder a worktree's own shares with the others: configuration, objects and branches; None if not certain."""
+    return _named(folder / "commondir") if os.path.lexists(folder / "commondir") else folder
+
+
+def _named(pointer: Path, label: str = "") -> Path | None:
+    """The folder a file of git names, as git reads it: blanks are part of a name, and links come before `..`."""
+    try:
+        text = os.fsdecode(start_of(pointer, _POINTER))
+    except OSError:
+        return None
+    name = text.removeprefix(label).rstrip("\r\n")
+    whole = text.startswith(label) and len(os.fsencode(text)) < _POINTER
+    if not whole or not name or name != name.strip() or re.search(r"[\0-\x1f]", name):
+        return None
+    return Path(os.path.realpath(pointer.parent / name))
+
+
+def _odd_entry(git: Path) -> str:
+    """What in a folder of git would be read elsewhere, or waited for: a link that leads out of it, a pipe, a device."""
+    real, seen = os.path.realpath(git), 0
+    waiting = [str(git)]
+    while waiting:
+        place = waiting.pop()
+        deep = place == str(git / "objects")
+        for entry in scan(Path(place)):
+            seen += 1
+            if entry.is_symlink():
+                if not os.path.realpath(entry.path).startswith(f"{real}/"):
+                    return entry.name
+            elif entry.is_dir(follow_symlinks=False):
+                if place != str(git) or entry.name not in _UNREAD:
+                    waiting += [entry.path] if not deep or len(entry.name) > 2 else []
+            elif not entry.is_file(follow_symlinks=False) and not stat.S_ISSOCK(
+                entry.stat(follow_symlinks=False).st_mode
+            ):
+                return entry.name
+        if seen > _MOST_ENTRIES:
+            return "something among too many files"
+    return ""
 
 
 def keeps_password(config: Path) -> bool:
@@ -111,13 +154,15 @@ def _config(path: str, state: tuple[int, ...]) -> str:
         value = line.partition("=")[2].strip()
         if "::" in value or value.startswith(("ext:", "fd:")):
             return f"its git configuration sets {key} to a remote helper"
+        if immodest(value):
+            return f"its git configuration sets {key} to more than a machine can hold"
     return ""
 
 
 @lru_cache(maxsize=64)
 def _login(path: str, state: tuple[int, ...]) -> str:
     text = head(Path(path), _MOST_CONFIG)
-    return path if has_password(text) or re.search(r"(?i)extraheader\s*=", text) else ""
+    return path if has_password(text) or re.search(r"(?i)extraheader\s*=|://[^/\s@]{20,}@", text) else ""
 
 
 @lru_cache(maxsize=64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,7 @@ HARMFUL = [
     "[credential]\n\thelper = x\n",
     "[status]\n\tsubmoduleSummary = true\n",
     "[log]\n\tshowSignature = true\n",
+    "[log]\n\tdate = format:%999999999d\n",
     "[diff]\n# \x0c[push]\n\texternal = x\n",
     "[diff]\n# \x0b[push]\n\texternal = x\n",
     "[diff]\n# \x1c[push]\n\texternal = x\n",
@@ -94,13 +96,62 @@ def git(repo: Path, *words: str) -> None:
 
 def test_a_configuration_behind_a_link_is_looked_at_again_when_it_changes(repo: Path) -> None:
     config = repo / ".git/config"
-    target = repo / "settings"
+    target = repo / ".git/settings"
     target.write_text(config.read_text())
     config.unlink()
     config.symlink_to(target)
     assert unasked(repo)
     target.write_text(HARMFUL[0])
     assert not unasked(repo)
+
+
+# What a folder of git may hold so that git shows a file from elsewhere, reads another repository or waits for ever.
+LEADING_OUT = "worktrees/x/gitdir worktrees/x/locked branches/origin remotes/origin rebase-merge/done info/exclude"
+LEADING_OUT += " info/attributes refs/heads/x logs/HEAD packed-refs index objects/ab objects/pack/x.idx shallow"
+
+
+@pytest.mark.parametrize("name", LEADING_OUT.split())
+def test_a_link_out_of_the_git_folder_or_a_pipe_in_it_asks(name: str, repo: Path) -> None:
+    place = repo / ".git" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    assert unasked(repo)
+    place.symlink_to("/etc/hostname")
+    assert not unasked(repo)
+    place.unlink()
+    os.mkfifo(place)
+    assert not unasked(repo)
+    place.unlink()
+    place.symlink_to(repo / ".git/description")
+    assert unasked(repo)
+
+
+@pytest.mark.parametrize("pointer", ["evil ", " evil", "link/../evil", "./" * 2043 + "clean/../evil", "evil\udcff"])
+@pytest.mark.parametrize("kind", [".git", "commondir"])
+def test_a_pointer_of_git_is_read_as_git_reads_it(kind: str, pointer: str, repo: Path) -> None:
+    (repo / "deep/er").mkdir(parents=True)
+    (repo / "link").symlink_to("deep/er")
+    last = os.path.basename(pointer)
+    for place in (repo / last, repo / last.strip(), repo / "deep" / last, repo / "evil\ufffd"):
+        shutil.copytree(repo / ".git", place, dirs_exist_ok=True)
+    (repo / ("deep" if "link" in pointer else "") / last / "config").write_text(HARMFUL[9])
+    if kind == ".git":
+        (repo / ".git").rename(repo / "clean")
+        (repo / ".git").write_bytes(os.fsencode(f"gitdir: {pointer}\n"))
+    else:
+        (repo / ".git/commondir").write_bytes(os.fsencode(f"{repo}/{pointer}\n"))
+    assert not unasked(repo)
+
+
+def test_half_a_repository_asks(repo: Path) -> None:
+    (repo / "sub/.git").mkdir(parents=True)
+    (repo / "sub/.git/HEAD").write_text("A" * 40)
+    assert not judge("git status", Workspace(repo), repo / "sub", trusted=True).read_only
+    (repo / "bare").mkdir()
+    (repo / "bare/HEAD").write_text("ref: refs/heads/main\n")
+    assert judge("git status", Workspace(repo), repo / "bare", trusted=True).read_only
+    (repo / "bare/commondir").write_text("../.git\n")
+    assert not judge("git status", Workspace(repo), repo / "bare", trusted=True).read_only
 
 
 def test_a_git_folder_that_is_no_repository_hides_none_above(repo: Path) -> None:
@@ -236,7 +287,9 @@ def test_hooks_submodules_and_odd_repositories_ask(repo: Path) -> None:
 
 def test_a_git_file_is_followed_to_its_configuration(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    (work / "real").mkdir(parents=True)
+    for name in ("objects", "refs"):
+        (work / "real" / name).mkdir(parents=True)
+    (work / "real/HEAD").write_text("ref: refs/heads/main\n")
     (work / "real/config").write_text(HARMFUL[0])
     (work / ".git").write_text("gitdir: real\n")
     assert not unasked(work)

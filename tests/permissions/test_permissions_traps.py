@@ -110,6 +110,18 @@ def test_a_password_in_the_address_of_a_remote_is_not_shown(repo: Path) -> None:
     assert permit.judge("main", "Read", {}, [Effect("read", str(config))]).verdict == "ask"
 
 
+def test_a_password_the_user_gave_git_for_an_address_is_not_shown(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(repo.parent))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    own = repo.parent / ".gitconfig"
+    own.write_text("[user]\n\tname = a\n")
+    assert unasked(repo, "git remote -v")
+    for login in ("me:sk-planted", "ghp_planted0planted0planted0"):
+        own.write_text(f'[url "https://{login}@example.org/"]\n\tinsteadOf = https://example.org/\n')
+        assert not unasked(repo, "git remote -v")
+        assert unasked(repo, "git status")
+
+
 def test_a_name_is_matched_by_letters_and_by_bytes(repo: Path) -> None:
     (repo / "é").symlink_to("/etc/passwd")
     assert not unasked(repo, "cat ?")
