@@ -10,6 +10,7 @@ from __future__ import annotations
 from cowork.permissions import checks
 from cowork.permissions.findread import find_read_only
 from cowork.permissions.gitread import git_read_only
+from cowork.permissions.jqread import jq
 from cowork.permissions.literal import Simple
 from cowork.permissions.spec import Look, Spec, every, fits, spec
 from cowork.permissions.words import names
@@ -18,6 +19,8 @@ from cowork.permissions.words import names
 def read_only(command: Simple, look: Look) -> str:
     """Empty when the command is known to change nothing, else why it is not."""
     if why := look.program(command.name) or every(look.path, command.reads):
+        return why
+    if command.name not in _ONLY_SAYS and (why := every(lambda word: checks.immodest(word.text), command.args)):
         return why
     if command.name == "git":
         return git_read_only(command, look)
@@ -33,7 +36,7 @@ def read_only(command: Simple, look: Look) -> str:
 
 _LINES = "-q -v -z --quiet --silent --verbose"
 _SUM = spec("-b -t --binary --text --tag -z")
-_GREP = "-r -n -i -l -L -c -v -w -x -E -F -G -P -o -h -H -s -q -a -I -z -Z -T --recursive --line-number --ignore-case"
+_GREP = "-r -n -i -l -L -c -v -w -x -E -F -G -P -o -h -H -s -q -a -I -T --recursive --line-number --ignore-case"
 _GREP += " --files-with-matches --files-without-match --count --invert-match --word-regexp --line-regexp"
 _GREP += " --fixed-strings"
 _GREP += " --extended-regexp --perl-regexp --basic-regexp --only-matching --no-filename --with-filename"
@@ -55,33 +58,31 @@ _LS += " --color=auto"
 _LS += " --color=always --group-directories-first --full-time --si --no-group --numeric-uid-gid --file-type"
 
 _COMMANDS: dict[str, Spec] = {
-    "ls": spec(_LS, "--sort --time --time-style --format --indicator-style --hide --ignore -I -w:width"),
+    "ls": spec(_LS, "--sort --time --time-style --format --indicator-style --hide --ignore -w:width"),
     "cat": spec("-n -b -A -e -E -s -t -T -v -u --number --number-nonblank --show-all --show-ends --show-tabs"),
     "head": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
     "tail": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
     "wc": spec("-l -w -c -m -L --lines --words --bytes --chars --max-line-length"),
     "nl": spec("-p", "-b -w:width -s -v:number -i:number -n"),
-    "tac": spec(),
+    "tac": spec(least=1),
     "rev": spec(),
     "grep": spec(
         _GREP,
-        "-e -f:path -m:number -A:number -B:number -C:number --regexp --file:path --max-count:number --include"
-        " --exclude"
+        "-e -m:number -A:number -B:number -C:number --regexp --max-count:number --include --exclude"
         " --exclude-dir --after-context:number --before-context:number --context:number --label",
         "pattern",
         numeric=True,
-        pattern_flags="-e -f --regexp --file",
+        pattern_flags="-e --regexp",
         deep="-r --recursive",
     ),
     "rg": spec(
         _RG,
-        "-e -f:path -m:number -A:number -B:number -C:number -g:glob -t -T -j:number -d:number -M:number -r -E --regexp"
-        " --file:path --max-count:number --glob:glob --iglob:glob --type --type-not --max-depth:number"
+        "-e -m:number -A:number -B:number -C:number -g:glob -t -T -d:number -M:number -r -E --regexp"
+        " --max-count:number --glob:glob --iglob:glob --type --type-not --max-depth:number"
         " --after-context:number --before-context:number --context:number --color --sort --sortr --replace"
-        " --max-columns:number --threads:number"
-        " --max-filesize --encoding --engine",
+        " --max-columns:number --max-filesize --encoding --engine",
         "pattern",
-        pattern_flags="-e -f --regexp --file --files --type-list",
+        pattern_flags="-e --regexp --files --type-list",
         deep="--hidden --no-ignore --no-ignore-vcs -u -uu -uuu --unrestricted",
         searches=True,
     ),
@@ -91,10 +92,10 @@ _COMMANDS: dict[str, Spec] = {
         "-k -t --key --field-separator",
     ),
     "uniq": spec("-c -d -u -i -D -z --count --repeated --unique --ignore-case",
-                 "-f:number -s:number -w:number", most=1),
+                 "-f:number -s:number -w:number", most=1, ordered=True),
     "cut": spec(
         "-s -n -z --complement --only-delimited",
-        "-d -f -c -b --delimiter --fields --characters --bytes --output-delimiter",
+        "-d -f:list -c:list -b:list --delimiter --fields:list --characters:list --bytes:list --output-delimiter",
     ),
     "tr": spec("-d -s -c -C -t --delete --squeeze-repeats --complement", operands="text", most=2, least=1),
     "paste": spec("-s -z", "-d"),
@@ -126,11 +127,10 @@ _COMMANDS: dict[str, Spec] = {
     "sha512sum": _SUM,
     "b2sum": _SUM,
     "cksum": spec("", "-a"),
-    "shasum": spec("-b -t", "-a:number"),
     "basename": spec("-a -z", "-s", "text", least=1),
     "dirname": spec("-z", operands="text", least=1),
-    "realpath": spec("-e -m -s -q -z -P -L", "--relative-to --relative-base", "text", least=1),
-    "readlink": spec("-f -e -m -n -q -s -v -z", operands="text", least=1),
+    "realpath": spec("-e -m -s -q -z -P -L", "--relative-to:path --relative-base:path", least=1),
+    "readlink": spec("-f -e -m -n -q -s -v -z", least=1),
     "pwd": spec("-P -L", operands="none", most=0),
     "echo": spec(operands="words"),
     "printf": spec(operands="text", least=1, check=checks.printf, ordered=True),
@@ -142,24 +142,24 @@ _COMMANDS: dict[str, Spec] = {
     "nproc": spec("--all", operands="none", most=0),
     "uptime": spec("-p -s", operands="none", most=0),
     "free": spec("-b -k -m -g -h -t -w", operands="none", most=0),
-    "hostname": spec("-s", operands="none", most=0),
+    "hostname": spec(operands="none", most=0),
     "tty": spec(operands="none", most=0),
     "logname": spec(operands="none", most=0),
-    "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "-d:when --date:when", "text", check=checks.date),
+    "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "--date:when", "text", check=checks.date,
+                 ordered=True),
     "cal": spec("-3 -1 -y -m -s", operands="text"),
     "df": spec("-h -H -k -m -T -i -a -l -P --total", "-t -x"),
     "du": spec("-s -h -a -c -k -m -b -d1 -x -S -0 --summarize --human-readable --all --total --apparent-size",
                 "-d:number --max-depth:number --exclude -t --threshold"),
     "stat": spec("-t -f --terse", "-c --format --printf"),
     "file": spec("-b -i -k -n -N -r -v -0 -h --brief --mime --mime-type --mime-encoding", "-F"),
-    "which": spec("-a -s", operands="text"),
-    "whereis": spec("-b -m -s", operands="text"),
-    "type": spec("-a -t -p -P -f", operands="text", ordered=True),
+    "which": spec("-a -s", operands="text", check=checks.names_only),
+    "type": spec("-a -t -p -P -f", operands="text", check=checks.names_only, ordered=True),
     "command": spec("-v -V", operands="text", least=1, check=checks.lookup, ordered=True),
     "tree": spec("-a -d -f -i -s -h -D -F -r -t -C -n -p -u -g -N -q -v --dirsfirst --noreport"
                  " --gitignore --prune --du",
                   "-L:number -I:apart -P:apart --filelimit:number --charset"),
-    "seq": spec("-w", "-s -f", "text", most=3, least=1, check=checks.seq),
+    "seq": spec("-w", "-s", "text", most=3, least=1, check=checks.seq),
     "sleep": spec(operands="text", check=checks.sleep),
     "test": spec("", "-f:path -d:path -e:path -s:path -r:path -w:path -x:path -L:path", most=0, check=checks.one),
     "true": spec(operands="words"),
@@ -169,15 +169,15 @@ _COMMANDS: dict[str, Spec] = {
     "pgrep": spec("-l -a -f -x -n -o -c -i", "-u -P:number", "text"),
     "jq": spec("-r -c -e -s -n -S -M -C -j -a -R --raw-output --compact-output --slurp --null-input --sort-keys --tab"
                 " --exit-status --raw-input --join-output --color-output --monochrome-output",
-                "--indent:number", "pattern", check=checks.jq),
+                "--indent:number", "pattern", check=jq),
     "sed": spec("-n -E -r --quiet --silent", operands="pattern", least=1, check=checks.sed),
     "awk": spec("", "-F", "pattern", least=1, check=checks.awk, ordered=True),
     "locale": spec(operands="none", most=0),
-    "getconf": spec("-a", operands="text", most=1),
     "lscpu": spec(operands="none", most=0),
 }  # fmt: skip
 
 KNOWN = frozenset(_COMMANDS)
+_ONLY_SAYS = names("echo true false :")
 
 # Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what it names;
 # pip and npm open sockets, java keeps a file of each run, docker tells its desktop.)

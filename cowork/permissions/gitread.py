@@ -46,7 +46,6 @@ _GIT: dict[str, Spec] = {
     "diff": _refs(_SHOW, _VALUES),
     "log": _refs(_LOG, _LOG_VALUES, numeric=True),
     "show": _refs(_LOG, _LOG_VALUES, numeric=True),
-    "whatchanged": _refs(_LOG, _LOG_VALUES, numeric=True),
     "shortlog": _refs(f"-s -n -e -sn -sne -c {_REFS}", "--since --until --author --group", least=1),
     "rev-list": _refs(f"--count --oneline --objects --left-right {_REFS}",
                      "-n:number --max-count:number --since --until --author",
@@ -158,7 +157,7 @@ def _shows(name: str, flags: Set[str]) -> bool:
     patch = bool(flags & _PATCH)
     if name in ("diff", "show"):
         return patch or not flags & _NO_PATCH
-    if name in ("log", "whatchanged", "stash", "diff-tree"):
+    if name in ("log", "stash", "diff-tree"):
         return patch
     if name == "cat-file":
         return not flags & {"-t", "-s", "-e"}

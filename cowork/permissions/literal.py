@@ -19,7 +19,7 @@ MAX_CHARS = 2_000
 _BLANK = re.compile(r"[ \t]+")
 _OPERATOR = re.compile(r"&&|\|\||[|;\n]")
 _END = r"(?![^ \t\n;|&])"
-_QUIET = re.compile(rf"(?:(?:[12]?>|&>|2>>|>>)[ \t]?/dev/null|2>&1|1?>&2|<[ \t]?/dev/null){_END}")
+_QUIET = re.compile(rf"(?:(?:[12]?>|2>>|>>)[ \t]?/dev/null|2>&1|1?>&2|<[ \t]?/dev/null){_END}")
 _INPUT = re.compile(r"<[ \t]?(?=[A-Za-z0-9_./'\"])")
 _PIECE = re.compile(
     r"(?P<plain>[A-Za-z0-9_./:=@%+,^-]+)"

@@ -45,6 +45,11 @@ class Lookup:
         folder = next((text for text in self._expanded(argument)[0] if os.path.isdir(self.cwd / text)), "")
         return self.path(argument) or (f"{folder} is a folder, whose files it would read" if folder else "")
 
+    def named(self, argument: Argument) -> str:
+        """The same for a word that only names something if there is a file of that name."""
+        there = not argument.glob and os.path.lexists(self.cwd / argument.text)
+        return self.path(argument) if there else ""
+
     def program(self, name: str) -> str:
         """Why a program of this name is not the one it is known to be: the workspace brings its own."""
         for folder in os.environ.get("PATH", "").split(os.pathsep):

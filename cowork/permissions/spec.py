@@ -10,8 +10,9 @@ from typing import Protocol
 from cowork.core.frozen import frozen
 from cowork.permissions.literal import Argument
 
-# text | number | width (of what is printed) | letter | apart (a text, never in one word with its flag) | when (a date)
-# | path | glob (of names to search) | format (of git) | lines (of git: RANGE:FILE)
+# text | number | width (of what is printed) | list (of columns) | letter | when (a date)
+# | apart (a text, never in one word with its flag) | path | glob (of names to search) | format (of git)
+# | lines (of git: RANGE:FILE)
 Kind = str
 Check = Callable[[Set[str], Sequence[str]], str]  # flags seen and operands -> why not
 _MANY = 1_000
@@ -22,6 +23,7 @@ class Look(Protocol):
 
     def path(self, argument: Argument) -> str: ...
     def file(self, argument: Argument) -> str: ...
+    def named(self, argument: Argument) -> str: ...
     def program(self, name: str) -> str: ...
     def search(self, argument: Argument, *, hidden: bool, wanted: Sequence[str] = ()) -> str: ...
     def at(self, folder: str) -> Look: ...
@@ -95,7 +97,16 @@ def fits(rules: Spec, name: str, args: Sequence[Argument], look: Look) -> str:
     if rules.operands == "words":
         return "its text is a pattern the shell expands" if any(word.glob for word in args) else ""
     parsed = parse(rules, name, args)
-    return parsed.why or judged(rules, name, parsed, look)
+    return parsed.why or every(look.named, _perhaps_files(rules, args, parsed)) or judged(rules, name, parsed, look)
+
+
+def _perhaps_files(rules: Spec, args: Sequence[Argument], parsed: Parsed) -> list[Argument]:
+    """Flags behind an operand, and values of flags: to another program of this name they may be files."""
+    if rules.operands in ("text", "none"):
+        return []
+    flags = next((at for at, word in enumerate(args) if not word.text.startswith("-")), len(args))
+    pattern = parsed.operands[:1] if rules.operands == "pattern" else []
+    return [word for word in args[flags:] if word not in pattern and word.text != "/"]  # a `/` stands between fields
 
 
 def parse(rules: Spec, name: str, args: Sequence[Argument]) -> Parsed:
@@ -180,6 +191,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]{1,12}[kKMGb]?")
 _SHAPES = {
     "number": (_NUMBER, "its value is not a number"),
     "width": (re.compile(r"[0-9]{1,4}"), "its value is not a small number"),
+    "list": (re.compile(r"(?:[0-9]{1,5}(?![0-9])|[,-])+"), "its value is not a list of small numbers"),
     "letter": (re.compile(r"[A-Za-z]"), "its value is not one letter"),
     "when": (re.compile(r"[^=]*"), "a date that names a file of time zones"),
 }
