@@ -132,6 +132,8 @@ def git_read_only(command: Simple, look: Look) -> str:
         return why
     if name in ("remote", "config"):
         return there.password()
+    if name == "grep" and "--cached" not in words.flags and (why := there.searches()):
+        return why
     if not _shows(name, words.flags):
         return ""
     skipped = int(name == "grep" and "-e" not in words.flags)  # its pattern

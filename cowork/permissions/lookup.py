@@ -13,12 +13,21 @@ from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.guarding import worktree_of
 from cowork.permissions.literal import Argument
-from cowork.permissions.repository import common_of, head, keeps_password, repository, secret, tracked_secret
+from cowork.permissions.repository import (
+    common_of,
+    head,
+    keeps_password,
+    linked_folder,
+    repository,
+    secret,
+    tracked_secret,
+)
 
 _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
 _MOST_SEARCHED = 4_000
 _BARE = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
+_RULES = (".gitignore", ".ignore", ".rgignore")
 _PUBLISHED = frozenset({".git", "node_modules", "site-packages"})  # what others published holds no secret of the user
 # Programs that choose by files of the folder what they run under another name, or remember what they ran.
 _SHIMS = frozenset(
@@ -72,11 +81,14 @@ class Lookup:
         `hidden`: also what is hidden or ignored; `wanted`: names that are searched even then.
         """
         for text in self._expanded(argument)[0]:
-            secret = _secret_below(self.cwd / text, wanted, hidden=hidden)
-            if secret is None:
+            above = [place for place in (self.cwd / text).parents if self.workspace.may_read(place)]
+            if odd := next((name for place in above for name in _RULES if _odd(place / name)), ""):
+                return f"it would read {odd}, which is a link or a pipe"
+            found = _not_to_search(self.cwd / text, wanted, hidden=hidden)
+            if found is None:
                 return f"{text} is too large to look at"
-            if secret:
-                return f"it would search {secret}, which may hold secrets"
+            if found:
+                return f"it would read {found}"
         return ""
 
     def trusted(self) -> str:
@@ -133,6 +145,11 @@ class Lookup:
         if re.search(r"[*?\[\\]", word) or (whole and (path[:1] in "!^/" or (word[0] == ":" and self.top != self.cwd))):
             return False
         return os.path.isfile((self.top if whole else self.cwd) / path)
+
+    def searches(self) -> str:
+        """Why git must not search its tracked files unasked."""
+        folder = linked_folder(self.repository, self.top)
+        return f"it would search through {folder}, which leads elsewhere" if folder else ""
 
     def password(self) -> str:
         """Why what git knows of its remotes must not be shown unasked."""
@@ -198,6 +215,14 @@ def _special(path: Path) -> bool:
     return kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
+def _known_kind(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink()
+
+
+def _odd(path: Path) -> bool:
+    return path.is_symlink() or _special(path)
+
+
 def matches(name: str, pattern: str) -> bool:
     """Whether a shell may match a name: by its letters, or in the C locale by its bytes."""
     return fnmatchcase(name, pattern) or fnmatchcase(os.fsencode(name).decode("latin-1"), pattern)
@@ -218,8 +243,11 @@ def _matches(folder: Path, pattern: str) -> list[str] | None:
     return names
 
 
-def _secret_below(folder: Path, wanted: Sequence[str], *, hidden: bool) -> str | None:
-    """The name of a file below a folder that looks like a secret; None when there is too much to look at."""
+def _not_to_search(folder: Path, wanted: Sequence[str], *, hidden: bool) -> str | None:
+    """What below a folder must not be read, and why; None when there is too much to look at.
+
+    Of a file that says what to leave out, lines are shown as errors: where it is a link, those of another file.
+    """
     waiting, seen = [str(folder)], 0
     while waiting:
         place = waiting.pop()
@@ -231,9 +259,13 @@ def _secret_below(folder: Path, wanted: Sequence[str], *, hidden: bool) -> str |
         seen += len(entries)
         for entry in entries:
             if secret(entry.name) and (hidden or _wants(wanted, entry.name) or _unignored(Path(place), entry.name)):
-                return entry.name
+                return f"{entry.name}, which may hold secrets"
+            if entry.name in _RULES and entry.is_symlink():
+                return f"{entry.name}, which is a link"
+            if (hidden or entry.name in _RULES) and not _known_kind(entry):
+                return f"{entry.name}, which is a pipe, a socket or a device"
             if entry.name == ".git" and hidden and keeps_password(Path(entry.path) / "config"):
-                return ".git/config"
+                return ".git/config, which may hold secrets"
             skipped = entry.name in _PUBLISHED or (
                 entry.name.startswith(".") and not hidden and not _unignored(Path(place), entry.name)
             )

@@ -20,6 +20,7 @@ _MOST_INDEX = 64 * 1024 * 1024
 _UNKNOWN = "a tracked file (the index is not understood)"
 _POINTER = 4096  # bytes of a file that names a folder
 _MOST_ENTRIES = 8_000
+_MOST_FOLDERS = 4_000
 _UNREAD = frozenset({"hooks", "modules", "lfs", "annex"})  # where links are at home, and reading commands do not look
 _SUBMODULE = b"\x00\x00\xe0\x00"  # mode 160000 in the index
 
@@ -117,13 +118,30 @@ def tracked_secret(folder: Path) -> str:
     return _known(_secret_in, folder / "index")
 
 
+def linked_folder(folder: Path, top: Path) -> str:
+    """A folder of tracked files that is a link by now, so that a search of them would read what it leads to."""
+    index = folder / "index"
+    try:
+        folders = _folders_in(str(index), _state(index))
+    except OSError:
+        return ""
+    if folders is None or len(folders) > _MOST_FOLDERS:
+        return "a folder (there are too many, or the index is not understood)"
+    return next((name for name in folders if os.path.islink(top / name)), "")
+
+
 def _known(says: Callable[[str, tuple[int, ...]], str], path: Path) -> str:
     """What is said of a file, looked at again only when it has changed."""
     try:
-        status = path.stat()
+        state = _state(path)
     except OSError:
         return "one of its files is a link to nothing" if os.path.lexists(path) else ""
-    return says(str(path), (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    return says(str(path), state)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 @lru_cache(maxsize=64)
@@ -181,23 +199,34 @@ def _index(path: str, state: tuple[int, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def _secret_in(path: str, state: tuple[int, ...]) -> str:
+    found = _tracked(path, state)
+    return _UNKNOWN if found is None else min((name for name in found if _secret_path(name)), default="")
+
+
+@lru_cache(maxsize=8)
+def _folders_in(path: str, state: tuple[int, ...]) -> tuple[str, ...] | None:
+    found = _tracked(path, state)
+    return None if found is None else tuple(sorted({str(up) for name in found for up in Path(name).parents} - {"."}))
+
+
+def _tracked(path: str, state: tuple[int, ...]) -> set[str] | None:
+    """The names in an index; None when it is not understood."""
     try:
         data = start_of(Path(path), _MOST_INDEX)
     except OSError:
-        return _UNKNOWN
+        return None
     if data[:4] != b"DIRC" or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
-        return _UNKNOWN
+        return None
     at, found = 12, set()
     for _ in range(int.from_bytes(data[8:12], "big")):
         extended = data[at + 60 : at + 61] > b"\x3f" and data[at + 60] & 0x40
         start = at + (64 if extended else 62)  # an extended entry has two bytes more
         end = data.find(b"\0", start)
         if end < 0:
-            return _UNKNOWN
-        found.add(data[start:end])
+            return None
+        found.add(os.fsdecode(data[start:end]))
         at += (end - at + 8) & ~7
-    paths = (name.decode("utf-8", "replace") for name in found)
-    return min((path for path in paths if _secret_path(path)), default="")
+    return found
 
 
 def _secret_path(path: str) -> bool:

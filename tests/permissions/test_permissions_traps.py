@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 from pathlib import Path
@@ -185,6 +186,39 @@ def test_a_file_brought_back_above_stays_so_below(repo: Path) -> None:
     assert unasked(repo, "rg x")
     (repo / ".ignore").write_text("!.hidden/\n")
     assert not unasked(repo, "rg x")
+
+
+@pytest.mark.parametrize("name", [".ignore", ".rgignore", ".gitignore", "conf/.ignore"])
+def test_a_search_whose_rules_lie_elsewhere_asks(name: str, repo: Path) -> None:
+    """rg shows the lines of such a file that it does not understand."""
+    (repo / name).write_text("x\n")
+    searches = ["rg x", "rg x conf", "rg x conf/*", "rg --files"]
+    assert [command for command in searches if not unasked(repo, command)] == []
+    (repo / name).unlink()
+    (repo / name).symlink_to("/etc/passwd")
+    assert [command for command in searches[:3] if unasked(repo, command)] == []
+    (repo / name).unlink()
+    os.mkfifo(repo / name)
+    assert not unasked(repo, "rg x")
+
+
+def test_a_search_that_may_wait_for_a_pipe_asks(repo: Path) -> None:
+    assert unasked(repo, "grep -r x .")
+    os.mkfifo(repo / "conf/pipe")
+    assert not unasked(repo, "grep -r x .")
+    assert unasked(repo, "rg x")
+
+
+def test_git_does_not_search_through_a_folder_that_became_a_link(repo: Path) -> None:
+    (repo / "conf/deep").mkdir()
+    (repo / "conf/deep/a").write_text("x\n")
+    subprocess.run(["git", "add", "."], cwd=repo, check=True, timeout=30)
+    assert unasked(repo, "git grep x")
+    (repo / "conf").rename(repo / "kept")
+    (repo / "conf").symlink_to("/etc")
+    assert not unasked(repo, "git grep x")
+    assert not unasked(repo, "git grep -l x")
+    assert unasked(repo, "git grep --cached x")
 
 
 def spoiled(whole: bytes, chance: random.Random) -> bytes:
