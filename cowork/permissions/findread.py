@@ -30,6 +30,8 @@ def find_read_only(command: Simple, look: Look) -> str:
             value = rest.pop(0)
             if value.glob:
                 return f"find {word.text}: the shell would expand {value.text}; quote it"
+            if word.text == "-newermt" and "=" in value.text:
+                return "find -newermt: a date that names a file of time zones"
             if word.text in _FIND_PATHS and (why := look.path(value)):
                 return why
             continue

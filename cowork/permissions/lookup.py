@@ -27,6 +27,7 @@ _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
 _MOST_SEARCHED = 4_000
 _BARE = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
+_STEERING = (".gitattributes", ".gitignore", ".mailmap", ".gitmodules")
 _RULES = (".gitignore", ".ignore", ".rgignore")
 _PUBLISHED = frozenset({".git", "node_modules", "site-packages"})  # what others published holds no secret of the user
 # Programs that choose by files of the folder what they run under another name, or remember what they ran.
@@ -110,10 +111,18 @@ class Lookup:
                     return "its .git leads to another repository"
                 if why or found:
                     self.top, self.repository = place, found or entry
-                    return why
+                    return why or self._steered()
             if any(all(os.path.lexists(place / name) for name in names) for names in _BARE):
                 return "the folder is itself a bare git repository, whose configuration git would obey"
         return "there is no git repository here"
+
+    def _steered(self) -> str:
+        """Why a file that git obeys in what it reads is not of this repository, or none at all."""
+        for name in _STEERING:
+            file = self.top / name
+            if os.path.lexists(file) and (_special(file) or not self._holds(file, self.top)):
+                return f"{name} leads elsewhere, or is a pipe"
+        return ""
 
     def _holds(self, folder: Path, place: Path) -> bool:
         real = Path(os.path.realpath(folder))
@@ -133,6 +142,8 @@ class Lookup:
                 return f"{word} is not in the repository"
         if any(sensitive(Path(word.rpartition(":")[2])) for word in named):
             return "it would show a file that may hold secrets"
+        if not self.workspace.may_read(self.top) and (not files or any(":" in word for word in files)):
+            return "the repository is larger than the workspace; name files of it"
         if files and all(self._is_file(word) for word in files):
             return ""  # nothing else is shown
         secret = tracked_secret(self.repository)

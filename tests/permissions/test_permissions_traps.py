@@ -221,6 +221,31 @@ def test_git_does_not_search_through_a_folder_that_became_a_link(repo: Path) -> 
     assert unasked(repo, "git grep --cached x")
 
 
+@pytest.mark.parametrize("name", [".gitattributes", ".gitignore", ".mailmap"])
+def test_git_is_not_steered_from_elsewhere(name: str, repo: Path) -> None:
+    (repo / name).symlink_to("conf")
+    assert unasked(repo, "git log")
+    (repo / name).unlink()
+    (repo / name).symlink_to("/etc/passwd")
+    assert not unasked(repo, "git log")
+    (repo / name).unlink()
+    os.mkfifo(repo / name)
+    assert not unasked(repo, "git log")
+
+
+def test_of_a_repository_larger_than_the_workspace_only_named_files_are_shown(repo: Path) -> None:
+    (repo / "conf/a").write_text("x\n")
+
+    def free(command: str) -> bool:
+        return judge(command, Workspace(repo / "conf"), repo / "conf", trusted=True).read_only
+
+    for command in ("git diff", "git show HEAD", "git log -p", "git show HEAD:README.md", "git diff HEAD"):
+        assert not free(command), command
+        assert unasked(repo, command), command
+    for command in ("git diff a", "git diff -- .", "git log -p -- a", "git log --stat", "git status"):
+        assert free(command), command
+
+
 def spoiled(whole: bytes, chance: random.Random) -> bytes:
     """The bytes with a few changed, cut or put in."""
     data = bytearray(whole)
