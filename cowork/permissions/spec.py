@@ -243,15 +243,14 @@ def _operands(rules: Spec, name: str, operands: Sequence[Argument], seen: set[st
         if operands and operands[0].glob:
             return "its pattern would be expanded by the shell"
         paths = operands[1:]
-    named = [word for word in paths if word.text != "-"]
     if rules.operands.endswith("refs"):  # `HEAD:a.py` and `:0:a.py` name files too
-        if any(word.text.startswith(":(") for word in named):
+        if any(word.text.startswith(":(") for word in paths):
             return "a path with git's own magic"
-        return every(look.path, named + [Argument(p, w.glob) for w in named for p in w.text.split(":")[1:] if p])
-    odd = next((word.text for word in named if word.text[:1] in ("+", "@")), "")
+        return every(look.path, [*paths, *(Argument(p, w.glob) for w in paths for p in w.text.split(":")[1:] if p)])
+    odd = next((word.text for word in paths if word.text[:1] in ("+", "@")), "")
     if odd:
         return f"{odd} may be more than the name of a file"
-    return every(look.file if rules.operands == "files" else look.path, named)
+    return every(look.file if rules.operands == "files" else look.path, paths)  # to some programs `-` is a file
 
 
 def _search(rules: Spec, parsed: Parsed, wanted: Sequence[str], look: Look) -> str:

@@ -138,8 +138,9 @@ def test_what_comes_after_the_files_of_awk_is_a_file(repo: Path) -> None:
 
 def test_a_flag_behind_an_operand_is_a_file_where_there_is_one(repo: Path) -> None:
     behind = ["cat README.md -n", "awk '{print $1}' -- README.md", "head README.md -n 20", "ls -w 80"]
+    behind += ["column -t -", "rev -"]
     assert [command for command in behind if not unasked(repo, command)] == []
-    for name in ("-n", "--", "80"):
+    for name in ("-n", "--", "80", "-"):
         (repo / name).symlink_to("/etc/passwd")
     assert [command for command in behind if unasked(repo, command)] == []
 
