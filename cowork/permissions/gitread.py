@@ -64,7 +64,7 @@ _GIT: dict[str, Spec] = {
                        "--short=:number"),
     "ls-files": _refs("-c -d -m -o -i -s -u -k -t -v -z --cached --deleted --modified --others --ignored --stage"
                      " --unmerged"
-                      " --exclude-standard --full-name --error-unmatch --eol --directory", "-x --exclude"),
+                      " --exclude-standard --full-name --error-unmatch --directory", "-x --exclude"),
     "ls-tree": _refs("-r -t -d -l -z --name-only --name-status --long --full-name --full-tree"),
     "cat-file": _refs("-t -s -p -e", least=1),
     "describe": _refs("--tags --all --always --long --exact-match --contains",

@@ -97,8 +97,11 @@ def _odd_entry(git: Path) -> str:
                 if not os.path.realpath(entry.path).startswith(f"{real}/"):
                     return entry.name
             elif entry.is_dir(follow_symlinks=False):
-                if place != str(git) or entry.name not in _UNREAD:
-                    waiting += [entry.path] if not deep or len(entry.name) > 2 else []
+                if deep and len(entry.name) == 2:  # objects of their own, of which there may be thousands
+                    if link := _known(_link_in, Path(entry.path)):
+                        return link
+                elif place != str(git) or entry.name not in _UNREAD:
+                    waiting.append(entry.path)
             elif not entry.is_file(follow_symlinks=False) and not stat.S_ISSOCK(
                 entry.stat(follow_symlinks=False).st_mode
             ):
@@ -142,6 +145,11 @@ def _known(says: Callable[[str, tuple[int, ...]], str], path: Path) -> str:
 def _state(path: Path) -> tuple[int, ...]:
     status = path.stat()
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+@lru_cache(maxsize=2_048)
+def _link_in(path: str, state: tuple[int, ...]) -> str:
+    return next((entry.name for entry in scan(Path(path)) if not entry.is_file(follow_symlinks=False)), "")
 
 
 @lru_cache(maxsize=64)

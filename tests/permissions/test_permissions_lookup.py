@@ -126,6 +126,14 @@ def test_a_link_out_of_the_git_folder_or_a_pipe_in_it_asks(name: str, repo: Path
     assert unasked(repo)
 
 
+def test_an_object_that_is_a_link_asks(repo: Path) -> None:
+    (repo / ".git/objects/ab").mkdir()
+    (repo / ".git/objects/ab/cd").write_bytes(b"")
+    assert unasked(repo)
+    (repo / ".git/objects/ab/ef").symlink_to("/etc/hostname")
+    assert not unasked(repo)
+
+
 @pytest.mark.parametrize("pointer", ["evil ", " evil", "link/../evil", "./" * 2043 + "clean/../evil", "evil\udcff"])
 @pytest.mark.parametrize("kind", [".git", "commondir"])
 def test_a_pointer_of_git_is_read_as_git_reads_it(kind: str, pointer: str, repo: Path) -> None:
