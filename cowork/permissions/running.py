@@ -176,8 +176,16 @@ def _places(text: str, folders: Sequence[Path]) -> set[Path]:
     found: set[Path] = set()
     for folder in folders:
         plain = Path(os.path.normpath(folder / text))
-        found |= {plain, Path(os.path.realpath(plain)), *_matching(plain)}
+        found |= {plain, _real(plain), *_matching(plain)}
     return found
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; itself where that is not to be seen, as of another's process in /proc."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:
+        return path
 
 
 def _matching(path: Path) -> list[Path]:
@@ -236,8 +244,7 @@ def _free(part: Part, mode: str, judgement: Judgement, scene: Scene) -> bool:
     words = [word for word in part.argv[1:] if word != "-p"]
     plain = all(not word.startswith("-") and not re.search(r"[*?]", word) for word in words)
     return plain and all(
-        scene.workspace.may_write(Path(os.path.realpath(judgement.cwd / word)))
-        and not protected(Path(os.path.realpath(judgement.cwd / word)))
+        scene.workspace.may_write(_real(judgement.cwd / word)) and not protected(_real(judgement.cwd / word))
         for word in words
     )
 

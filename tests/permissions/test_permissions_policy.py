@@ -458,6 +458,12 @@ def test_modes_are_known_by_the_names_other_agents_use() -> None:
         mode_of("yolo")
 
 
+def test_a_link_nobody_may_look_at_crashes_nothing(workspace: Workspace) -> None:
+    """Of a process of another user /proc shows links that cannot be read."""
+    permit = Permissions(workspace=workspace, mode="ask", deny=["Read(.env)"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", "cat /proc/1/exe")]).verdict == "ask"
+
+
 @pytest.mark.parametrize("mode", ["plan", "ask", "accept-edits", "bypass"])
 def test_half_a_character_in_a_command_is_refused_and_crashes_nothing(mode: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash", "Network"], deny=["Read(x)"], trusted=True)
