@@ -46,7 +46,7 @@ _GIT: dict[str, Spec] = {
     "diff": _refs(_SHOW, _VALUES),
     "log": _refs(_LOG, _LOG_VALUES, numeric=True),
     "show": _refs(_LOG, _LOG_VALUES, numeric=True),
-    "shortlog": _refs(f"-s -n -e -sn -sne -c {_REFS}", "--since --until --author --group", least=1),
+    "shortlog": _refs(f"-s -n -e -sn -sne -c {_REFS}", "--since --until --author", least=1),
     "rev-list": _refs(f"--count --oneline --objects --left-right {_REFS}",
                      "-n:number --max-count:number --since --until --author",
                       least=1, numeric=True),
