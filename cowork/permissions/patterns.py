@@ -12,8 +12,8 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.permissions.programs import program
 from cowork.permissions.words import Command, Word
-from cowork.permissions.wrappers import program
 
 READERS = ("Read", "Grep", "Glob", "LS")
 WRITERS = ("Edit", "MultiEdit", "Write")
@@ -134,6 +134,9 @@ def denies(rule: Rule, command: Command) -> bool | None:
 
     Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
     """
+    if command.perhaps == "mentions" and rule.pattern:
+        starts = range(len(command.words))
+        return None if any(_covers(rule, command.words[at:]) for at in starts) else False
     covers = _covers(rule, command.words)
     return None if covers and command.perhaps and rule.pattern else covers and not command.perhaps
 

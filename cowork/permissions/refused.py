@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from cowork.permissions.programs import program
 from cowork.permissions.words import Command, Word, names
-from cowork.permissions.wrappers import program
 
 _INJECTS = re.compile(
     r"BASH_ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|BASH_FUNC_.*|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|GCONV_PATH"
@@ -55,7 +55,7 @@ def refused(command: Command, cwd: Path, root: Path) -> str:
     if _ERASES.fullmatch(name) or (name == "diskutil" and any(w.text.startswith("erase") for w in rest)):
         return f"{name} erases a file system"
     if name in _SETTERS:
-        for part in (part.rstrip("+") for word in rest for part in word.text.split("=")[:2]):
+        for part in (part.rstrip("+").partition("[")[0] for word in rest for part in word.text.split("=")[:2]):
             if _INJECTS.fullmatch(part):
                 return f"setting {part} makes other programs run code"
     for at, word in enumerate(rest):

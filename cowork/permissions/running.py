@@ -17,9 +17,9 @@ from cowork.permissions.gitread import shows
 from cowork.permissions.layers import PLAN, Rules, Scene
 from cowork.permissions.lookup import matches
 from cowork.permissions.patterns import NETWORK, Rule, allows, denies, parse_all, path_matches
+from cowork.permissions.programs import INTERPRETERS, SHELLS, family
 from cowork.permissions.shell import Judgement, Part, judge, words_of
 from cowork.permissions.words import names
-from cowork.permissions.wrappers import INTERPRETERS, SHELLS, family
 
 # First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
 # others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
@@ -121,7 +121,13 @@ def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, di
 
 def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
     found = _Findings()
-    words = {word.text for command in judgement.commands for word in words_of(command) if word.text}
+    words = {
+        word.text
+        for command in judgement.commands
+        if command.perhaps != "mentions"
+        for word in words_of(command)
+        if word.text
+    }
     paths = {text: _places(text, judgement.folders) for text in list(words)[:MAX_PATHS]}
     found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
     found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")

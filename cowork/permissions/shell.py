@@ -20,9 +20,9 @@ from cowork.permissions.commands import read_only
 from cowork.permissions.literal import Argument, NotLiteral, Simple, literal
 from cowork.permissions.lookup import Lookup
 from cowork.permissions.refused import bomb, expanded, refused
-from cowork.permissions.scan import scan
+from cowork.permissions.scan import scan, substitutions
 from cowork.permissions.words import Command, Scan, Word
-from cowork.permissions.wrappers import inside
+from cowork.permissions.wrappers import counts, inside
 
 MAX_NESTING = 8
 MAX_FOUND = 1_000
@@ -206,13 +206,20 @@ def _unwrapped(first: Scan) -> Scan:
     found: list[Command] = []
     broken, limited = first.broken, first.limited
     waiting = [(command, 0) for command in first.commands]
+    asleep, sums = list(first.asleep), first.counts
     at = 0
-    while at < len(waiting):
+    while at < len(waiting) or (sums and asleep):
+        if at == len(waiting):
+            woken = substitutions(asleep.pop())
+            limited = limited or woken.limited
+            waiting += [(replace(command, top=False, perhaps="text"), 1) for command in woken.commands]
+            continue
         command, depth = waiting[at]
         at += 1
         while command.words and command.words[0].text in ("!", "{", "then", "do", "if", "while", "until"):
             command = replace(command, words=command.words[1:])  # `time ! rm x`
         found.append(command)
+        sums = sums or counts(command.words)
         if len(waiting) > MAX_FOUND or depth > MAX_NESTING:
             return Scan(found, f"more than {MAX_FOUND:,} commands or {MAX_NESTING} wrappers", limited=True)
         if command.words and not command.words[0].literal and not command.perhaps:
@@ -226,6 +233,7 @@ def _unwrapped(first: Scan) -> Scan:
                 nested = scan(inner.code)
                 broken = broken or ("" if perhaps else nested.broken)
                 limited = limited or nested.limited
+                asleep, sums = asleep + nested.asleep, sums or nested.counts
                 waiting += [(replace(c, top=False, perhaps=c.perhaps or perhaps), depth + 1) for c in nested.commands]
     return Scan(found, broken, limited)
 
@@ -233,7 +241,7 @@ def _unwrapped(first: Scan) -> Scan:
 def _refused(commands: Sequence[Command], folders: Sequence[Path], root: Path) -> str:
     """Why the whole never runs. Each command is looked at in every folder the text may have gone to."""
     for command in commands:
-        if command.perhaps != "text":
+        if command.perhaps not in ("text", "mentions"):
             for folder in folders:
                 if why := refused(command, folder, root):
                     return why

@@ -35,7 +35,7 @@ class Command:
     top: bool = False
     background: bool = False
     function: str = ""  # the function in whose body it stands
-    perhaps: str = ""  # words | text: what an unknown program is given, which it may run
+    perhaps: str = ""  # words | text | mentions: what an unknown program is given, which it may run
 
 
 @dataclass(slots=True)
@@ -43,3 +43,5 @@ class Scan:
     commands: list[Command]
     broken: str = ""  # what could not be followed
     limited: bool = False  # a limit was hit, so commands may be missing
+    asleep: list[str] = field(default_factory=list)  # quoted texts that arithmetic would run
+    counts: bool = False  # there is arithmetic outside of builtins

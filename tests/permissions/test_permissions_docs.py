@@ -37,6 +37,7 @@ def counts() -> dict[str, int]:
         "commands hidden": len(test_permissions_scan.HIDING),
         "commands judged by a fuzz": test_permissions_fuzz.SOAK_EXAMPLES,
         "deny rules": test_permissions_deny.MATRIX,
+        "other spellings": len(test_permissions_deny.SLIPS),
         "the policy": len(test_permissions_policy.table()),
         "paths ×": len(paths.CASES) * (tools + 1 + len(paths.WRITING)),
         "swaps of a link": 2 * paths.SOAK_SWAPS,
