@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 
 from cowork.permissions.programs import program
@@ -30,11 +31,15 @@ _SYSTEM = names(
     " /usr/lib"
     " /usr/local /usr/share /usr/sbin /var /var/lib /var/log /Users /System /Library /Applications /private"
 )
-_WIPES = names("wipefs blkdiscard sgdisk sfdisk parted fdisk cfdisk cryptsetup hdparm nvme badblocks")
+_WIPES = names("wipefs blkdiscard sgdisk sfdisk parted fdisk cfdisk cryptsetup hdparm nvme badblocks mdadm")
+_WIPES |= names("fsck e2fsck tune2fs resize2fs debugfs pvcreate vgcreate")
 _WRITES = names("dd tee cp mv shred install truncate ln rsync scp sponge") | _WIPES
 _ERASES = re.compile(r"mkfs\b.*|mke2fs|mkswap|newfs(?:_\w+)?|mkdosfs|mkntfs|mkudffs|mkexfatfs|mkreiserfs")
-_CHANGES_ALL = names("rm chmod chown chgrp srm trash setfacl chattr")
+_CHANGES_ALL = names("rm chmod chown chgrp srm setfacl chattr")
+_TAKES_WHOLE = names("rmdir shred trash trash-put rip")
+_OUTPUTS = names("-o -O --output --output-document -fprint -fprint0 -fprintf -fls")
 _MOST_TARGETS = 300
+_MOST_BRACES = 40
 _HOME = re.compile(r"\$HOME(?=/|$)|\$\{HOME(?:[:%#?+=-][^}]*)?\}|~(?=/|$)")
 _HERE = re.compile(r"^(?:\$PWD|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`|~\+)")
 _FORKS = re.compile(r"fork\s*(?:\(\))?\s*while|while\b[^;]*\bfork\b|while\s+(?:True|1)\s*:\s*os\.fork")
@@ -59,7 +64,7 @@ def refused(command: Command, cwd: Path, root: Path) -> str:
             if _INJECTS.fullmatch(part):
                 return f"setting {part} makes other programs run code"
     for at, word in enumerate(rest):
-        output = at > 0 and rest[at - 1].text in ("-o", "-O", "--output", "--output-document")
+        output = at > 0 and rest[at - 1].text in _OUTPUTS
         target = word.text.removeprefix("of=").removeprefix("--output=").removeprefix("--output-document=")
         if device(target) and (name in _WRITES or output or target != word.text) and not word.text.startswith("if="):
             return f"it writes to the device {target}"
@@ -106,18 +111,30 @@ def _deletes(name: str, rest: Sequence[Word], cwd: Path, root: Path) -> str:
     elif name == "mv":
         into = any(flag.startswith(("-t", "--t")) for flag in flags)
         targets = named if into else named[:-1] or named
-    elif name in ("rmdir", "shred"):
+    elif name in _TAKES_WHOLE or (name == "tar" and any(flag.startswith("--remove") for flag in flags)):
         targets = named
+    elif name == "gio" and named[:1] == ["trash"]:
+        targets = named[1:]
+    elif name == "git" and "clean" in named and any(re.match(r"-[a-z]*f|--f", flag) for flag in flags):
+        targets = _cleaned(words)
     elif name == "rsync" and any(flag.startswith("--del") for flag in flags):
         targets = named[-1:]
     else:
         return ""
     if len(targets) > _MOST_TARGETS:
         return f"{name} of more than {_MOST_TARGETS} paths; name fewer at a time"
-    for target in targets:
+    for target in (one for written in targets for one in _alternatives(written)):
         if why := _vital(target, cwd, root):
             return f"{name} of {target}: {why}"
     return ""
+
+
+def _cleaned(words: Sequence[str]) -> list[str]:
+    """Where a `git clean` goes: what it names, and the folder it is told to work in."""
+    trees = [word.partition("=")[2] for word in words if word.startswith("--work-tree=")]
+    trees += [value for option, value in pairwise(words) if option in ("-C", "--work-tree")]
+    after = words[words.index("clean") + 1 :]
+    return [*trees, *(word for word in after if not word.startswith("-"))] or ["."]
 
 
 def _found(words: Sequence[str]) -> list[str]:
@@ -141,6 +158,19 @@ def expanded(text: str, cwd: Path) -> str:
     return os.path.expanduser(text) if text.startswith("~") else text
 
 
+def _alternatives(target: str) -> list[str]:
+    """What `{a,b}` stands for, each by itself."""
+    waiting, found = [target], list[str]()
+    while waiting and len(found) < _MOST_BRACES:
+        text = waiting.pop()
+        braces = re.search(r"(?<!\$)\{([^{}]*,[^{}]*)\}", text)
+        if braces is None:
+            found.append(text)
+        else:
+            waiting += [text[: braces.start()] + part + text[braces.end() :] for part in braces.group(1).split(",")]
+    return [*found, *waiting]
+
+
 def _vital(target: str, cwd: Path, root: Path) -> str:
     """Why a path must not go, with patterns of everything in it seen through."""
     if re.fullmatch(r"~[\w-]*/*", target):
@@ -153,6 +183,8 @@ def _vital(target: str, cwd: Path, root: Path) -> str:
     if re.search(r"[$`]", bare) and not bare.startswith("/"):
         return ""
     path = os.path.normpath(cwd / bare)
+    if whole.startswith("/proc/"):
+        return "what it leads to is only known at run time"
     home = os.path.expanduser("~")
     vital = {*_SYSTEM, home}
     if re.search(r"[*?\[]", path):

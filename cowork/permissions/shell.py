@@ -22,7 +22,7 @@ from cowork.permissions.lookup import Lookup
 from cowork.permissions.refused import bomb, expanded, refused
 from cowork.permissions.scan import scan, substitutions
 from cowork.permissions.words import Command, Scan, Word
-from cowork.permissions.wrappers import counts, inside
+from cowork.permissions.wrappers import UNKNOWN, counts, inside
 
 MAX_NESTING = 8
 MAX_FOUND = 1_000
@@ -242,10 +242,20 @@ def _refused(commands: Sequence[Command], folders: Sequence[Path], root: Path) -
     """Why the whole never runs. Each command is looked at in every folder the text may have gone to."""
     for command in commands:
         if command.perhaps not in ("text", "mentions"):
+            command = _completed(command, commands)
             for folder in folders:
                 if why := refused(command, folder, root):
                     return why
     return bomb(commands)
+
+
+def _completed(command: Command, commands: Sequence[Command]) -> Command:
+    """A command that is given words by xargs, with every path the text names as what it may be given."""
+    if UNKNOWN not in command.words:
+        return command
+    texts = [text for other in commands for text in (*(w.text for w in other.words[1:]), *" ".join(other.fed).split())]
+    paths = [Word(text) for text in dict.fromkeys(texts) if re.match(r"/|~|\.\.|\$\{?HOME", text)]
+    return replace(command, words=[*(word for word in command.words if word != UNKNOWN), Word("-r"), *paths])
 
 
 def folders_of(commands: Sequence[Command], cwd: Path) -> list[Path]:

@@ -49,7 +49,7 @@ def inside(words: Sequence[Word], fed: Sequence[str] = (), *, guess: bool = True
     if _LOADER.fullmatch(name):
         return _suffixes(rest)
     if name in ("find", "fd", "fdfind", "rg"):
-        return _actions(rest)
+        return _actions(rest, adds=name != "find")
     if name == "git":
         return _git(rest)
     if name.startswith("git-"):
@@ -308,13 +308,14 @@ def _evaluated(name: str, rest: list[Word]) -> list[Inner]:
     return [Inner(code=code, opaque=f"{name} of a text made at run time")]
 
 
-def _actions(rest: list[Word]) -> list[Inner]:
+def _actions(rest: list[Word], *, adds: bool) -> list[Inner]:
+    """What `find -exec` and its like run; fd and rg add the path by themselves."""
     found = []
     for at, word in enumerate(rest):
         option, _, value = word.text.partition("=")
         if option in programs.ACTIONS:
             words = (Word(value), *rest[at + 1 :]) if value else rest[at + 1 :]
-            found.append(Inner(_filled(words, ["{}"])))
+            found.append(Inner((*_filled(words, ["{}"]), *([UNKNOWN] if adds else []))))
     return found
 
 

@@ -447,3 +447,46 @@ def test_a_search_of_everything_asks_where_a_file_is_denied(workspace: Workspace
     permit = Permissions(workspace=workspace, deny=["Read(.env)"], trusted=True)
     for command in ["grep -rn KEY src", "rg KEY", "git grep KEY"]:
         assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm -rf {/,x}",
+        "rm -rf {x,../..}",
+        "find / | xargs rm -rf",
+        "find .. -print0 | xargs -0 rm",
+        "xargs rm -rf <<< /",
+        "printf '~' | xargs -I% rm -rf %",
+        "fd . / -x rm",
+        "git clean -fdx ..",
+        "git -C .. clean -fdx",
+        "git --work-tree=/ clean -ffdx",
+        "cd .. && git clean -fdx",
+        "rm -rf /proc/self/cwd/..",
+        "trash ~",
+        "tar --remove-files -cf x.tar ~",
+        "find / -fprint /dev/sda",
+        "mdadm --zero-superblock /dev/sda",
+        "declare -n 'r=BASH_CMDS[ls]'",
+        ": ${BASH_ALIASES[ls]:=x}",
+    ],
+)
+def test_what_never_runs_does_not_run_in_bypass_either(command: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", allow=["Bash"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+
+
+def test_relatives_of_what_never_runs_may_run(workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", trusted=True)
+    for command in [
+        "rm -rf src/{build,dist}",
+        "find . -name '*.o' | xargs rm -f",
+        "git clean -fdx",
+        "git -C src clean -fd",
+        "git -C .. clean -n",
+        "tar --remove-files -cf x.tar build",
+        "find . -fprint out.txt",
+        "grep -rl x / | xargs cat",
+    ]:
+        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "allow", command
