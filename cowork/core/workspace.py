@@ -55,7 +55,8 @@ _PROTECTED_CONFIG = {"git": "git obeys it", "fish": "the shell runs it", "cowork
 _SECRETS = re.compile(
     r"\.env(?:\..+)?|\.?env\.local|.*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk|asc)|id_(?:rsa|dsa|ecdsa|ed25519)(?:_sk)?"
     r"|\.netrc|_netrc|\.npmrc|\.pypirc|\.git-credentials|\.htpasswd|\.pgpass|\.my\.cnf|\.s3cfg|\.boto|\.dockercfg"
-    r"|credentials(?:\.\w+)?|secrets?\.(?:ya?ml|json|toml|ini|env|txt)|service-?account.*\.json|\.vault-token|terraform\.tfstate"
+    r"|credentials(?:\.\w+)?|secrets?\.(?:ya?ml|json|toml|ini|env|txt)|service-?account.*\.json|\.vault-token|terraform\.tfstate",
+    re.DOTALL,
 )
 SECRET_GLOBS = (
     ".env",

@@ -106,7 +106,7 @@ def allows(rule: Rule, argv: Sequence[str]) -> bool:
         return False
     if not prefix:
         return tuple(argv) == words
-    return tuple(argv[: len(words)]) == words and not any(runs_other(argv[0], word) for word in argv[len(words) :])
+    return tuple(argv[: len(words)]) == words and not any(runs_other(argv, word) for word in argv[len(words) :])
 
 
 # Options that make a command run something else than it says, so that a prefix rule does not cover them.
@@ -115,18 +115,37 @@ _RUNS_OTHER = {
     "go": "-exec -toolexec -vettool --exec --toolexec --vettool",
     "cargo": "--config",
     **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "--script-shell --node-options"),
-    "make": "--eval --file --makefile",
+    "gradle": "--init-script --build-file --project-dir --settings-file",
+    "tox": "--override --conf",
+    "nox": "--noxfile",
+    "mypy": "--python-executable",
+    "mix": "--require --eval",
+}
+# The same by a word or a short option, also one of several in a row.
+_RUNS_OTHER_WORD = {
+    "git rebase": r"-[A-Za-z]*x.*",
+    "git difftool": r"-[A-Za-z]*x.*|--extc.*",
+    "git grep": r"-[A-Za-z]*O.*",
+    "git bisect": "run",
+    "git submodule": "foreach",
+    "make": r"\w+[+:?!]?=.*|-[A-Za-z]*[Ef].*|--(?:f|mak|e).*",
+    "go": r".*-extld.*|--?overlay.*",
+    "mvn": r"-D.*exec.*|[\w.-]+:.*|-[fs].*|-gs.*",
+    "dotnet": r"[-/]p(?:roperty)?:.*|--prop.*",
+    "gradle": r"-[Ibpc].*",
+    "tox": r"exec|e|-[xc].*",
+    "nox": r"-f.*",
+    "mix": r"-[re].*",
 }
 
 
-def runs_other(name: str, word: str) -> bool:
-    """Whether this word of a command is an option, perhaps shortened, that runs or writes something else."""
+def runs_other(argv: Sequence[str], word: str) -> bool:
+    """Whether this word of a command is, or names by an option, perhaps shortened, something else to run or write."""
     option = word.partition("=")[0]
-    if name == "git" and re.match(r"-[xO]", option):
-        return True
-    if name == "make" and re.match(r"\w+[+:?!]?=|-[Ef]", word):
-        return True
-    return len(option) > 3 and any(known.startswith(option) for known in _RUNS_OTHER.get(name, "").split())
+    for name in (argv[0], " ".join(argv[:2])):
+        if re.fullmatch(_RUNS_OTHER_WORD.get(name, "(?!)"), word, re.DOTALL):
+            return True
+    return len(option) > 3 and any(known.startswith(option) for known in _RUNS_OTHER.get(argv[0], "").split())
 
 
 def denies(rule: Rule, command: Command) -> bool | None:

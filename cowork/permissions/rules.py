@@ -74,7 +74,7 @@ def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> D
         return Decision("ask", why, display=_resolved(path))
     if rule := first(rules.ask, fold=True):
         return Decision("ask", f"the rule {rule} asks", display=_resolved(path), read_only=not writes)
-    grant = f"{kind}({_anchored(path, root)})"
+    grant = _grant(kind, path, root)
     if mode == "bypass" or first(rules.allow, fold=False):
         return Decision("allow", read_only=not writes)
     if not writes:
@@ -83,9 +83,7 @@ def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> D
         return Decision("allow", read_only=True)
     if mode == "accept-edits":
         return Decision("allow")
-    return Decision(
-        "ask", f"{tool} changes {shown}", _folder_grant(path, root), _folder_grant(path, root), _resolved(path)
-    )
+    return Decision("ask", f"{tool} changes {shown}", grant, grant, _resolved(path))
 
 
 def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
@@ -114,10 +112,10 @@ def _anchored(path: Path, root: Path) -> str:
     return f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
 
 
-def _folder_grant(path: Path, root: Path) -> str:
-    """What "always" grants for an edit: this file only."""
+def _grant(kind: str, path: Path, root: Path) -> str:
+    """What "always" grants: this file only. None where its name would read as a pattern, or as more than one rule."""
     text = _anchored(path, root)
-    return "" if re.search(r"[*?\n()]", text) else f"Edit({text})"
+    return "" if re.search(r"[*?\n()]", text) or text != text.strip() else f"{kind}({text})"
 
 
 # ---------------------------------------------------------------- agents and the rest

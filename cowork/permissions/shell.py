@@ -146,7 +146,9 @@ def _judged(commands: Sequence[Simple], look: Lookup) -> list[Part]:
         why = next((why for name in wrappers if (why := look.program(name))), "") or read_only(bare, look)
         verdict: Verdict = "ask" if why else "read-only"
         inner = bare.argv if bare is not command else ()
-        parts.append(Part(command.text, verdict, why or "it only reads", command.argv, inner))
+        fed = bool(why and command.reads)  # a rule speaks of words, not of the file that is put in
+        words = () if fed else command.argv
+        parts.append(Part(command.text, verdict, why or "it only reads", words, () if fed else inner))
     return parts
 
 

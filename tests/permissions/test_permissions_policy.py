@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -229,6 +229,18 @@ def test_a_prefix_is_of_whole_words(workspace: Workspace) -> None:
         ("Bash(go test:*)", "go test -exec sh ./..."),
         ("Bash(cargo test:*)", "cargo test --config x=y"),
         ("Bash(npm test:*)", "npm test --script-shell=x"),
+        ("Bash(git rebase:*)", "git rebase -ix sh main"),
+        ("Bash(git grep:*)", "git grep -nOsh x"),
+        ("Bash(git bisect:*)", "git bisect run sh"),
+        ("Bash(git submodule:*)", "git submodule foreach sh"),
+        ("Bash(make test:*)", "make test -kf x"),
+        ("Bash(make test:*)", "make test --f=x"),
+        ("Bash(mvn test:*)", "mvn test exec:exec -Dexec.executable=sh"),
+        ("Bash(dotnet build:*)", "dotnet build -p:PreBuildEvent=sh"),
+        ("Bash(gradle test:*)", "gradle test -I x"),
+        ("Bash(tox:*)", "tox exec -- sh"),
+        ("Bash(tox:*)", "tox -x testenv.commands=sh"),
+        ("Bash(mypy:*)", "mypy --python-exec=x src"),
         ("Bash(make:*)", "make SHELL=x"),
         ("Bash(make:*)", "make --eval=x"),
         ("Bash(make:*)", "make -f x"),
@@ -237,6 +249,22 @@ def test_a_prefix_is_of_whole_words(workspace: Workspace) -> None:
 def test_a_prefix_covers_no_option_that_runs_something_else(rule: str, command: str, workspace: Workspace) -> None:
     assert bash(permit(workspace, allow=[rule]), command).verdict == "ask"
     assert bash(permit(workspace, allow=[f"Bash({command})"]), command).verdict == "allow"
+
+
+def test_a_rule_does_not_speak_of_the_file_that_is_put_in(workspace: Workspace) -> None:
+    for rule, command in [("Bash(git commit:*)", "git commit -F - < README.md"), ("Bash(sh)", "sh < README.md")]:
+        decision = bash(permit(workspace, allow=[rule]), command)
+        assert (decision.verdict, decision.rule) == ("ask", ""), command
+
+
+@pytest.mark.parametrize("name", ["*.pem", "a), Bash(sh x), Read(b/c.pem", "x?.key", "a\nb.pem"])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_name_that_reads_as_other_rules_is_granted_once_only(
+    name: str, kind: Literal["read", "write"], workspace: Workspace
+) -> None:
+    path = str(workspace.root / name)
+    decision = Permissions(workspace=workspace).judge("main", "", {"file_path": path}, [Effect(kind, path)])
+    assert (decision.verdict, decision.rule) == ("ask", "")
 
 
 def test_an_edit_grant_is_for_that_file_only(workspace: Workspace) -> None:
