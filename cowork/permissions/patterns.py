@@ -148,14 +148,18 @@ def runs_other(argv: Sequence[str], word: str) -> bool:
     return len(option) > 3 and any(known.startswith(option) for known in _RUNS_OTHER.get(argv[0], "").split())
 
 
+_MOST_MENTIONS = 100
+
+
 def denies(rule: Rule, command: Command) -> bool | None:
     """Whether a deny or ask rule covers a command; None when only run time will tell.
 
     Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
     """
     if command.perhaps == "mentions" and rule.pattern:
-        starts = range(len(command.words))
-        return None if any(_covers(rule, command.words[at:]) for at in starts) else False
+        name = program(Word((_command(rule.pattern)[0] or ("",))[0]))
+        starts = [at for at, word in enumerate(command.words) if program(word) == name]
+        return None if any(_covers(rule, command.words[at:]) for at in starts[:_MOST_MENTIONS]) else False
     covers = _covers(rule, command.words)
     return None if covers and command.perhaps and rule.pattern else covers and not command.perhaps
 
@@ -204,6 +208,8 @@ def path_matches(rule: Rule, path: Path, root: Path, *, fold: bool) -> bool:
     """Whether a rule covers a path. `fold`: also in another case, and by the real place the pattern leads to."""
     if not rule.pattern:
         return True
+    if fold and "/" not in rule.pattern.rstrip("/") and not path.is_relative_to(root):
+        root = Path("/")  # a name alone is denied wherever it lies, also in folders that were added
     return any(regex.fullmatch(_spelled(str(path), fold)) for regex in _regexes(rule.pattern, str(root), fold))
 
 

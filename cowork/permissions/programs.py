@@ -33,6 +33,7 @@ LANGUAGES = {  # what makes a program in these run another
     ),
     **dict.fromkeys(names("less more"), re.compile(r"\+.*!")),
 }
+FOREIGN = INTERPRETERS | frozenset(LANGUAGES)
 # Builtins that run code from inside quotes: a subscript or a number is an expression to them.
 ARITHMETIC = names(
     "let declare typeset local readonly export unset test [ [[ printf read mapfile readarray wait getopts"

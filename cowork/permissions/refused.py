@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from cowork.permissions.programs import program
@@ -121,9 +121,10 @@ def _deletes(name: str, rest: Sequence[Word], cwd: Path, root: Path) -> str:
         targets = named[-1:]
     else:
         return ""
+    targets = list(islice((one for target in targets for one in _alternatives(target)), _MOST_TARGETS + 1))
     if len(targets) > _MOST_TARGETS:
         return f"{name} of more than {_MOST_TARGETS} paths; name fewer at a time"
-    for target in (one for written in targets for one in _alternatives(written)):
+    for target in targets:
         if why := _vital(target, cwd, root):
             return f"{name} of {target}: {why}"
     return ""
@@ -153,6 +154,8 @@ def _found(words: Sequence[str]) -> list[str]:
 
 def expanded(text: str, cwd: Path) -> str:
     """A path with what a shell puts in for the home and the present folder."""
+    if not re.search(r"[~$`]", text):
+        return text
     home = os.path.expanduser("~")
     text = _HOME.sub(lambda _: home, _HERE.sub(lambda _: str(cwd), text))
     return os.path.expanduser(text) if text.startswith("~") else text

@@ -18,7 +18,8 @@ from cowork.permissions.layers import PLAN, Rules, Scene
 from cowork.permissions.lookup import matches
 from cowork.permissions.patterns import NETWORK, Rule, allows, denies, parse_all, path_matches
 from cowork.permissions.programs import INTERPRETERS, SHELLS, family
-from cowork.permissions.shell import Judgement, Part, judge, words_of
+from cowork.permissions.refused import expanded
+from cowork.permissions.shell import Judgement, Part, judge, mentioned, words_of
 from cowork.permissions.words import names
 
 # First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
@@ -43,6 +44,8 @@ _TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 py
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
 _HALF = re.compile("[\ud800-\udfff]")
 MAX_PATHS = 400
+MAX_PLACES = 800  # paths in all the folders a text goes to
+MAX_NAMES = 2_000  # in code
 _EDITS_FREELY = frozenset({"mkdir", "touch"})
 
 
@@ -128,7 +131,8 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
         for word in words_of(command)
         if word.text
     }
-    paths = {text: _places(text, judgement.folders) for text in list(words)[:MAX_PATHS]}
+    most = min(MAX_PATHS, MAX_PLACES // max(1, len(judgement.folders)))
+    paths = {text: _places(text, judgement.folders) for text in list(words)[:most]}
     found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
     found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")
     if not judgement.read_only:
@@ -136,16 +140,11 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
     for rule in rules.deny:
         if rule.tool == tool and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
             found.asked = f"the rule {rule} may deny it; only run time would tell"
-    if len(words) > MAX_PATHS:
-        why = f"it names more than {MAX_PATHS} paths, too many to check"
+    if len(words) > most:
+        why = f"it names more than {most} paths, too many to check"
         found.asked = found.asked or why
         found.denied = found.denied or (why if any(rule.pattern and rule.tool != tool for rule in rules.deny) else "")
-    if (
-        judgement.read_only
-        and not found.asked
-        and _searches_all(judgement)
-        and any(r.covers("Read") for r in rules.deny)
-    ):
+    if not found.asked and any(r.covers("Read") for r in rules.deny) and _searches_all(judgement):
         found.asked = "it searches whole folders, which may hold files a rule denies"
     for number, part in enumerate(judgement.parts):
         for rule in rules.allow:
@@ -158,10 +157,19 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
     return found
 
 
+def _named(judgement: Judgement) -> list[Path] | None:
+    """Where the names inside code and feeds may lead, there or not; None when they are too many to check."""
+    found, folders = mentioned(judgement.commands), judgement.folders
+    if len(found) * len(folders) > MAX_NAMES:
+        return None
+    return [Path(os.path.normpath(at / expanded(name, at))) for name in found for at in folders]
+
+
 def _says(
     rules: tuple[Rule, ...], tool: str, judgement: Judgement, paths: dict[str, set[Path]], scene: Scene, verb: str
 ) -> str:
     """What the first rule that covers a command, or a path it names, says."""
+    inside = _named(judgement) if any(rule.pattern and rule.tool != tool for rule in rules) else []
     for rule in rules:
         if rule.tool == tool and any(denies(rule, command) for command in judgement.commands):
             return f"the rule {rule} {verb} it"
@@ -171,17 +179,19 @@ def _says(
         for text, places in paths.items():
             if any(path_matches(rule, place, scene.workspace.root, fold=True) for place in places):
                 return f"the rule {rule} {verb} {text}"
+        if inside is None or any(path_matches(rule, p, scene.workspace.root, fold=True) for p in inside):
+            return f"the rule {rule} {verb} a file named in its code"
     return ""
 
 
 def _places(text: str, folders: Sequence[Path]) -> set[Path]:
     """Where a word may lead as a path, from every folder its command may run in."""
-    text = os.path.expanduser(text.removeprefix("file://").removeprefix("@"))
+    text = text.removeprefix("file://").removeprefix("@")
     if "\0" in text or len(text) > 4096:
         return set()
     found: set[Path] = set()
     for folder in folders:
-        plain = Path(os.path.normpath(folder / text))
+        plain = Path(os.path.normpath(folder / expanded(text, folder)))
         found |= {plain, _real(plain), *_matching(plain)}
     return found
 
@@ -228,11 +238,15 @@ def _touches_protected(paths: dict[str, set[Path]]) -> str:
 
 
 def _searches_all(judgement: Judgement) -> bool:
-    for part in judgement.parts:
-        argv = tuple(word for word in part.inner or part.argv if word != "--no-pager")
+    for command in judgement.commands:
+        argv = tuple(word.text for word in command.words if word.text != "--no-pager")
         if argv[:2] == ("git", "-C"):
             argv = ("git", *argv[3:])
-        if argv[0] in ("rg", "find", "tree") or (argv[0] == "grep" and any(re.match(r"-\w*r|--rec", w) for w in argv)):
+        if not argv or command.perhaps:
+            continue
+        if argv[0] in ("rg", "find", "tree") or (
+            argv[0] == "grep" and any(re.match(r"-\w*[rR]|--(?:rec|deref)", w) for w in argv)
+        ):
             return True
         if argv[0] == "git" and len(argv) > 1 and shows(argv[1:]):
             return True

@@ -7,6 +7,7 @@ it could not follow is named in `broken`. (A grammar-driven parser took seconds 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from cowork.permissions.quoting import SPLIT_WORD, continued
 from cowork.permissions.spelling import Limit, Speller
@@ -143,6 +144,7 @@ class _Scanner(Speller):
     def _add(self, command: Command, word: Word) -> None:
         if not command.words and word.assigns:
             command.assigned.append(word.assigns)
+            command.values.append(replace(word, text=word.text.partition("=")[2]))
             return
         command.words.append(word)
 

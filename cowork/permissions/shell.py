@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -19,14 +20,16 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.commands import read_only
 from cowork.permissions.literal import Argument, NotLiteral, Simple, literal
 from cowork.permissions.lookup import Lookup
+from cowork.permissions.programs import FOREIGN, family, program
 from cowork.permissions.refused import bomb, expanded, refused
 from cowork.permissions.scan import scan, substitutions
-from cowork.permissions.words import Command, Scan, Word
+from cowork.permissions.words import Command, Scan, Word, names
 from cowork.permissions.wrappers import UNKNOWN, counts, inside
 
 MAX_NESTING = 8
 MAX_FOUND = 1_000
-_MOST_FOLDERS = 40
+_MOST_FOLDERS = 32
+_ENTERS = names("cd pushd env sudo git make tar")
 
 Verdict = Literal["read-only", "ask", "refused"]
 
@@ -70,6 +73,9 @@ def judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Ju
 def _judge(command: str, workspace: Workspace, cwd: Path, *, trusted: bool) -> Judgement:
     everything = _unwrapped(scan(command))
     folders = folders_of(everything.commands, cwd)
+    if len(folders) > _MOST_FOLDERS:
+        folders = folders[:_MOST_FOLDERS]
+        everything = replace(everything, broken=f"it goes to more than {_MOST_FOLDERS} folders", limited=True)
     never = _refused(everything.commands, folders, workspace.root)
     if everything.limited and not never:
         return Judgement(
@@ -262,20 +268,39 @@ def _completed(command: Command, commands: Sequence[Command]) -> Command:
 
 def folders_of(commands: Sequence[Command], cwd: Path) -> list[Path]:
     """Where the commands of a text may run: here, and wherever a `cd` or `env -C` in it goes."""
-    found = {cwd: None}
+    found, latest = {cwd: None}, cwd
     for command in commands:
+        if not command.words or command.words[0].text not in _ENTERS:
+            continue
         words = [expanded(word.text, cwd) for word in command.words]
-        if words[:1] in (["cd"], ["pushd"]):
-            found[Path(os.path.normpath(cwd / (words[-1] if len(words) > 1 else os.path.expanduser("~"))))] = None
-        for at, word in enumerate(words[:-1]):
-            if word in ("-C", "--chdir", "-D") and words[0] in ("env", "sudo", "git", "make"):
-                found[Path(os.path.normpath(cwd / words[at + 1]))] = None
-    return list(found)[:_MOST_FOLDERS]
+        if words[0] in ("cd", "pushd"):
+            target = words[-1] if len(words) > 1 else os.path.expanduser("~")
+            latest = Path(os.path.normpath(latest / target))
+            found |= {Path(os.path.normpath(cwd / target)): None, latest: None}
+        for option, value in pairwise([*words, ""]):
+            if attached := re.fullmatch(r"(?:-C|--(?:chdir|directory)=)(.+)", option):
+                found[Path(os.path.normpath(cwd / attached.group(1)))] = None
+            elif option in ("-C", "--chdir", "--directory", "-D"):
+                found[Path(os.path.normpath(cwd / value))] = None
+    return list(found)
 
 
 def words_of(command: Command) -> list[Word]:
-    """Every word that may name a file: arguments, what is redirected, the part after `=` or `:`, `-fNAME`."""
-    words = [*command.words[1:], *command.writes, *command.reads]
+    """Every word that may name a file: arguments, values, what is redirected, the parts of `a=b`, `a:b`, `-fNAME`."""
+    words = [*command.words[1:], *command.values, *command.writes, *command.reads]
     parts = [Word(word.text.partition(mark)[2], word.literal) for word in words for mark in "=:" if mark in word.text]
+    parts += [Word(word.text.partition(":")[0], word.literal) for word in words if ":" in word.text]
     attached = [Word(word.text[2:], word.literal) for word in words if re.match(r"-[A-Za-z].", word.text)]
     return [*words, *parts, *attached]
+
+
+def mentioned(commands: Sequence[Command]) -> list[str]:
+    """What may be a file's name inside code in another language, or in what xargs is fed."""
+    texts: list[str] = []
+    feeds = any(program(command.words[0]) in ("xargs", "parallel") for command in commands if command.words)
+    for command in commands:
+        if command.words and family(program(command.words[0])) in FOREIGN:
+            texts += [*(word.text for word in command.words[1:]), *command.fed]
+        elif feeds:
+            texts += command.fed
+    return list(dict.fromkeys(name for text in texts for name in re.findall(r"[\w./~@+-]+", text)))

@@ -28,6 +28,7 @@ class Command:
 
     words: list[Word] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
+    values: list[Word] = field(default_factory=list)  # what those variables are set to
     writes: list[Word] = field(default_factory=list)
     reads: list[Word] = field(default_factory=list)
     fed: list[str] = field(default_factory=list)  # bodies of heredocs and here-strings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from pathlib import Path
 
 import pytest
 
@@ -428,6 +429,15 @@ def test_other_commands_are_not_denied(workspace: Workspace) -> None:
         "cat < .env",
         "cat .ENV",
         "sh -c 'cat .env'",
+        "python -c \"print(open('.env').read())\"",
+        "python3 - <<'E'\nopen('.env')\nE",
+        "sed 'r .env' x",
+        "awk 'BEGIN{while((getline l<\".env\")>0)print l}'",
+        "xargs cat <<< .env",
+        "x=.env; cat $x",
+        "docker run -v $PWD/.env:/x y",
+        "cat /elsewhere/.env",
+        "cd src; cd ..; cat .env",
     ],
 )
 def test_a_read_rule_holds_for_commands_that_name_the_file(command: str, workspace: Workspace) -> None:
@@ -436,7 +446,16 @@ def test_a_read_rule_holds_for_commands_that_name_the_file(command: str, workspa
 
 
 @pytest.mark.parametrize(
-    "command", ["echo x > src/a.py", "rm src/a.py", "tee src/a.py", "cp README.md src/a.py", "dd of=src/a.py"]
+    "command",
+    [
+        "sed 'w src/a.py' x",
+        "echo x > $PWD/src/a.py",
+        "echo x > src/a.py",
+        "rm src/a.py",
+        "tee src/a.py",
+        "cp README.md src/a.py",
+        "dd of=src/a.py",
+    ],
 )
 def test_an_edit_rule_holds_for_commands_that_name_the_file(command: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", deny=["Edit(src/**)"], trusted=True)
@@ -445,8 +464,38 @@ def test_an_edit_rule_holds_for_commands_that_name_the_file(command: str, worksp
 
 def test_a_search_of_everything_asks_where_a_file_is_denied(workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, deny=["Read(.env)"], trusted=True)
-    for command in ["grep -rn KEY src", "rg KEY", "git grep KEY"]:
+    for command in ["grep -rn KEY src", "rg KEY", "git grep KEY", "grep -R KEY .", "find . -exec cat {} +"]:
         assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"
+        permit.mode = "bypass"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat $PWD/docs/key",
+        "cat ~+/docs/key",
+        "env --chdir=docs cat key",
+        "tar -C docs -c key",
+        "cd src; cd ../docs; cat key",
+        "python -c 'open(\"docs/key\")'",
+    ],
+)
+def test_an_anchored_rule_holds_for_commands_that_go_there(command: str, workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", deny=["Read(./docs/key)"], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+
+
+def test_a_name_alone_is_denied_in_an_added_folder_too(workspace: Workspace, tmp_path: Path) -> None:
+    both = Workspace(workspace.root, extra=[tmp_path / "other"])
+    permit = Permissions(workspace=both, mode="bypass", deny=["Read(notes.txt)"], trusted=True)
+    path = str(tmp_path / "other/deep/notes.txt")
+    assert permit.judge("main", "Read", {"file_path": path}, [Effect("read", path)]).verdict == "deny"
+
+
+def test_more_folders_than_are_followed_mean_deny(workspace: Workspace) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", allow=["Bash"], trusted=True)
+    command = "".join(f"cd a{number}; " for number in range(70)) + "cd /; rm -rf *"
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
 
 
 @pytest.mark.parametrize(
