@@ -92,8 +92,9 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
     """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
-    extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
-    workspace = Workspace(place.root, extra, readable=[scratch, *earlier])
+    added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
+    own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
+    workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
     models = Models(place.config, place.options, place.root, place.environ)
     permissions, tree = _safety(place, workspace, scratch, emitter)
     checkpoints = _checkpoints(place, log, tree)

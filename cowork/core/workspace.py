@@ -85,10 +85,13 @@ _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".dock
 class Workspace:
     """The folders of a run: `root` and `extra` may be read and written, `readable` only read."""
 
-    def __init__(self, root: Path, extra: Sequence[Path] = (), readable: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, root: Path, extra: Sequence[Path] = (), readable: Sequence[Path] = (), own: Sequence[Path] = ()
+    ) -> None:
         self.root = Path(os.path.realpath(root))
         self.writable = (self.root, *(Path(os.path.realpath(p)) for p in extra))
         self.readable = (*self.writable, *(Path(os.path.realpath(p)) for p in readable))
+        self.own = tuple(Path(os.path.realpath(p)) for p in own)  # cowork's settings and state, which may lie in it
         self.unsearched: tuple[str, ...] = SECRET_GLOBS  # what searches of whole folders leave out
 
     def resolve(self, given: str, cwd: Path) -> Path:
@@ -113,6 +116,13 @@ class Workspace:
 
     def may_write(self, path: Path) -> bool:
         return _within(path, self.writable)
+
+    def protects(self, path: Path) -> str:
+        """Why writing this resolved path must always be asked here."""
+        outputs = self.readable[len(self.writable) :]
+        if _within(path, self.own) and not _within(path, outputs):
+            return f"{path} is protected: it steers cowork"
+        return protected(path)
 
     def show(self, path: Path) -> str:
         """The path as people and models like it: relative inside the workspace, whole outside."""

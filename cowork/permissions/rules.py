@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.core.ports import Decision, Effect
-from cowork.core.workspace import Workspace, protected, sensitive
+from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.layers import MODES, PLAN, Rules, Scene, mode_of, tighter
 from cowork.permissions.patterns import Rule, path_matches
 from cowork.permissions.repository import keeps_password
@@ -70,7 +70,7 @@ def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> D
         return Decision("deny", _outside(path, writes, scene.workspace))
     if writes and mode == "plan":
         return Decision("deny", PLAN)
-    if writes and (why := protected(path) or _linked_protected(path, root)):
+    if writes and (why := scene.workspace.protects(path) or _linked_protected(path, root)):
         return Decision("ask", why, display=_resolved(path))
     if rule := first(rules.ask, fold=True):
         return Decision("ask", f"the rule {rule} asks", display=_resolved(path), read_only=not writes)

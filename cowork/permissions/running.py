@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from cowork.core.errors import UserError
 from cowork.core.ports import Decision, Effect
-from cowork.core.workspace import protected
+from cowork.core.workspace import Workspace
 from cowork.permissions.gitread import shows
 from cowork.permissions.layers import PLAN, Rules, Scene
 from cowork.permissions.lookup import matches
@@ -136,7 +136,7 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
     found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
     found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")
     if not judgement.read_only:
-        found.asked = found.asked or _touches_protected(paths)
+        found.asked = found.asked or _touches_protected(paths, scene.workspace)
     for rule in rules.deny:
         if rule.tool == tool and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
             found.asked = f"the rule {rule} may deny it; only run time would tell"
@@ -226,13 +226,13 @@ def _names(folder: Path, pattern: str, *, hidden: bool) -> list[str]:
     return [name for name in found if matches(name, pattern) and (hidden or not name.startswith("."))]
 
 
-def _touches_protected(paths: dict[str, set[Path]]) -> str:
+def _touches_protected(paths: dict[str, set[Path]], workspace: Workspace) -> str:
     """A command that is not known to only read and names a protected path asks, whatever the rules allow."""
     for text, places in paths.items():
         if text.startswith("-"):
             continue
         for place in places:
-            if not place.is_relative_to("/dev") and (why := protected(place)):
+            if not place.is_relative_to("/dev") and (why := workspace.protects(place)):
                 return why
     return ""
 
@@ -264,7 +264,7 @@ def _free(part: Part, mode: str, judgement: Judgement, scene: Scene) -> bool:
     words = [word for word in part.argv[1:] if word != "-p"]
     plain = all(not word.startswith("-") and not re.search(r"[*?]", word) for word in words)
     return plain and all(
-        scene.workspace.may_write(_real(judgement.cwd / word)) and not protected(_real(judgement.cwd / word))
+        scene.workspace.may_write(real := _real(judgement.cwd / word)) and not scene.workspace.protects(real)
         for word in words
     )
 

@@ -490,3 +490,14 @@ def test_any_text_resolves_or_is_a_tool_error(small: Path, text: str) -> None:
         return
     assert path.is_absolute()
     assert ".." not in path.parts
+
+
+@pytest.mark.parametrize("mode", ["ask", "accept-edits", "bypass"])
+def test_what_cowork_keeps_in_the_workspace_is_protected(mode: str, tmp_path: Path) -> None:
+    state = tmp_path / "home/.local/state/cowork"
+    workspace = Workspace(tmp_path / "home", readable=[state / "outputs"], own=[state])
+    permit = Permissions(workspace=workspace, mode=mode, allow=["Edit", "Bash"], trusted=True)
+    path = str(state / "trust.json")
+    assert permit.judge("main", "Write", {"file_path": path}, [Effect("write", path)]).verdict == "ask"
+    for command, verdict in [(f"cp x {path}", "ask"), (f"cp {state}/outputs/bash.txt x", "allow")]:
+        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == verdict, command
