@@ -64,12 +64,19 @@ def for_name(main: Values, name: str, environ: Mapping[str, str]) -> Values:
     return values
 
 
+def _without_secrets(url: str) -> str:
+    """An address without its password and query, for people."""
+    host, _, path = url.partition("?")[0].partition("://")[2].partition("/")
+    shown = f"{host.rpartition('@')[2]}/{path}".rstrip("/")
+    return f"{url.partition('://')[0]}://{shown}" if host else ""
+
+
 def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mapping[str, float] | None) -> ModelSpec:
     """The settings as the providers take them, key included; complains when something needed is missing."""
     provider = values["provider"]
     if not values["model"]:
         raise UserError(
-            f"no model is named for {values['base_url'] or provider}",
+            f"no model is named for {_without_secrets(values['base_url']) or provider}",
             f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model.",
         )
     return ModelSpec(

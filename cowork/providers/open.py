@@ -144,7 +144,7 @@ def _headers(spec: ModelSpec) -> dict[str, str]:
 def _host(base_url: str) -> str:
     parts = urlsplit(base_url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{base_url!r} is not a base URL", "It starts with https:// or http:// and names a host.")
+        raise UserError("base_url is not an address", "It starts with https:// or http:// and names a host.")
     return parts.netloc.rpartition("@")[2]
 
 

@@ -169,6 +169,12 @@ def test_an_own_server_without_a_model_name_is_said(place: Any) -> None:
         place.load(environ={"LLM_BASE_URL": "http://h/v1"}).model()
 
 
+def test_no_password_of_an_address_is_said(place: Any) -> None:
+    with pytest.raises(UserError, match="no model is named for http://h/v1$") as caught:
+        place.load(environ={"LLM_BASE_URL": "http://me:sesame@h/v1?key=sesame"}).model()
+    assert "sesame" not in str(caught.value)
+
+
 def test_variables_in_headers_and_address_are_filled_in_when_the_model_is_opened(place: Any) -> None:
     place.user(
         '[models.main]\nprovider="openai-chat"\nmodel="m"\nbase_url="https://${GATE}/v1"\n'

@@ -62,6 +62,12 @@ def test_a_missing_model_is_told() -> None:
         open_provider(ModelSpec("openai", ""))
 
 
+def test_an_address_that_is_none_is_told_without_what_stands_there() -> None:
+    with pytest.raises(UserError, match="not an address") as caught:
+        open_provider(ModelSpec("openai-chat", "m", base_url="sk-sesame", api_key="k"))
+    assert "sesame" not in str(caught.value)
+
+
 @pytest.mark.parametrize("client", ["bedrock", "vertex", "nonsense"])
 def test_a_client_that_cannot_be_made_is_told_in_a_line(client: str) -> None:
     spec = ModelSpec("anthropic", "m", transport="sdk", options={"client": client, "no_such_option": 1})
