@@ -43,9 +43,10 @@ FED = names("at batch crontab fc")
 CODE_OPTIONS = names(  # long ones also shortened
     "to-command use-compress-program checkpoint-action filter rsh compress-program pager exec command run editor"
     " sendmail-cmd upload-pack receive-pack rsync-path toolexec vettool eval photo-viewer TT extcmd open-files-in-pager"
+    " unzip-command rsh-command editor-cmd script-shell httpd"
 )
 CODE_OPTION = re.compile(r"(--?)([A-Za-z-]+)(?:=(?:exec=)?(.*))?", re.DOTALL)
-SSH_OPTION = re.compile(r".*(?:proxy|local|knownhosts)command[= \t]+(.*)", re.DOTALL | re.IGNORECASE)
+SSH_OPTION = re.compile(r".*(?:(?:proxy|local|knownhosts)command|-invoke:*)[= \t]+(.*)", re.DOTALL | re.IGNORECASE)
 
 # Options that take a value in the next word, and how many words stand before the command.
 VALUES: dict[str, tuple[str, int]] = {
@@ -121,7 +122,9 @@ VALUES: dict[str, tuple[str, int]] = {
     "rg": ("", 0),
 }
 # Programs with a `run` or `exec` of their own somewhere in their words.
-RUNNERS = names("uv poetry pipenv hatch pdm rye conda mamba micromamba npm pnpm yarn bun bundle mise asdf nix cmake")
+RUNNERS = names(
+    "uv poetry pipenv hatch pdm rye conda mamba micromamba npm pnpm yarn bun bundle mise asdf nix cmake gh glab"
+)
 EVERY_SUFFIX = names(
     "docker podman kubectl perf valgrind gdb capsh bwrap firejail systemd-run start-stop-daemon parallel watchexec"
     " entr script setarch linux64 linux32 i386 x86_64 numactl prlimit cpulimit choom chpst softlimit envdir"

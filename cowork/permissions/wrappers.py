@@ -18,6 +18,7 @@ from cowork.permissions.words import Word
 _MOST_STARTS = 40
 _MOST_WORDS = 400
 UNKNOWN = Word("$@", literal=False)  # words that come from elsewhere
+_SETS = ("-c", "--config", "--config-env")  # of git
 _LOADER = re.compile(r"ld(?:-linux.*|-musl.*)?\.so(?:\.\d+)?")
 
 
@@ -62,6 +63,8 @@ def inside(words: Sequence[Word], fed: Sequence[str] = (), *, guess: bool = True
         return _builtin(name, rest)
     if name in ("make", "gmake"):
         return [*options, *_make(rest)]
+    if name == "cargo" and rest and rest[0].text == "watch":
+        return [*options, *_suffixes(rest), *_texts(rest)]
     if name in programs.PLAIN or not guess or _defines(rest):
         return options
     return [*options, *_guessed(rest)]
@@ -76,7 +79,9 @@ def _guessed(rest: list[Word]) -> list[Inner]:
     """What a program nobody listed may run: any of its words, and any name in a word that looks like code."""
     codes = [word for word in rest if re.search(r"[\"'(`]", word.text)]
     mentions = [Inner(tuple(map(Word, re.findall(r"[\w./-]+", word.text))), perhaps="mentions") for word in codes]
-    words = [replace(inner, perhaps="words") for inner in _suffixes(rest)]
+    values = [word.text.partition(mark)[2].lstrip("!") for word in rest for mark in "=:" if mark in word.text]
+    codes_in = [Inner(code=value, perhaps="text") for value in values if value]
+    words = [*codes_in, *(replace(inner, perhaps="words") for inner in _suffixes(rest))]
     return [*words, *_texts(rest, "text"), *(inner for inner in mentions if inner.words)]
 
 
@@ -100,6 +105,8 @@ def _runner(name: str, rest: list[Word]) -> list[Inner]:
             re.sub(r"^(?:-[A-Za-z]|--?[\w-]+=(?:exec=)?)", "", word.text) for word in rest if word.text[:1] == "-"
         ]
         found += [*_suffixes(rest), *_texts(rest), *(Inner(code=value) for value in values if value)]
+    if name in ("gh", "glab") and any(word.text == "alias" for word in rest):
+        found += [Inner(code=word.text.lstrip("!")) for word in rest]
     if name == "parallel":
         given = [at for at, word in enumerate(rest) if word.text.startswith(":::")]
         found += _suffixes([*rest[: given[0] if given else None], UNKNOWN])
@@ -187,7 +194,8 @@ def _runs_other(name: str, rest: list[Word], fed: Sequence[str]) -> bool:
         text = (attached.group(1) or attached.group(2) or "") if attached else word.text
         after_file = at > 0 and re.fullmatch(r"-[A-Za-z]*f|--file", rest[at - 1].text)
         from_elsewhere = word in (UNKNOWN, Word("{}", literal=False))
-        if starts.search(text) or (after_file and programs.STDIN.fullmatch(text)):
+        file = after_file or (attached and re.match(r"-[A-Za-z]*f|--file=", word.text))
+        if starts.search(text) or (file and programs.STDIN.fullmatch(text)):
             return True
         if not word.literal and not (from_elsewhere and seen):
             return True
@@ -274,7 +282,7 @@ def _coded(name: str, text: str, following: list[Word]) -> list[Inner]:
         code = text[split.end() :] or (following[0].text if following else "")
         return [Inner(code=code, opaque="env -S with its own escapes" if "\\" in code else "")]
     if name in ("script", "su", "runuser", "flock", "npx") and re.match(r"-[A-Za-z]*c|--(?:command|call)", text):
-        attached = text.partition("=")[2]
+        attached = text.partition("=")[2] or ("" if text.startswith("--") else text.partition("c")[2])
         return [Inner(code=attached or (following[0].text if following else ""))]
     return []
 
@@ -328,8 +336,8 @@ def _git(rest: list[Word]) -> list[Inner]:
             found.append(Inner(code=code or (attached.group(1) if attached else word.text[1:])))
         elif at and "alias." in rest[at - 1].text.casefold() and "=" not in rest[at - 1].text:
             found += [Inner(code=word.text), Inner(code=f"git {word.text}")]
-        elif "=" in word.text and at and rest[at - 1].text in ("-c", "--config-env"):
-            value = word.text.partition("=")[2]
+        elif "=" in word.text and (word.text.startswith("--config=") or (at and rest[at - 1].text in _SETS)):
+            value = word.text.removeprefix("--config=").partition("=")[2]
             found += [Inner(code=value), Inner(code=f"git {value}")]  # an alias may be another subcommand
         if word.text in ("foreach", "run", "--exec", "-x", "filter-branch"):
             tail = [w for w in rest[at + 1 :] if not w.text.startswith("--")]
@@ -339,6 +347,10 @@ def _git(rest: list[Word]) -> list[Inner]:
                 *(Inner(code=w.text) for w in tail[:1]),
                 *_texts(tail),
             ]
+        if word.text.startswith("ext::"):
+            found.append(Inner(code=word.text[5:]))
+        if re.fullmatch(r"-[A-Za-z]*[xu]", word.text):  # difftool -yx, clone -u
+            found += [Inner(code=following.text) for following in rest[at + 1 : at + 2]]
         if word.text == "for-each-repo":
             found += [Inner((Word("git"), *rest[start:])) for start in range(at + 1, len(rest))]
         if word.text.startswith("--config-env"):

@@ -170,7 +170,7 @@ def test_an_own_server_without_a_model_name_is_said(place: Any) -> None:
 
 
 def test_no_password_of_an_address_is_said(place: Any) -> None:
-    with pytest.raises(UserError, match="no model is named for http://h/v1$") as caught:
+    with pytest.raises(UserError, match=r"no model is named for http://h/v1$") as caught:
         place.load(environ={"LLM_BASE_URL": "http://me:sesame@h/v1?key=sesame"}).model()
     assert "sesame" not in str(caught.value)
 
