@@ -8,6 +8,7 @@ import shlex
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 from cowork.core.errors import UserError
@@ -175,7 +176,22 @@ def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
     if not prefix:
         same = [word.text for word in words[1:]] == list(wanted[1:])
         return same if same or all(word.literal for word in words) else None
-    return _in_order(wanted[1:], words[1:])
+    options = list(takewhile(re.compile("--?[A-Za-z]").match, reversed(wanted[1:])))
+    found = _in_order(wanted[1 : len(wanted) - len(options)], words[1:])
+    if found is False or all(_given(option, words) for option in options):
+        return found
+    return False if all(word.literal for word in words) else None
+
+
+def _given(option: str, words: Sequence[Word]) -> bool:
+    """Whether an option is among the words, wherever it stands: `-rf` also as `-r -f`, `--force` also shortened."""
+    texts = [word.text.partition("=")[0] for word in words[1:]]
+    if option in texts or any(word.text == option for word in words):
+        return True
+    if option.startswith("--"):
+        return any(option.startswith(text) for text in texts if text.startswith("--") and len(text) > 3)
+    letters = {letter for text in texts if re.fullmatch(r"-[A-Za-z]+", text) for letter in text[1:]}
+    return set(option[1:]) <= letters
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:

@@ -560,3 +560,24 @@ def test_relatives_of_what_never_runs_may_run(workspace: Workspace) -> None:
         "grep -rl x / | xargs cat",
     ]:
         assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "allow", command
+
+
+@pytest.mark.parametrize(
+    ("rule", "command", "verdict"),
+    [
+        ("Bash(git push --force:*)", "git push origin main --force", "deny"),
+        ("Bash(git push --force:*)", "git push --forc origin", "deny"),
+        ("Bash(git push --force:*)", "git push origin $X", "ask"),
+        ("Bash(git push --force:*)", "git push origin main", "allow"),
+        ("Bash(rm -rf:*)", "rm -fr x", "deny"),
+        ("Bash(rm -rf:*)", "rm -r x -f", "deny"),
+        ("Bash(rm -rf:*)", "rm -f x", "allow"),
+        ("Bash(python -m pip:*)", "python -I -m pip install x", "deny"),
+        ("Bash(python -m pip:*)", "python -m pytest pip", "allow"),
+    ],
+)
+def test_an_option_in_a_deny_rule_may_stand_anywhere(
+    rule: str, command: str, verdict: str, workspace: Workspace
+) -> None:
+    permit = Permissions(workspace=workspace, mode="bypass", deny=[rule], trusted=True)
+    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == verdict
