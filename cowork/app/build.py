@@ -8,22 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cowork import prompts
-from cowork.agents import Agents, load_agents
-from cowork.app import logs
+from cowork.agents import Agents
 from cowork.app.models import Models
 from cowork.app.notes import notes
+from cowork.app.place import Place, look_around
 from cowork.app.repo import branch_of, project_root
-from cowork.app.run import Run, folder_of
-from cowork.app.trust import is_trusted, steering
+from cowork.app.run import Run
+from cowork.app.safety import safety, tightened
 from cowork.config import paths
-from cowork.config.load import Config, load
+from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
-from cowork.core.frozen import frozen
-from cowork.core.hygiene import clean_environ
-from cowork.core.ports import AgentDef, AgentOrigin, Ask, Effect, Emit, Provider
+from cowork.core.ports import AgentDef, Ask, Emit, Provider
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger, Limits
@@ -36,9 +34,6 @@ from cowork.engine.orders import Parent
 from cowork.engine.runner import ALIASES, Runner
 from cowork.engine.subagents import Subagents
 from cowork.permissions import Permissions
-from cowork.permissions.holding import Holding
-from cowork.permissions.sandbox import Sandbox
-from cowork.permissions.temporary import Temporary
 from cowork.sessions import index
 from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.fork import origins
@@ -49,18 +44,6 @@ from cowork.tools.registry import TOOLS
 from cowork.tools.schema import schema_problems
 
 OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
-
-
-@frozen
-class Place:
-    """Where a run takes place and what was settled about it."""
-
-    options: RunOptions
-    environ: Mapping[str, str]
-    root: Path
-    trusted: bool
-    config: Config
-    agents: Agents
 
 
 def build(
@@ -96,7 +79,7 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
     own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
     workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
     models = Models(place.config, place.options, place.root, place.environ)
-    permissions, tree = _safety(place, workspace, scratch, emitter)
+    permissions, tree = safety(place, workspace, scratch, emitter)
     checkpoints = _checkpoints(place, log, tree)
     _report_troubles(emitter, log, checkpoints)
     limits = place.config.limits
@@ -107,7 +90,7 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
         ask=ask,
         workspace=workspace,
         tree=tree,
-        permit_for=lambda modes: _tightened(permissions, modes),
+        permit_for=lambda modes: tightened(permissions, modes),
         model=models,
         specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, place.agents),
         system=prompts.child_prompt,
@@ -142,38 +125,6 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
         notes=() if place.options.replay else notes(place.config),
         knowledge=_knowledge_files(place),
     )
-
-
-def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
-    """The folder, whether it is trusted, the configuration and the agents."""
-    root = folder_of(options)
-    for folder in options.add_dirs:
-        if not Path(folder).expanduser().is_dir():
-            raise UserError(f"{folder} is not a folder.", "Give --add-dir a folder that tools may use.")
-    trusted = not options.bare and (options.trust or is_trusted(root, environ))
-    config = load(
-        cwd=root,
-        environ=environ,
-        flags=options.flags(),
-        config_file=options.config_file,
-        trusted=trusted,
-        bare=options.bare,
-    )
-    logs.set_up(config.log.level, config.log.file)
-    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
-    return Place(options, environ, root, trusted, config, agents)
-
-
-def agent_folders(
-    root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool
-) -> list[tuple[AgentOrigin, Path]]:
-    """Where agent files are, weakest first; those of a project only when it is trusted."""
-    folders: list[tuple[AgentOrigin, Path]] = [("shipped", prompts.data_root() / "agents")]
-    if not bare:
-        folders += [("user", paths.home(environ) / ".claude" / "agents"), ("user", paths.agents_dir(environ))]
-    if trusted and not bare:
-        folders += [("project", root / ".claude" / "agents"), ("project", root / ".cowork" / "agents")]
-    return folders
 
 
 def chosen_tools(config: Config) -> dict[str, Tool]:
@@ -214,7 +165,7 @@ def _main_agent(
         tools=tools,
         emit=emit,
         ask=world.ask,
-        permit=_tightened(permissions, modes),
+        permit=tightened(permissions, modes),
         workspace=world.workspace,
         state=AgentState(cwd=place.root),
         tree=world.tree,
@@ -238,49 +189,6 @@ def _main_agent(
     )
     parent.agent = agent
     return agent
-
-
-def _safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
-    config, environ = place.config, place.environ
-    sandbox = Sandbox(
-        mode=config.sandbox.mode,
-        network=config.sandbox.network,
-        workspace=workspace,
-        scratch=scratch,
-        environ=environ,
-        temporary=(temporary := Temporary()),
-    )
-    permissions = Permissions(
-        workspace=workspace,
-        mode=config.permissions.mode,
-        allow=config.permissions.allow,
-        ask=config.permissions.ask,
-        deny=config.permissions.deny,
-        rules_file=None if place.options.bare else paths.config_dir(environ) / "rules.json",
-        trusted=place.trusted or not steering(place.root),  # the judge looks at git's own files at every call
-        sandbox=sandbox,
-        auto_allow=config.sandbox.auto_allow,
-    )
-    sandbox.online = permissions.online
-    tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap, closing=temporary.close)
-    tree.explain = sandbox.explain
-    tree.hold = Holding(
-        sandbox,
-        tree.written,
-        lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made})),
-    ).begin
-    if any(rule.startswith("Read") for rule in config.permissions.deny):
-        tree.may_read = lambda path: (
-            permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"
-        )
-    return permissions, tree
-
-
-def _tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
-    """As every mode of the chain allows; the main agent's can change while it runs, and its children follow."""
-    for mode in modes:
-        permissions = permissions.child(mode)
-    return permissions
 
 
 def _checkpoints(place: Place, log: SessionLog | None, tree: TreeState) -> Checkpoints | None:

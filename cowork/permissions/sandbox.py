@@ -174,9 +174,8 @@ class Sandbox:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
             mounts[folder] = ["--ro-bind" if reads else "--bind", str(folder), str(folder)]
-        movable = any(
-            _TMP in path.parents for path in mounts
-        )  # commands that share it could move what is mounted there
+        # Commands that share it could move what is mounted there.
+        movable = any(_TMP in path.parents for path in mounts)
         if not reads and not movable and self.temporary and (shared := self.temporary.folder()):
             mounts[_TMP] = ["--bind", str(shared), str(_TMP)]
         return mounts

@@ -15,7 +15,8 @@ from tests.e2e.test_secrets_nowhere import SECRETS
 from tests.fakes.command import COWORK
 
 PACKAGE = Path(cowork.__file__).parent
-MAY_START = {"core/spawn.py", "tools/nursery.py"}  # the nursery is a process of its own, whose environment is empty
+# The nursery and the fence are processes of their own; the first has an empty environment, the second a command's.
+MAY_START = {"core/spawn.py", "tools/nursery.py", "permissions/fence.py"}
 OS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
 
 

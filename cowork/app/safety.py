@@ -1,0 +1,64 @@
+"""What may run and how it is held: permissions, the sandbox and what commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cowork.app.place import Place
+from cowork.app.trust import steering
+from cowork.config import paths
+from cowork.core.events import Notice
+from cowork.core.hygiene import clean_environ
+from cowork.core.ports import Effect
+from cowork.core.workspace import Workspace
+from cowork.engine.emitter import Emitter
+from cowork.permissions import Permissions
+from cowork.permissions.holding import Holding
+from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.temporary import Temporary
+from cowork.tools.base import TreeState
+
+
+def safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
+    """The judge of a run's calls, and what its agents share."""
+    config, environ = place.config, place.environ
+    sandbox = Sandbox(
+        mode=config.sandbox.mode,
+        network=config.sandbox.network,
+        workspace=workspace,
+        scratch=scratch,
+        environ=environ,
+        temporary=(temporary := Temporary()),
+    )
+    permissions = Permissions(
+        workspace=workspace,
+        mode=config.permissions.mode,
+        allow=config.permissions.allow,
+        ask=config.permissions.ask,
+        deny=config.permissions.deny,
+        rules_file=None if place.options.bare else paths.config_dir(environ) / "rules.json",
+        trusted=place.trusted or not steering(place.root),  # the judge looks at git's own files at every call
+        sandbox=sandbox,
+        auto_allow=config.sandbox.auto_allow,
+    )
+    sandbox.online = permissions.online
+    tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap, closing=temporary.close)
+    tree.explain = sandbox.explain
+    tree.hold = Holding(
+        sandbox,
+        tree.written,
+        lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made})),
+    ).begin
+    if any(rule.startswith("Read") for rule in config.permissions.deny):
+        tree.may_read = lambda path: (
+            permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"
+        )
+    return permissions, tree
+
+
+def tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
+    """As every mode of the chain allows; the main agent's can change while it runs, and its children follow."""
+    for mode in modes:
+        permissions = permissions.child(mode)
+    return permissions
