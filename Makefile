@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PROMPT ?=
-JOBS ?= auto
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # tests wait for processes as much as they compute
 export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
