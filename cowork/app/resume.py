@@ -14,6 +14,7 @@ from cowork.engine.child import delivered
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
 from cowork.engine.results import ChildEnd, record_of
+from cowork.permissions.layers import tighter
 from cowork.sessions.restore import Child, Restored, restore, surviving
 
 _SAID = 2  # damages that are told one by one
@@ -23,21 +24,32 @@ def begin(run: Run) -> None:
     """Start a run's story, or go on with the one its log holds; once, before the first prompt."""
     past = run.log.loaded.events if run.log else ()
     found = restore(past, run.root)
-    said = _settle(run, found)  # first, for the story starts by saying what is in force
+    said = [_settle_mode(run, found.mode, past), _settle(run, found)]  # for the story starts by saying what is in force
     run.begin(resumed=bool(past))
     if run.log and (run.options.resume or run.options.continue_):
         _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))
-    if said:
-        run.emit(Notice(said))
+    for line in filter(None, said):
+        run.emit(Notice(line))
     if past:
         _say_moved(run, past)
         _take_up(run, past, found)
 
 
+def _settle_mode(run: Run, mode: str, past: Sequence[Event]) -> str:
+    """The mode as it was last; one looser than the settings of now only where it was chosen and nobody set another."""
+    if not mode or run.options.permission_mode:
+        return ""
+    now = run.permissions.mode
+    unset = run.config.origin("permissions.mode") == "default"
+    as_before = unset and mode != "bypass" and not _moved_from(run, past)
+    run.permissions.mode = mode if as_before else tighter(mode, now)
+    if run.permissions.mode == mode:
+        return ""
+    return f"This session was in mode {mode}; it goes on in {now}. --permission-mode {mode} takes that up again."
+
+
 def _settle(run: Run, found: Restored) -> str:
-    """The mode and the model as they were last, unless others are asked for; gives what a person should know of it."""
-    if found.mode and not run.options.permission_mode:
-        run.permissions.mode = found.mode
+    """The model as it was last, unless another is asked for; gives what a person should know of it."""
     now = run.agent.provider
     if not found.model or run.options.model or found.model == now.model:
         return ""
@@ -58,12 +70,18 @@ def _say_damage(run: Run, damage: Sequence[str]) -> None:
 
 def _say_moved(run: Run, past: Sequence[Event]) -> None:
     """Files of another folder are neither here nor rewound here; the person and the model should know."""
-    before = next((e.cwd for e in reversed(past) if isinstance(e, SessionStarted) and e.cwd), "")
-    if not before or Path(os.path.realpath(before)) == run.root:
+    before = _moved_from(run, past)
+    if not before:
         return
     run.emit(Notice(f"This session was in {before}; it goes on in {run.root}."))
     text = f"The working directory is now {run.root}; before it was {before}. Paths said earlier may be of there."
     run.agent.tell(Prompt(text, source="system", label="another folder"))
+
+
+def _moved_from(run: Run, past: Sequence[Event]) -> str:
+    """The folder the session was in, where that is another one."""
+    before = next((e.cwd for e in reversed(past) if isinstance(e, SessionStarted) and e.cwd), "")
+    return before if before and Path(os.path.realpath(before)) != run.root else ""
 
 
 def _take_up(run: Run, past: Sequence[Event], found: Restored) -> None:

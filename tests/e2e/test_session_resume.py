@@ -34,7 +34,8 @@ def log(command: Command) -> Path:
         turn(call("TodoWrite", todos=TODOS), call("Bash", command="mkdir sub && cd sub")),
         say("first answer"),
     ]
-    assert command.play(story, "--permission-mode", "bypass", prompt="begin").code == 0
+    words = ("--permission-mode", "accept-edits", "--allow", "Bash")
+    assert command.play(story, *words, prompt="begin").code == 0
     (found,) = (command.home / "home" / "sessions").glob("*/events.jsonl")
     return found
 
@@ -52,9 +53,29 @@ def test_todo_mode_folder_and_read_files_are_taken_up(command: Command, log: Pat
     ended = go_on(command, log, turn(edit), turn(call("Bash", command="pwd")), say("second answer"))
     assert ended.code == 0
     assert ended.of("session.started")[0]["resumed"] is True
-    assert ended.record("Edit")["status"] == "success"  # not asked, for the mode is bypass; not read again
+    assert ended.record("Edit")["status"] == "success"  # not asked, for the mode is accept-edits; not read again
     assert ended.record("Bash")["text"].endswith("/work/sub")
     assert (command.folder / "a.txt").read_text() == "bye world\n"
+
+
+@pytest.mark.parametrize("why", ["bypass", "another folder", "settings", "project"])
+def test_no_looser_mode_is_taken_up_than_the_settings_of_now_give(command: Command, log: Path, why: str) -> None:
+    if why == "bypass":
+        go_on(command, log, words=("--permission-mode", "bypass"))
+    elif why == "another folder":
+        command.folder = command.home / "other"
+        command.folder.mkdir()
+    else:
+        place = command.home / "home" if why == "settings" else command.folder / ".cowork"
+        place.mkdir(exist_ok=True)
+        (place / "config.toml").write_text('[permissions]\nmode = "plan"\n')
+    write = turn(call("Write", file_path=str(command.folder / "new.txt"), content="x"))
+    ended = go_on(command, log, write, say("ok"), words=("--trust",))
+    assert ended.record("Write")["error"]["code"] == "PERMISSION_DENIED"
+    assert not (command.folder / "new.txt").exists()
+    mode = "plan" if why in ("settings", "project") else "ask"
+    assert ended.of("session.started")[0]["mode"] == mode
+    assert any(f"it goes on in {mode}." in notice["text"] for notice in ended.of("notice"))
 
 
 def test_a_file_changed_in_between_must_be_read_again(command: Command, log: Path) -> None:

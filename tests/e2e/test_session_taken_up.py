@@ -60,12 +60,12 @@ async def test_read_files_todo_and_folder(tmp_path: Path, work: Path, format: st
         call("Read", file_path="link.txt"), call("TodoWrite", todos=TODOS), call("Bash", command="cd sub && pwd")
     )
     with Server([begin, say("One.")]) as server:
-        async with live(tmp_path, server, format) as chat:
+        async with live(tmp_path, server, format, permission_mode="accept-edits") as chat:
             await chat.say("begin")
         server.add(turn(edit("hello", "bye", "../link.txt"), call("Bash", command="pwd")), say("Two."))
         async with live(tmp_path, server, format, continue_=True, permission_mode=None) as chat:
             assert chat.run.agent.runner.state.todos == TODOS
-            assert chat.run.permissions.mode == "bypass"
+            assert chat.run.permissions.mode == "accept-edits"
             assert (await chat.say("go on")).text == "Two."
         assert "/work/sub" in last_words(server)
         assert (work / "a.txt").read_text() == "bye world\n"
