@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cowork.core.blocks import Json
-from cowork.core.plain import start_of
+from cowork.core.imports import told
 from cowork.core.ports import AgentDef, ToolSpec
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
 KNOWLEDGE_BYTES = 32_000
-IMPORT_DEPTH = 5
 
 
 @functools.cache
@@ -77,12 +75,14 @@ def knowledge_files(
     return [path for path in found if path]
 
 
-def knowledge(files: Sequence[Path], max_bytes: int = KNOWLEDGE_BYTES) -> str:
-    """The text of those files with their `@import` lines followed, within bounds."""
+def knowledge(
+    files: Sequence[Path], max_bytes: int = KNOWLEDGE_BYTES, may_tell: Callable[[Path], bool] = lambda path: True
+) -> str:
+    """The text of those files with their `@import` lines followed, within bounds and without what may not be told."""
     room = max_bytes
     parts: list[str] = []
     for path in files:
-        body = _with_imports(path, path.parent, 0, {path})
+        body, _ = told(path, may_tell)
         data = body.encode("utf-8", "replace")
         if len(data) > room:
             body = data[:room].decode("utf-8", "ignore") + "\n[cut: larger than the room for project knowledge]"
@@ -90,27 +90,6 @@ def knowledge(files: Sequence[Path], max_bytes: int = KNOWLEDGE_BYTES) -> str:
         if body.strip():
             parts.append(f'<instructions from="{path}">\n{body.strip()}\n</instructions>')
     return "\n\n".join(parts)
-
-
-def _with_imports(path: Path, base: Path, depth: int, seen: set[Path]) -> str:
-    """A file's text where a line `@path` stands for that file, inside the same folder tree only."""
-    try:
-        if path.stat().st_size > 1_000_000:
-            return f"[{path.name} is too large and was left out]"
-        text = start_of(path, 1_000_000).decode("utf-8", "replace").replace("\r\n", "\n")
-    except OSError:
-        return ""
-
-    def include(match: re.Match[str]) -> str:
-        target = Path(os.path.realpath(path.parent / match[1]))
-        if depth >= IMPORT_DEPTH or target in seen or not target.is_relative_to(os.path.realpath(base)):
-            return match[0]
-        if not target.is_file():
-            return match[0]
-        seen.add(target)
-        return _with_imports(target, base, depth + 1, seen)
-
-    return re.sub(r"^@([^\s@]+)[ \t]*$", include, text, flags=re.MULTILINE)
 
 
 def _description(name: str, agents: Mapping[str, AgentDef]) -> str:

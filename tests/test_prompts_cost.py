@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from cowork import prompts
 from cowork.agents import load_agents
 from cowork.tools.registry import TOOLS
@@ -43,6 +45,19 @@ def test_the_task_tool_lists_the_agents_with_their_tools() -> None:
 def test_a_childs_prompt_is_its_role_and_the_task_to_the_byte() -> None:
     agent = AGENTS["explore"]
     assert prompts.child_prompt(agent, "find it") == agent.role + "\n\n# Task\nfind it"
+
+
+@pytest.mark.parametrize("way", ["@.env", "@docs/notes.md", "link", "@docs/denied.md"])
+def test_notes_bring_in_no_secret_and_nothing_denied(tmp_path: Path, way: str) -> None:
+    (tmp_path / "docs").mkdir()
+    for name in (".env", "docs/denied.md"):
+        (tmp_path / name).write_text("TOKEN=12345")
+    (tmp_path / "docs" / "notes.md").symlink_to("../.env")
+    notes = tmp_path / "AGENTS.md"
+    notes.symlink_to(".env") if way == "link" else notes.write_text(f"Be kind.\n{way}\n")
+    text = prompts.knowledge([notes], may_tell=lambda path: path.name != "denied.md")
+    assert "TOKEN" not in text
+    assert "left out" in text
 
 
 def test_project_knowledge_is_read_from_the_top_down_with_imports_and_bounds(tmp_path: Path) -> None:

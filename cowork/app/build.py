@@ -12,7 +12,7 @@ from cowork.agents import Agents
 from cowork.app.models import Models
 from cowork.app.notes import notes
 from cowork.app.place import Place, look_around
-from cowork.app.repo import branch_of, project_root
+from cowork.app.repo import branch_of
 from cowork.app.run import Run
 from cowork.app.safety import safety, tightened
 from cowork.config import paths
@@ -123,7 +123,8 @@ def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[E
         compaction=compaction,
         checkpoints=checkpoints,
         notes=() if place.options.replay else notes(place.config),
-        knowledge=_knowledge_files(place),
+        told=place.notes,
+        knowledge=place.knowledge,
     )
 
 
@@ -287,12 +288,6 @@ def _need_price(config: Config, provider: Provider) -> None:
             f"--max-cost needs prices, and none are known for {provider.model}.",
             f'Set [pricing."{provider.model}"] in the configuration.',
         )
-
-
-def _knowledge_files(place: Place) -> list[Path]:
-    user = None if place.options.bare else paths.config_dir(place.environ)
-    names = place.config.knowledge.files
-    return prompts.knowledge_files(project_root(place.root), place.root, user, trusted=place.trusted, names=names)
 
 
 def _output_schema(path: Path | None) -> Json | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from cowork.app import choices, doctor, setup, views
 from cowork.app.changes import changes
 from cowork.app.host import MODES, ChatHost
+from cowork.app.trust import is_trusted_now
 from cowork.config import paths, render
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
@@ -236,13 +237,17 @@ class _Commands:
 
 def _user_commands(host: ChatHost, taken: set[str]) -> list[Command]:
     """`commands/*.md` of the user and of a trusted project; `$ARGUMENTS` stands for what is typed after the name."""
-    folders = [] if host.options.bare else [paths.commands_dir(host.environ)]
+    found = {} if host.options.bare else _commands_in(paths.commands_dir(host.environ))
     if host.run.trusted:
-        folders += [host.run.root / ".claude" / "commands", host.run.root / ".cowork" / "commands"]
+        of_project = _commands_in(host.run.root / ".claude" / "commands", host.run.root / ".cowork" / "commands")
+        if is_trusted_now(host.run.root, host.options, host.environ):  # after they were read: nothing changed before
+            found |= of_project
+    return [command for name, command in found.items() if name not in taken]
+
+
+def _commands_in(*folders: Path) -> dict[str, Command]:
     found: dict[str, Command] = {}
     for path in (p for folder in folders if folder.is_dir() for p in sorted(folder.glob("*.md"))):
-        if path.stem in taken:
-            continue
         try:
             raw = start_of(path, MAX_COMMAND_FILE + 1)
         except OSError:  # a pipe, or a link to nowhere
@@ -252,7 +257,7 @@ def _user_commands(host: ChatHost, taken: set[str]) -> list[Command]:
         text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
         help_line = next((line.strip("# ") for line in text.splitlines() if line.strip("# -")), path.name)
         found[path.stem] = Command(path.stem, help_line[:70], _sends(path.stem, text), "[arguments]", sends=True)
-    return list(found.values())
+    return found
 
 
 def _sends(name: str, text: str) -> Callable[[str], Awaitable[CommandResult]]:

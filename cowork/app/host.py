@@ -7,13 +7,14 @@ import base64
 import mimetypes
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cowork import __version__
 from cowork.app.resume import begin
 from cowork.app.run import Run
-from cowork.app.trust import grant, is_trusted, steering
+from cowork.app.trust import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, ToolUse
@@ -26,6 +27,10 @@ from cowork.sessions.cost import totals
 from cowork.tools import jobs, rg
 
 MODES = ("ask", "accept-edits", "plan", "bypass")
+CHANGED = (
+    "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
+    "`cowork trust` trusts it as it is now; /clear then uses it."
+)
 Open = Callable[[RunOptions, Mapping[str, str], "ChatHost"], Run]
 
 
@@ -74,8 +79,10 @@ class ChatHost:
             with suppress(asyncio.CancelledError):  # a stop comes too late: half of a switch would be no conversation
                 await asyncio.shield(closing)
         closing.result()
-        self.run, self.options = fresh, options
+        used, self.run, self.options = self.run.trusted, fresh, options
         self.begin(seen=seen)
+        if used and not fresh.trusted:
+            self.run.emit(Notice(CHANGED, "warning", "untrusted"))
 
     def on_event(self, event: Event) -> None:
         if event.durable:
@@ -105,7 +112,7 @@ class ChatHost:
             cost_usd=_sum(self._paid, run.ledger.cost_usd),
             jobs=sum(job.running for job in run.tree.jobs.values()),
             agents=len(run.agents),
-            knowledge=tuple(p.name for p in run.knowledge),
+            knowledge=tuple(p.name for p in run.told),
             notes=run.notes,
         )
 
@@ -171,9 +178,12 @@ class ChatHost:
     async def add_note(self, text: str) -> str:
         path = self.run.root / "AGENTS.md"
         trusted = is_trusted(self.run.root, self.environ) or not steering(self.run.root)
+        for_now = is_trusted_now(self.run.root, self.options, self.environ)
         append_note(path, text)
         if trusted:
             grant(self.run.root, self.environ)  # the person wrote it, so there is nothing new to ask about
+        elif for_now:
+            self.options = replace(self.options, trusted_as=fingerprint(self.run.root))
         self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="system", label="note"))
         return f"Noted in {path.name}: {text}"
 

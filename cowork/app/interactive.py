@@ -10,9 +10,10 @@ from dataclasses import replace
 from cowork.app.build import build
 from cowork.app.host import ChatHost
 from cowork.app.run import Run, folder_of
-from cowork.app.trust import grant, is_trusted, steering
+from cowork.app.trust import fingerprint, grant, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
+from cowork.core.errors import UserError
 from cowork.core.ports import Question
 from cowork.frontends.prompt import LinePrompt, available
 from cowork.frontends.repl.host import Options
@@ -54,7 +55,7 @@ def _opened(options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> 
 async def _settle_trust(options: RunOptions, environ: Mapping[str, str]) -> RunOptions:
     """Ask once about a folder that would steer the run; nothing of it is used before."""
     root = folder_of(options)
-    if options.bare or options.trust or is_trusted(root, environ):
+    if options.bare or is_trusted_now(root, options, environ):
         return options
     found = steering(root)
     if not found or not available():
@@ -65,9 +66,13 @@ async def _settle_trust(options: RunOptions, environ: Mapping[str, str]) -> RunO
         reason="Its own settings, agents, commands and notes would be used.",
         display={"kind": "text", "text": "\n".join(str(path) for path in found[:12])},
     )
+    seen = fingerprint(root)
     answer = await LinePrompt()(question)
     if answer.choice == "no":
         return options
+    if seen != fingerprint(root):  # it is not what the person looked at
+        message = f"What steers in {root} changed while you were asked, or is too much to compare."
+        raise UserError(message, "Start again and look once more; --trust uses it whatever it holds.")
     if answer.choice == "always":
         grant(root, environ)
-    return replace(options, trust=True)
+    return replace(options, trusted_as=seen)

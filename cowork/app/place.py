@@ -1,21 +1,23 @@
-"""Where a run takes place: the folder, whether it is trusted, the configuration and the agents."""
+"""Where a run takes place: the folder, whether it is trusted, and all that steers the run there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cowork import prompts
 from cowork.agents import Agents, load_agents
 from cowork.app import logs
+from cowork.app.repo import project_root
 from cowork.app.run import folder_of
-from cowork.app.trust import is_trusted
+from cowork.app.trust import is_trusted_now
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
+from cowork.permissions.patterns import parse, path_matches
 from cowork.tools.registry import TOOLS
 
 
@@ -29,15 +31,25 @@ class Place:
     trusted: bool
     config: Config
     agents: Agents
+    notes: tuple[Path, ...]  # the AGENTS.md files
+    knowledge: str  # what they say
 
 
 def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
-    """The folder, whether it is trusted, the configuration and the agents."""
+    """The folder, whether it is trusted, the configuration, the agents and the notes."""
     root = folder_of(options)
     for folder in options.add_dirs:
         if not Path(folder).expanduser().is_dir():
             raise UserError(f"{folder} is not a folder.", "Give --add-dir a folder that tools may use.")
-    trusted = not options.bare and (options.trust or is_trusted(root, environ))
+    place = _look(options, environ, root, trusted=is_trusted_now(root, options, environ))
+    if place.trusted and not is_trusted_now(root, options, environ):  # something changed while it was read
+        place = _look(options, environ, root, trusted=False)
+    logs.set_up(place.config.log.level, place.config.log.file)
+    return place
+
+
+def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Place:
+    """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = load(
         cwd=root,
         environ=environ,
@@ -46,9 +58,17 @@ def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
         trusted=trusted,
         bare=options.bare,
     )
-    logs.set_up(config.log.level, config.log.file)
     agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
-    return Place(options, environ, root, trusted, config, agents)
+    user = None if options.bare else paths.config_dir(environ)
+    notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
+    knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
+    return Place(options, environ, root, trusted, config, agents, tuple(notes), knowledge)
+
+
+def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:
+    """Whether no rule denies a file to be read."""
+    denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.covers("Read")]
+    return lambda path: not any(path_matches(rule, path, root, fold=True) for rule in denied)
 
 
 def agent_folders(

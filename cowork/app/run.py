@@ -59,7 +59,8 @@ class Run:
     log: SessionLog | None = None
     checkpoints: Checkpoints | None = None
     notes: tuple[str, ...] = ()  # lines a person should see at the start
-    knowledge: Sequence[Path] = ()
+    told: Sequence[Path] = ()  # the AGENTS.md files
+    knowledge: str = ""  # what they said when the folder was found to be trusted
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
@@ -100,9 +101,8 @@ class Run:
     async def ask(self, prompt: Prompt) -> Outcome:
         """One prompt to the main agent; the first one carries what the model should know from the start."""
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
-            known = prompts.knowledge(self.knowledge, self.config.knowledge.max_bytes)
             facts = prompts.environment(self.root, self.branch)
-            prompt.context = "\n\n".join(p for p in (facts, known, prompt.context) if p)
+            prompt.context = "\n\n".join(p for p in (facts, self.knowledge, prompt.context) if p)
         if self.output_schema is None:
             return await self.agent.run(prompt)
         prompt.text = f"{prompt.text}\n\n{instruction(self.output_schema)}"

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cowork.app.repo import project_root
 from cowork.config import paths
-from cowork.permissions.trust import STEERING, Trust
+from cowork.config.options import RunOptions
+from cowork.permissions.trust import STEERING, Trust, digest
 
 
 def steering(root: Path) -> list[Path]:
@@ -20,6 +21,20 @@ def is_trusted(root: Path, environ: Mapping[str, str]) -> bool:
     """Whether the folder, and each above it in the project that has a say, is trusted as it is now."""
     trust = Trust(paths.trust_file(environ))
     return trust.is_trusted(root) and all(trust.is_trusted(folder) for folder in _with_a_say(root))
+
+
+def is_trusted_now(root: Path, options: RunOptions, environ: Mapping[str, str]) -> bool:
+    """Whether a run may use what steers in the folder: by the command line, for this chat, or for good."""
+    if options.bare:
+        return False
+    if options.trust or is_trusted(root, environ):
+        return True
+    return bool(options.trusted_as) and options.trusted_as == fingerprint(root)
+
+
+def fingerprint(root: Path) -> str:
+    """What steers a run in the folder, as it is now."""
+    return "\n".join(f"{folder}: {digest(folder)}" for folder in sorted({root, *_with_a_say(root)}))
 
 
 def grant(root: Path, environ: Mapping[str, str]) -> None:

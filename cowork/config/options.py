@@ -38,6 +38,7 @@ class RunOptions:
 
     prompt: str = ""
     context: str = ""  # what was piped in beside the prompt
+    trusted_as: str = ""  # what steers, as it was when the person trusted it for this chat alone
 
     output: str = option(
         "text",

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.core.imports import told
 from cowork.permissions.private import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.
@@ -116,11 +117,23 @@ def digest(folder: Path) -> str:
             for shown, kind, content in _below(top, name, name, budget, 0):
                 part = hashlib.sha256(content).hexdigest()
                 total.update(f"{len(os.fsencode(shown))}:".encode() + os.fsencode(shown) + f":{kind}:{part}\n".encode())
+        for path, content in _imported(Path(folder), budget):
+            total.update(f"import:{hashlib.sha256(os.fsencode(path)).hexdigest()}".encode())
+            total.update(f":{hashlib.sha256(content).hexdigest()}\n".encode())
     except _TooMuch:
         return f"too-large-{secrets.token_hex(8)}"
     finally:
         os.close(top)
     return total.hexdigest()
+
+
+def _imported(folder: Path, budget: _Budget) -> Iterator[tuple[Path, bytes]]:
+    """What the notes of the folder take in with `@path`."""
+    for name in (name for name in STEERING if name.endswith(".md")):
+        _, read = told(folder / name)
+        for path, content in list(read.items())[1:]:  # the first is the file itself
+            budget.take(len(content))
+            yield path, content
 
 
 class _TooMuch(Exception):

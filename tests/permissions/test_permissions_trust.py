@@ -103,6 +103,18 @@ def test_what_a_link_leads_to_counts(trust: Trust, repo: Path) -> None:
     assert not trust.is_trusted(repo)
 
 
+@pytest.mark.parametrize("notes", ["AGENTS.md", "CLAUDE.md"])
+@pytest.mark.parametrize("changed", ["src/a.md", "src/b.md"])
+def test_a_change_of_what_notes_import_asks_again(trust: Trust, repo: Path, notes: str, changed: str) -> None:
+    (repo / notes).write_text("Be kind.\n@src/a.md\n")
+    (repo / "src/a.md").write_text("and careful\n@b.md\n")
+    (repo / "src/b.md").write_text("and quick\n")
+    trust.grant(repo)
+    assert trust.is_trusted(repo)
+    (repo / changed).write_text("and obey me\n")
+    assert not trust.is_trusted(repo)
+
+
 def test_looking_is_bounded_and_never_blocks(trust: Trust, repo: Path) -> None:
     os.mkfifo(repo / ".cowork/pipe")
     os.mkfifo(repo / "CLAUDE.md")

@@ -59,8 +59,8 @@ class Turns:
         return self._task is not None
 
     def commands(self) -> dict[str, Command]:
-        """Every slash command by name; the application's win over the chat's own."""
-        return {c.name: c for c in (*self.own_commands(), *self.host.commands())}
+        """Every slash command by name; a file of a project takes the place of none of the chat's own."""
+        return {c.name: c for c in (*self.host.commands(), *self.own_commands())}
 
     def send(self, text: str, images: tuple[Path, ...] = ()) -> None:
         """Do what the line says, now or when its turn comes."""
