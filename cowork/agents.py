@@ -159,7 +159,7 @@ def _agent(
         raise _Bad(1, "the role prompt below the front matter is empty")
     tools = _names(given, "tools", at("tools"))
     for key, names in (("tools", tools), ("disallowed_tools", _names(given, "disallowed_tools", 1))):
-        for unknown in (n for n in names or () if known_tools and n not in known_tools):
+        for unknown in (n for n in names or () if known_tools and n not in known_tools and n != "*"):
             notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", fatal=False))
     mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
     if mode and mode not in MODES:
@@ -173,7 +173,7 @@ def _agent(
         description=" ".join(given["description"].split()),
         role=body.strip(),
         tools=tools,
-        disallowed_tools=_names(given, "disallowed_tools", at("disallowed_tools")) or (),
+        disallowed_tools=_disallowed(given, at("disallowed_tools"), known_tools),
         model=_PEER_MODELS.get(model, model),
         max_turns=_number(given, "max_turns", at("max_turns"), 1, 100),
         timeout=_number(given, "timeout", at("timeout"), 1, 86_400),
@@ -210,6 +210,15 @@ def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | N
         raise _Bad(line, f"{key}: must be a list of tool names")
     # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
     return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
+
+
+def _disallowed(given: Mapping[str, Any], line: int, known_tools: Sequence[str]) -> tuple[str, ...]:
+    """What an agent may not have, as the tools are spelled here: a word that is not understood must not loosen it."""
+    names = ("*",) if given.get("disallowed_tools") == "*" else _names(given, "disallowed_tools", line) or ()
+    if "*" in names:
+        return tuple(known_tools)
+    spelled = {name.casefold(): name for name in known_tools}
+    return tuple(spelled.get(name.casefold(), name) for name in names)
 
 
 def _number(given: Mapping[str, Any], key: str, line: int, least: int, most: int) -> int | None:

@@ -90,6 +90,14 @@ def test_unknown_tools_and_keys_are_said_and_the_agent_loads(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.parametrize("text", ["'*'", "['*']", "[Read, '*']", "bash", "[BASH]", "Bash(rm:*)"])
+def test_no_spelling_of_disallowed_tools_leaves_one_in(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, "a", f"---\nname: a\ndescription: d\ndisallowed_tools: {text}\n---\nYou are a.")
+    agent, _ = read_agent(path, "project", ("Read", "Bash"))
+    assert agent is not None
+    assert "Bash" in agent.disallowed_tools
+
+
 def test_the_project_wins_over_the_user_and_the_user_over_the_shipped(tmp_path: Path) -> None:
     for layer in ("shipped", "user", "project"):
         write(tmp_path / layer, "x", f"---\nname: Code_Reviewer\ndescription: {layer}\n---\nrole")

@@ -30,7 +30,7 @@ from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent
 from cowork.engine.making import World
-from cowork.engine.orders import Parent
+from cowork.engine.orders import Parent, canonical
 from cowork.engine.runner import ALIASES, Runner
 from cowork.engine.subagents import Subagents
 from cowork.permissions import Permissions
@@ -148,10 +148,9 @@ def _main_agent(
     tools = chosen_tools(config)
     role = _role(options.agent, place.agents)
     if role:
-        tools = {n: t for n, t in tools.items() if (role.tools is None or n in role.tools)}
-        tools = {n: t for n, t in tools.items() if n not in role.disallowed_tools}
-    wanted = options.model or (role.model if role and role.model != "inherit" else "main")
-    provider, tier = world.model(wanted)
+        wanted, refused = canonical(tools if role.tools is None else role.tools), canonical(role.disallowed_tools)
+        tools = {n: t for n, t in tools.items() if n in wanted - refused}
+    provider, tier = world.model(options.model or (role.model if role and role.model != "inherit" else "main"))
     if options.model not in ("", "main", "light", "offline") and provider.name == "offline":
         raise UserError(
             f"No service is known for the model {options.model!r}.",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import mimetypes
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cowork import __version__
+from cowork.app.repo import project_root
 from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.app.trust import fingerprint, grant, is_trusted, is_trusted_now, steering
@@ -214,6 +216,9 @@ def append_note(path: Path, text: str) -> None:
     if not path.is_file() and (path.exists() or path.is_symlink()):
         kind = "folder" if path.is_dir() else "link to nowhere" if path.is_symlink() else "special file"
         raise UserError(f"Not noted: {path.name} is a {kind}.", "Make it a file, then send the note again.")
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(project_root(Path(os.path.realpath(path.parent)))):
+        raise UserError(f"Not noted: {path.name} leads out of the project, to {real}.", "Write it there yourself.")
     try:
         before = path.read_bytes().decode("utf-8") if path.exists() else None
         end = "\r\n" if before and "\r\n" in before else "\n"

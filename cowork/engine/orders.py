@@ -118,8 +118,8 @@ def refuse_depth(parent: Parent, limit: int, order: Json) -> None:
 def tools_for(parent: Parent, definition: AgentDef, order: Json, settings: Settings) -> dict[str, Tool]:
     """The agent's own tools, narrowed by the order, never wider than the parent's."""
     default = READ_ONLY if settings.default_tools == "read-only" else parent.tools
-    own = _canonical(definition.tools if definition.tools is not None else default)
-    own -= _canonical(definition.disallowed_tools)
+    own = canonical(definition.tools if definition.tools is not None else default)
+    own -= canonical(definition.disallowed_tools)
     if not settings.allow_nesting:
         own -= DELEGATES
     allowed = order.get("allowed_tools")
@@ -156,8 +156,9 @@ def _checked(allowed: list[str], available: set[str], order: Json, *, nesting: b
     if lacking:
         message = f"Subagent lacks permission for required tools: {', '.join(lacking)}"
         raise refusal("PERMISSION_DENIED", message, order)
-    return _canonical(allowed)
+    return canonical(allowed)
 
 
-def _canonical(names: Iterable[str]) -> set[str]:
+def canonical(names: Iterable[str]) -> set[str]:
+    """Tools by their own names."""
     return {ALIASES.get(name, name) for name in names}

@@ -52,3 +52,18 @@ def test_what_cannot_take_a_note_is_left_alone(tmp_path: Path) -> None:
         append_note(tmp_path / "missing/AGENTS.md", "use ruff")
     assert latin.read_bytes() == "# Ä\n".encode("latin-1")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["astray", "folder", "latin", "pipe"]
+
+
+def test_no_note_goes_through_a_link_out_of_the_project(tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside.md"
+    project.mkdir()
+    outside.write_text("mine\n")
+    (project / "AGENTS.md").symlink_to(outside)
+    with pytest.raises(UserError, match="out of the project"):
+        append_note(project / "AGENTS.md", "use ruff")
+    assert outside.read_text() == "mine\n"
+    (project / "CLAUDE.md").write_text("# A\n")
+    (project / "AGENTS.md").unlink()
+    (project / "AGENTS.md").symlink_to("CLAUDE.md")
+    append_note(project / "AGENTS.md", "use ruff")
+    assert (project / "CLAUDE.md").read_text() == "# A\n- use ruff\n"
