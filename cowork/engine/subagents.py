@@ -162,10 +162,10 @@ class Subagents:
         refuse_schema(order)
         if subagent_id := order.get("resume"):
             definition, past = self._resumed(parent, subagent_id, order)
+            self._judge(parent, definition, order)
             return definition, "", past
         definition, matched_from = select(self.agents, order, similar=self.settings.match == "similar")
-        if matched_from:
-            refuse_denied(parent, self.world.permit_for(parent.modes), definition, order)
+        self._judge(parent, definition, order)
         try:
             refuse_depth(parent, self.settings.max_depth, order)
         except ToolError:
@@ -173,6 +173,11 @@ class Subagents:
             raise
         refuse_circles(parent, definition, order)
         return definition, matched_from, None
+
+    def _judge(self, parent: Parent, definition: AgentDef, order: Json) -> None:
+        """Rules were asked about the name as it was spelled; the agent found under it may be called otherwise."""
+        if definition.name != order["subagent_type"]:
+            refuse_denied(parent, self.world.permit_for(parent.modes), definition, order)
 
     def _resumed(self, parent: Parent, subagent_id: str, order: Json) -> tuple[AgentDef, Transcript]:
         if subagent_id in self.running:

@@ -242,3 +242,18 @@ def test_the_files_that_commands_of_children_change_are_in_their_receipts(comman
     assert not {"theirs.txt", "untouched.txt", "built/x", "sub"} & set(by_commands["data"]["files_changed"])
     assert "files changed: " in by_commands["text"]
     assert {"theirs.txt", "later.txt"} <= set(by_both["data"]["files_changed"])
+
+
+def test_an_agent_run_as_main_lacks_what_its_file_refuses_by_another_name(command: Command) -> None:
+    command.agent("solo", "---\nname: solo\ndescription: d\ndisallowedTools: [Agent, bash]\n---\nYou are solo.")
+    ended = command.play([say("ok")], "--trust", "--agent", "solo")
+    assert {"Task", "Bash"}.isdisjoint(ended.of("session.started")[0]["tools"])
+
+
+@pytest.mark.parametrize("spelled", ["solo", "SO-LO", "solo\n", "\tsolo", "solo\u00a0", "\u2003s_olo"])
+def test_no_spelling_of_an_agent_gets_around_a_deny_rule(command: Command, spelled: str) -> None:
+    command.agent("solo", "---\nname: solo\ndescription: d\n---\nYou are solo.")
+    script = {"main": [turn(task(spelled, "go")), say("ok")], "agents": {"*": [say("ran")]}}
+    ended = command.play(script, "--trust", "--deny", "Task(solo)")
+    assert ended.record("Task")["error"]["code"] == "PERMISSION_DENIED"
+    assert not ended.of("agent.started")
