@@ -63,14 +63,14 @@ class ChatHost:
         self.begin()
         jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
 
-    def begin(self, *, seen: bool = False) -> None:
+    def begin(self, *, seen: bool = False, mode: str = "") -> None:
         """Start (or take up) the conversation of the current run; what was `seen` is not shown again."""
         past = list(self.run.log.loaded.events) if self.run.log else []
         self.events[:] = past
         self._paid = totals(e for e in past if e.session_id in ("", self.run.session_id)).whole.cost_usd
         for event in () if seen else past:
             self._sink(event)
-        begin(self.run)
+        begin(self.run, mode)
 
     async def reopen(self, options: RunOptions, *, seen: bool = False) -> None:
         """Close this conversation and open another, or the same one (`seen`) with other settings."""
@@ -81,8 +81,9 @@ class ChatHost:
             with suppress(asyncio.CancelledError):  # a stop comes too late: half of a switch would be no conversation
                 await asyncio.shield(closing)
         closing.result()
-        used, self.run, self.options = self.run.trusted, fresh, options
-        self.begin(seen=seen)
+        used, mode = self.run.trusted, self.run.permissions.mode if seen else ""
+        self.run, self.options = fresh, options
+        self.begin(seen=seen, mode=mode)
         if used and not fresh.trusted:
             self.run.emit(Notice(CHANGED, "warning", "untrusted"))
 

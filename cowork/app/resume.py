@@ -20,11 +20,16 @@ from cowork.sessions.restore import Child, Restored, restore, surviving
 _SAID = 2  # damages that are told one by one
 
 
-def begin(run: Run) -> None:
-    """Start a run's story, or go on with the one its log holds; once, before the first prompt."""
+def begin(run: Run, mode: str = "") -> None:
+    """Start a run's story, or go on with the one its log holds; once, before the first prompt.
+
+    `mode`: the one the same conversation was in a moment ago, in the same chat.
+    """
     past = run.log.loaded.events if run.log else ()
     found = restore(past, run.root)
-    said = [_settle_mode(run, found.mode, past), _settle(run, found)]  # for the story starts by saying what is in force
+    run.permissions.mode = mode or run.permissions.mode
+    # First, for the story starts by saying what is in force.
+    said = ["" if mode else _settle_mode(run, found.mode, past), _settle(run, found)]
     run.begin(resumed=bool(past))
     if run.log and (run.options.resume or run.options.continue_):
         _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))

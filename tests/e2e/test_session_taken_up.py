@@ -14,7 +14,16 @@ from cowork.app.build import build
 from cowork.app.host import ChatHost
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
-from cowork.core.events import AgentEnded, Event, Notice, SessionRewound, SessionStarted, ToolEnded, to_dict
+from cowork.core.events import (
+    AgentEnded,
+    Event,
+    Notice,
+    PromptAdded,
+    SessionRewound,
+    SessionStarted,
+    ToolEnded,
+    to_dict,
+)
 from tests.fakes.live import Live, conversation, live
 from tests.wire.server import FORMATS, Hold, Server, call, say, turn
 
@@ -182,6 +191,19 @@ async def test_a_stop_in_the_middle_of_a_switch_comes_too_late(tmp_path: Path, w
     await switch
     assert host.run is not first
     assert host.events[0].session_id == host.run.session_id
+    await host.close()
+
+
+async def test_a_fork_goes_on_in_the_mode_of_the_moment(tmp_path: Path, work: Path) -> None:
+    """It is the same chat and the same person; a session taken up from elsewhere brings no looser mode along."""
+    host = chat_host(tmp_path, work)
+    commands = {command.name: command for command in host.commands()}
+    await commands["mode"].run("bypass")
+    host.run.emit(PromptAdded("begin"))  # an empty session cannot be forked
+    await commands["fork"].run("")
+    assert host.run.permissions.mode == "bypass"
+    await commands["clear"].run("")
+    assert host.run.permissions.mode == "ask"
     await host.close()
 
 
