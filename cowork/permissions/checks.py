@@ -30,6 +30,8 @@ def sed(seen: Set[str], operands: Sequence[str]) -> str:
 
 
 def awk(seen: Set[str], operands: Sequence[str]) -> str:
+    if any(re.match(r"[A-Za-z_]\w*=", word) for word in operands[1:]):
+        return "awk takes this word to set a variable"
     value = r"\$(?:[0-9]{1,3}|NF)"
     good = rf"(?:NR ?[=<>]=? ?[0-9]+ ?)?\{{ ?print(?: {value}(?:, ?{value})*)? ?\}}"
     good += r"|NR ?(?:==|<=?|>=?) ?[0-9]+"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence, Set
 from functools import partial
 
@@ -105,6 +106,8 @@ _PATCH = names("-p -u -c -U -L --patch --patch-with-stat --binary --cc --unified
 _PATCH |= names("--color-moved --check")
 _NO_PATCH = names("-s --no-patch --shortstat --numstat --name-only --name-status --summary --raw --dirstat --quiet")
 _NO_PATCH |= names("--compact-summary --stat")
+_WALKS = names("log diff-tree stash status")  # what is no commit, and no folder of one, they leave out
+_BACK = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*")
 _NO_LINES = names("-l -L -c -q --files-with-matches --count --name-only")
 
 
@@ -134,19 +137,23 @@ def git_read_only(command: Simple, look: Look) -> str:
         return there.password()
     if name == "grep" and "--cached" not in words.flags and (why := there.searches()):
         return why
-    if not _shows(name, words.flags):
-        return ""
     skipped = int(name == "grep" and "-e" not in words.flags)  # its pattern
     named = [word.text for word in words.operands[skipped:]]
+    after = None if words.after is None else max(words.after - skipped, 0)
+    commits = name in _WALKS or there.commits(named, after)
+    if not _shows(name, words.flags) and (name != "show" or (commits and not any(":" in word for word in named))):
+        return ""
     lines = [f":./{word.text.rpartition(':')[2]}" for _, kind, word in words.values if kind == "lines"]
-    return there.shows([*named, *lines], None if words.after is None else max(words.after - skipped, 0))
+    return there.shows([*named, *lines], after, commits=commits)
 
 
 def shows(argv: Sequence[str]) -> bool:
     """Whether the words after `git` print what is in tracked files, not just their names; in doubt they do."""
     rules, rest = _rules([Argument(word) for word in argv])
     words = parse(rules, "git", rest) if rules else None
-    return words is None or bool(words.why) or _shows(argv[0], words.flags)
+    if words is None or words.why or _shows(argv[0], words.flags):
+        return True
+    return argv[0] == "show" and not all(_BACK.fullmatch(word.text) for word in words.operands)
 
 
 def _rules(args: Sequence[Argument]) -> tuple[Spec | None, Sequence[Argument]]:

@@ -7,6 +7,7 @@ import re
 import stat
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 
 from cowork.core.errors import ToolError
@@ -16,20 +17,24 @@ from cowork.permissions.literal import Argument
 from cowork.permissions.repository import (
     common_of,
     head,
+    is_commit,
     keeps_password,
     linked_folder,
+    password_in,
     repository,
     secret,
+    tracked_folder,
     tracked_secret,
 )
 
 _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
 _MOST_SEARCHED = 4_000
+_MOST_RULES = 65_536
 _BARE = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
 _STEERING = (".gitattributes", ".gitignore", ".mailmap", ".gitmodules")
 _RULES = (".gitignore", ".ignore", ".rgignore")
-_PUBLISHED = frozenset({".git", "node_modules", "site-packages"})  # what others published holds no secret of the user
+_PUBLISHED = frozenset({"node_modules", "site-packages"})  # what others published holds no secret of the user
 # Programs that choose by files of the folder what they run under another name, or remember what they ran.
 _SHIMS = frozenset(
     {"shims", ".volta", ".asdf", "mise", "rustup", "volta-shim", "aqua-proxy", "proto-shim", "snap", "ccache"}
@@ -82,10 +87,11 @@ class Lookup:
         `hidden`: also what is hidden or ignored; `wanted`: names that are searched even then.
         """
         for text in self._expanded(argument)[0]:
-            above = [place for place in (self.cwd / text).parents if self.workspace.may_read(place)]
+            real = Path(os.path.realpath(self.cwd / text))  # above this rg looks for rules
+            above = [place for place in real.parents if self.workspace.may_read(place)]
             if odd := next((name for place in above for name in _RULES if _odd(place / name)), ""):
                 return f"it would read {odd}, which is a link or a pipe"
-            found = _not_to_search(self.cwd / text, wanted, hidden=hidden)
+            found = _not_to_search(real, wanted, hidden=hidden)
             if found is None:
                 return f"{text} is too large to look at"
             if found:
@@ -128,10 +134,15 @@ class Lookup:
         real = Path(os.path.realpath(folder))
         return real.is_relative_to(os.path.realpath(place)) or self.workspace.may_read(real)
 
-    def shows(self, named: Sequence[str], after: int | None) -> str:
+    def commits(self, named: Sequence[str], after: int | None) -> bool:
+        """Whether what stands before the paths are commits: of any other object git shows all, whatever it is told."""
+        before = named[:after] if after is not None else takewhile(lambda word: not self._is_file(word), named)
+        return all(self._is_file(word) or is_commit(self.repository, word) for word in before)
+
+    def shows(self, named: Sequence[str], after: int | None, *, commits: bool) -> str:
         """Why what git has of these words (of all, without any) must not be shown unasked.
 
-        They are revisions, then paths; `after` so many comes `--`, if it was there.
+        They are revisions, all of them `commits` or not, then paths; `after` so many comes `--`, if it was there.
         """
         files = list(named[after or 0 :])
         while files and after is None and not self._is_file(files[0]):
@@ -142,9 +153,9 @@ class Lookup:
                 return f"{word} is not in the repository"
         if any(sensitive(Path(word.rpartition(":")[2])) for word in named):
             return "it would show a file that may hold secrets"
-        if not self.workspace.may_read(self.top) and (not files or any(":" in word for word in files)):
+        if not self.workspace.may_read(self.top) and (not commits or not files or any(":" in word for word in named)):
             return "the repository is larger than the workspace; name files of it"
-        if files and all(self._is_file(word) for word in files):
+        if commits and files and all(self._is_file(word) for word in files):
             return ""  # nothing else is shown
         secret = tracked_secret(self.repository)
         return f"it may show {secret}, which may hold secrets" if secret else ""
@@ -155,7 +166,8 @@ class Lookup:
         whole = bool(colon) and not path.startswith(".")  # from the top, but as a path from here
         if re.search(r"[*?\[\\]", word) or (whole and (path[:1] in "!^/" or (word[0] == ":" and self.top != self.cwd))):
             return False
-        return os.path.isfile((self.top if whole else self.cwd) / path)
+        where = (self.top if whole else self.cwd) / path
+        return os.path.isfile(where) and not tracked_folder(self.repository, os.path.relpath(where, self.top))
 
     def searches(self) -> str:
         """Why git must not search its tracked files unasked."""
@@ -193,7 +205,7 @@ class Lookup:
             return error.text
         if not self.workspace.may_read(where):
             return f"{text} is outside the workspace"
-        if sensitive(where) or sensitive(Path(text)) or (where.name == "config" and keeps_password(where)):
+        if sensitive(where) or sensitive(Path(text)) or password_in(where):
             return f"{text} may hold secrets"
         return f"{text} is a pipe, a socket or a device" if _special(where) else ""
 
@@ -275,10 +287,16 @@ def _not_to_search(folder: Path, wanted: Sequence[str], *, hidden: bool) -> str 
                 return f"{entry.name}, which is a link"
             if (hidden or entry.name in _RULES) and not _known_kind(entry):
                 return f"{entry.name}, which is a pipe, a socket or a device"
-            if entry.name == ".git" and hidden and keeps_password(Path(entry.path) / "config"):
-                return ".git/config, which may hold secrets"
-            skipped = entry.name in _PUBLISHED or (
-                entry.name.startswith(".") and not hidden and not _unignored(Path(place), entry.name)
+            if (hidden or not entry.name.startswith(".")) and password_in(Path(entry.path)):
+                return f"{entry.name}, which may hold secrets"
+            packed = entry.name == "objects" and "/.git" in place  # of git, which nobody can search
+            skipped = (
+                entry.name in _PUBLISHED
+                or packed
+                or (
+                    entry.name.startswith(".")
+                    and not (hidden or _wants(wanted, entry.name) or _unignored(Path(place), entry.name))
+                )
             )
             if not skipped and entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
@@ -295,10 +313,13 @@ def _unignored(folder: Path, name: str) -> bool:
     """Whether a search that leaves out hidden and ignored files would read this one, in doubt yes."""
     lines: list[tuple[Path, str]] = []
     places = [folder, *folder.parents]
-    top = next((number for number, place in enumerate(places) if os.path.lexists(place / ".git")), None)
-    for place in reversed(places if top is None else places[: top + 1]):
-        files = (".ignore", ".rgignore") if top is None else (".gitignore", ".ignore", ".rgignore")
-        lines += [(place, line.rstrip()) for file in files for line in head(place / file, 65_536).split("\n")]
+    top = next((number for number, place in enumerate(places) if os.path.exists(place / ".git")), -1)
+    for number, place in reversed(list(enumerate(places))):
+        for file in (".gitignore", ".ignore", ".rgignore") if number <= top else (".ignore", ".rgignore"):
+            text = head(place / file, _MOST_RULES)
+            if len(text.encode()) >= _MOST_RULES or "\ufffd" in text:  # rg reads on, or no further than there
+                return True
+            lines += [(place, line.rstrip()) for line in text.split("\n")]
     ignored = name.startswith(".")
     for place, line in lines:
         pattern = line.lstrip("!").removeprefix("/")
@@ -306,6 +327,6 @@ def _unignored(folder: Path, name: str) -> bool:
         if line.startswith("!"):  # whatever else says it is ignored: which file beats which is a rule of its own
             if re.search(r"[\[\\{]", pattern) or fnmatchcase(name, pattern.rstrip("/").rpartition("/")[2]):
                 return True
-        elif exact and not re.search(r"[\[\\{#]", pattern) and fnmatchcase(name, pattern):
+        elif exact and not re.search(r"[\[\\{#]|\*\*", pattern) and fnmatchcase(name, pattern):
             ignored = True
     return not ignored

@@ -22,6 +22,7 @@ _POINTER = 4096  # bytes of a file that names a folder
 _MOST_ENTRIES = 8_000
 _MOST_FOLDERS = 4_000
 _UNREAD = frozenset({"hooks", "modules", "lfs", "annex"})  # where links are at home, and reading commands do not look
+_CONFIGS = frozenset({"config", "config.worktree", ".gitconfig", ".gitmodules"})
 _SUBMODULE = b"\x00\x00\xe0\x00"  # mode 160000 in the index
 
 # Settings that cannot make git run a program, open a connection or follow another file.
@@ -116,9 +117,48 @@ def keeps_password(config: Path) -> bool:
     return bool(_known(_login, config))
 
 
+def password_in(path: Path) -> bool:
+    """The same of any file: whether it is such a configuration."""
+    return path.name.casefold() in _CONFIGS and keeps_password(path)
+
+
 def tracked_secret(folder: Path) -> str:
     """The name of a tracked file that looks like a secret."""
-    return _known(_secret_in, folder / "index")
+    index = folder / "index"
+    return _known(_secret_in, index) if os.path.lexists(index) else _UNKNOWN  # as of a clone without its files
+
+
+def tracked_folder(folder: Path, name: str) -> bool:
+    """Whether git knows a folder of this name, though there may be a file by now."""
+    index = folder / "index"
+    try:
+        folders = _folders_in(str(index), _state(index))
+    except OSError:
+        return False
+    return folders is None or name in folders
+
+
+def is_commit(folder: Path, word: str) -> bool:
+    """Whether a revision, or each end of a range, surely is a commit: a branch, or counted back from anything."""
+    return all(_is_commit(folder, part) for part in re.split(r"\.{2,3}", word.removeprefix("^")) if part)
+
+
+def _is_commit(folder: Path, word: str) -> bool:
+    if re.fullmatch(r"[^:{}]+?(?:[~^][0-9]*)+|(?:HEAD|@|ORIG_HEAD)|(?:HEAD)?@\{[0-9]+\}", word):
+        return True
+    name = re.sub(r"@\{[0-9]+\}$", "", word)
+    common = common_of(folder) or folder
+    packed = head(common / "packed-refs", _MOST_CONFIG)
+    odd = not re.fullmatch(r"[\w./-]+", name) or re.fullmatch(r"[0-9a-f]{40,}", name)
+    if odd or len(packed.encode()) >= _MOST_CONFIG:
+        return False
+
+    def known(*kinds: str) -> bool:
+        return any(os.path.lexists(common / kind / name) or f" {kind}/{name}\n" in packed for kind in kinds)
+
+    if name == "stash":
+        return known("refs")
+    return known("refs/heads", "refs/remotes") and not known("refs", "refs/tags") and not os.path.lexists(folder / name)
 
 
 def linked_folder(folder: Path, top: Path) -> str:

@@ -15,7 +15,7 @@ from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.layers import MODES, PLAN, Rules, Scene, mode_of, tighter
 from cowork.permissions.patterns import Rule, path_matches
-from cowork.permissions.repository import keeps_password
+from cowork.permissions.repository import password_in
 from cowork.permissions.running import decide_command
 
 __all__ = ["MODES", "PLAN", "Rules", "Scene", "decide", "mode_of", "tighter"]
@@ -78,7 +78,7 @@ def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> D
     if mode == "bypass" or first(rules.allow, fold=False):
         return Decision("allow", read_only=not writes)
     if not writes:
-        if any(sensitive(place) for place in spellings) or (path.name == "config" and keeps_password(path)):
+        if any(sensitive(place) for place in spellings) or password_in(path):
             return Decision("ask", f"{shown} may hold secrets", grant, grant, _resolved(path), read_only=True)
         return Decision("allow", read_only=True)
     if mode == "accept-edits":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -58,6 +59,99 @@ def test_a_tracked_secret_is_not_shown_by_a_joined_flag_a_value_or_a_pattern(rep
     subprocess.run(["git", "add", "."], cwd=repo, check=True, timeout=30)
     assert [command for command in commands(SHOWING) if unasked(repo, command)] == []
     assert [command for command in commands(NAMING) if not unasked(repo, command)] == []
+
+
+def committed(repo: Path, *names: str) -> None:
+    """The repository with these files committed, each with a key."""
+    for name in names:
+        (repo / name).write_text("KEY=sk-planted\n")
+    for words in (["add", "-f", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=repo, check=True, timeout=30)
+
+
+OBJECTS = """
+git show -s BLOB | git show --stat BLOB | git show -s HEAD..BLOB | git show BLOB README.md | git show BLOB -- README.md
+git diff BLOB README.md | git diff BLOB HEAD:README.md | git grep KEY BLOB -- README.md
+git tag --format='%(raw)' | git for-each-ref --format='%(*raw)' | git branch --format='%(push:remotename)'
+"""
+COMMITS = """
+git show -s HEAD | git show --stat work | git show --stat HEAD~1 -- conf | git show work -- README.md
+git diff work README.md | git diff work...HEAD -- README.md
+git grep KEY HEAD^ -- README.md | git log -p v1 -- README.md
+"""
+
+
+def test_a_tracked_secret_is_not_shown_by_the_name_of_its_object(repo: Path) -> None:
+    committed(repo, "conf/.env")
+    blob = subprocess.check_output(["git", "rev-parse", "HEAD:conf/.env"], cwd=repo, text=True, timeout=30).strip()
+    for words in (["branch", "work"], ["tag", "v1", blob], ["branch", "both"], ["tag", "both", blob]):
+        subprocess.run(["git", *words], cwd=repo, check=True, timeout=30)
+    shown = [command.replace("BLOB", name) for command in commands(OBJECTS) for name in (blob, blob[:8], "v1", "both")]
+    assert [command for command in shown if unasked(repo, command)] == []
+    assert [command for command in commands(COMMITS) if not unasked(repo, command)] == []
+    subprocess.run(["git", "pack-refs", "--all"], cwd=repo, check=True, timeout=30)
+    assert [command for command in shown if unasked(repo, command)] == []
+    assert [command for command in commands(COMMITS) if not unasked(repo, command)] == []
+
+
+def test_a_file_where_git_knows_a_folder_asks(repo: Path) -> None:
+    committed(repo, "conf/.env")
+    shutil.rmtree(repo / "conf")
+    (repo / "conf").write_text("x\n")
+    for command in ("git diff conf", "git show HEAD -- conf", "git log -p conf", "git grep KEY HEAD:conf"):
+        assert not unasked(repo, command), command
+    assert unasked(repo, "git diff README.md")
+
+
+def test_a_repository_without_an_index_may_hold_any_secret(repo: Path) -> None:
+    committed(repo, "conf/.env")
+    (repo / ".git/index").unlink()
+    assert not unasked(repo, "git show")
+    assert unasked(repo, "git show --stat")
+
+
+def test_of_a_larger_repository_no_flag_shows_what_lies_outside(repo: Path) -> None:
+    committed(repo, "top.txt", "conf/a.txt")
+    for command in ("git show -s HEAD:top.txt", "git show HEAD:top.txt -- a.txt", "git diff HEAD:top.txt -- a.txt"):
+        assert not unasked(repo / "conf", command), command
+    assert unasked(repo / "conf", "git show HEAD -- a.txt")
+
+
+def test_a_search_asks_where_a_configuration_of_git_holds_a_password(repo: Path) -> None:
+    assert unasked(repo, "grep -rn url .")
+    assert unasked(repo, "rg url .git")
+    (repo / ".git/modules/m").mkdir(parents=True)
+    (repo / ".git/modules/m/config").write_text('[remote "o"]\nurl = https://me:sk-planted@host.example/x\n')
+    for command in ("grep -rn url .", "rg --hidden url", "rg url .git", "grep -r url .git/modules"):
+        assert not unasked(repo, command), command
+    assert unasked(repo, "rg url")
+
+
+def test_rules_of_a_search_that_are_read_otherwise_by_rg_ask(repo: Path) -> None:
+    (repo / "conf/x.pem").write_text("sk-planted\n")
+    rules = repo / ".gitignore"
+    for text in (b"# \xe9\n*.pem\n", b"*.pem\n" + b"# more\n" * 10_000 + b"!*.pem\n", b"*.pem**\n"):
+        rules.write_bytes(text)
+        assert not unasked(repo, "rg KEY"), text[:20]
+    rules.write_text("*.pem\n.d.json/\n")
+    assert unasked(repo, "rg KEY -g '*.json'")
+    (repo / ".d.json").mkdir()
+    (repo / ".d.json/credentials.json").write_text("sk-planted\n")
+    assert not unasked(repo, "rg KEY -g '*.json'")
+
+
+def test_rules_of_a_search_hold_from_the_real_folder_up(repo: Path) -> None:
+    inner = repo / "conf/inner"
+    (inner / "deep").mkdir(parents=True)
+    (inner / "deep/x.pem").write_text("sk-planted\n")
+    (repo / ".gitignore").write_text("*.pem\n")
+    (repo / "linked").symlink_to("conf/inner/deep")
+    assert unasked(repo, "rg KEY linked")
+    (inner / ".git").symlink_to("nowhere")
+    (inner / ".gitignore").write_text("*.pem\n")
+    (repo / "conf/.ignore").write_text("!*.pem\n")  # above a repository of its own, too
+    for command in ("rg KEY linked", "rg KEY conf/inner", "rg KEY"):
+        assert not unasked(repo, command), command
 
 
 def test_a_path_is_meant_from_the_top_or_from_here(repo: Path) -> None:
