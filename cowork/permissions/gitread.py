@@ -106,7 +106,7 @@ _PATCH = names("-p -u -c -U -L --patch --patch-with-stat --binary --cc --unified
 _PATCH |= names("--color-moved --check")
 _NO_PATCH = names("-s --no-patch --shortstat --numstat --name-only --name-status --summary --raw --dirstat --quiet")
 _NO_PATCH |= names("--compact-summary --stat")
-_WALKS = names("log diff-tree stash status")  # what is no commit, and no folder of one, they leave out
+_WALKS = names("log stash status")  # what is no commit they leave out
 _BACK = re.compile(r"(?:HEAD|@)(?:[~^][0-9]*)*")
 _NO_LINES = names("-l -L -c -q --files-with-matches --count --name-only")
 

@@ -162,7 +162,9 @@ class Lookup:
 
     def _is_file(self, word: str) -> bool:
         """Whether this is one file to git, also as `REVISION:FILE`: no folder, no pattern, no magic as in `:!x`."""
-        _, colon, path = word.rpartition(":")
+        revision, colon, path = word.rpartition(":")
+        if not re.fullmatch(r"|:[0-3]", revision) and not is_commit(self.repository, revision):
+            return False  # of some folder, where this may be another file
         whole = bool(colon) and not path.startswith(".")  # from the top, but as a path from here
         if re.search(r"[*?\[\\]", word) or (whole and (path[:1] in "!^/" or (word[0] == ":" and self.top != self.cwd))):
             return False

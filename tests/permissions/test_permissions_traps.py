@@ -103,6 +103,16 @@ def test_a_file_where_git_knows_a_folder_asks(repo: Path) -> None:
     assert unasked(repo, "git diff README.md")
 
 
+def test_a_file_of_a_folder_known_by_its_object_asks(repo: Path) -> None:
+    (repo / ".aws").mkdir()
+    committed(repo, ".aws/config", "config")
+    tree = subprocess.check_output(["git", "rev-parse", "HEAD:.aws"], cwd=repo, text=True, timeout=30).strip()
+    for command in (f"git show {tree}:config", f"git cat-file -p {tree}:config", f"git diff-tree -p {tree} -- config"):
+        assert not unasked(repo, command), command
+    for command in ("git show HEAD:config", "git show :0:config", "git diff-tree -p HEAD -- config"):
+        assert unasked(repo, command), command
+
+
 def test_a_repository_without_an_index_may_hold_any_secret(repo: Path) -> None:
     committed(repo, "conf/.env")
     (repo / ".git/index").unlink()
