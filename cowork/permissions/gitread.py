@@ -135,6 +135,8 @@ def git_read_only(command: Simple, look: Look) -> str:
         return why
     if name in ("remote", "config"):
         return there.password()
+    if (name == "reflog" or words.flags & {"-g", "--walk-reflogs"}) and (why := there.logged()):
+        return why
     if name == "grep" and "--cached" not in words.flags and (why := there.searches()):
         return why
     skipped = int(name == "grep" and "-e" not in words.flags)  # its pattern

@@ -184,6 +184,12 @@ class Lookup:
         files = (f"{common}/config", "/etc/gitconfig", f"{home}/.gitconfig", f"{own}/git/config")
         return "an address git knows holds a password" if any(keeps_password(Path(file)) for file in files) else ""
 
+    def logged(self) -> str:
+        """Why what git noted of its commands must not be shown unasked: `git pull ADDRESS` is kept as it was typed."""
+        folders = {self.repository, common_of(self.repository) or self.repository}
+        logs = [file for folder in folders for file in (folder / "logs").rglob("*")]
+        return "an address git noted holds a password" if any(password_in(file) for file in logs) else ""
+
     def enter(self, folder: Argument) -> str:
         """Go into a folder as `cd` would; why not, or nothing."""
         if folder.glob or folder.text in ("", "-"):

@@ -16,6 +16,7 @@ from cowork.permissions.checks import immodest
 from cowork.permissions.guarding import scan
 
 _MOST_CONFIG = 128 * 1024
+_MOST_LOGIN = 4 * 1024 * 1024
 _MOST_INDEX = 64 * 1024 * 1024
 _UNKNOWN = "a tracked file (the index is not understood)"
 _POINTER = 4096  # bytes of a file that names a folder
@@ -118,8 +119,9 @@ def keeps_password(config: Path) -> bool:
 
 
 def password_in(path: Path) -> bool:
-    """The same of any file: whether it is such a configuration."""
-    return path.name.casefold() in _CONFIGS and keeps_password(path)
+    """The same of any file: whether it is such a configuration, or what git notes of its commands."""
+    noted = "/logs/" in str(path) and ("/.git/" in str(path) or "/worktrees/" in str(path))
+    return (noted or path.name.casefold() in _CONFIGS) and keeps_password(path)
 
 
 def tracked_secret(folder: Path) -> str:
@@ -227,7 +229,7 @@ def _config(path: str, state: tuple[int, ...]) -> str:
 
 @lru_cache(maxsize=64)
 def _login(path: str, state: tuple[int, ...]) -> str:
-    text = head(Path(path), _MOST_CONFIG)
+    text = head(Path(path), _MOST_LOGIN)
     return path if has_password(text) or re.search(r"(?i)extraheader\s*=|://[^/\s@]{20,}@", text) else ""
 
 

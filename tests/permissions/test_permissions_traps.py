@@ -137,6 +137,16 @@ def test_a_search_asks_where_a_configuration_of_git_holds_a_password(repo: Path)
     assert unasked(repo, "rg url")
 
 
+def test_a_password_git_noted_of_a_command_is_not_shown(repo: Path) -> None:
+    committed(repo, "a.txt")
+    showing = ("git reflog", "git log -g", "git log --oneline --walk-reflogs", "cat .git/logs/HEAD", "grep -r x .git")
+    assert [command for command in showing if not unasked(repo, command)] == []
+    with (repo / ".git/logs/HEAD").open("a") as file:
+        file.write(f"{'0' * 40} {'1' * 40} a <a@b> 1 +0000\tpull https://me:sk-planted@host.example/x: Fast-forward\n")
+    assert [command for command in showing if unasked(repo, command)] == []
+    assert unasked(repo, "git log")
+
+
 def test_rules_of_a_search_that_are_read_otherwise_by_rg_ask(repo: Path) -> None:
     (repo / "conf/x.pem").write_text("sk-planted\n")
     rules = repo / ".gitignore"
