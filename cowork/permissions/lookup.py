@@ -31,6 +31,7 @@ _MOST_ENTRIES = 2_000
 _MOST_MATCHES = 200
 _MOST_SEARCHED = 4_000
 _MOST_RULES = 65_536
+_UNCLEAR = re.compile(r"\ufffd|[^\S \t\r\n]")  # no text, or a blank only to some
 _BARE = (("HEAD", "objects", "refs"), ("HEAD", "commondir"))
 _STEERING = (".gitattributes", ".gitignore", ".mailmap", ".gitmodules")
 _RULES = (".gitignore", ".ignore", ".rgignore")
@@ -325,7 +326,7 @@ def _unignored(folder: Path, name: str) -> bool:
     for number, place in reversed(list(enumerate(places))):
         for file in (".gitignore", ".ignore", ".rgignore") if number <= top else (".ignore", ".rgignore"):
             text = head(place / file, _MOST_RULES)
-            if len(text.encode()) >= _MOST_RULES or "\ufffd" in text:  # rg reads on, or no further than there
+            if len(text.encode()) >= _MOST_RULES or _UNCLEAR.search(text):  # rg reads on, no further, or another line
                 return True
             lines += [(place, line.rstrip()) for line in text.split("\n")]
     ignored = name.startswith(".")

@@ -150,7 +150,13 @@ def test_a_password_git_noted_of_a_command_is_not_shown(repo: Path) -> None:
 def test_rules_of_a_search_that_are_read_otherwise_by_rg_ask(repo: Path) -> None:
     (repo / "conf/x.pem").write_text("sk-planted\n")
     rules = repo / ".gitignore"
-    for text in (b"# \xe9\n*.pem\n", b"*.pem\n" + b"# more\n" * 10_000 + b"!*.pem\n", b"*.pem**\n"):
+    for text in (
+        b"# \xe9\n*.pem\n",
+        b"*.pem\n" + b"# more\n" * 10_000 + b"!*.pem\n",
+        b"*.pem**\n",
+        b"*.pem\x1c\n",
+        b"*.pem\n!*.pem\x0b\n",
+    ):
         rules.write_bytes(text)
         assert not unasked(repo, "rg KEY"), text[:20]
     rules.write_text("*.pem\n.d.json/\n")
