@@ -148,7 +148,8 @@ def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
     os.utime(root / "src/a.py", (4_000_000_000, 1))
     (root / "README.md").write_text("changed\n")
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "GIT_PAGER": "cat", "TERM": "dumb"}
-    sandbox = Sandbox(workspace=Workspace(root), environ=environ)
+    ours = [Path(sys.prefix), Path(fence.__file__).parent]  # they may lie under /tmp
+    sandbox = Sandbox(workspace=Workspace(root, readable=ours), environ=environ)
     if not sandbox.active:
         pytest.skip(f"no sandbox here: {sandbox.status()}")
     commands = [command for verdict, command in ROWS if verdict == "read" and not TELLS.search(command)]
