@@ -36,15 +36,15 @@ _STEERS = (
     "|[\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]"  # cannot be encoded, or no character at all
     "|[\ufe00-\ufe0d\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-_HIDDEN = re.compile(
+# What only text beyond ASCII needs is compiled when the first comes: it would be a good part of a start.
+_HIDDEN = (
     f"{_STEERS}|(?<![{_EMOJI}{_LETTERS}])[\u200c\u200d]|[\u200c\u200d](?![{_EMOJI}{_LETTERS}])"
     f"|{_MARK}(?<={f'(?:{_MARK})' * (_MARKS + 1)})"
 )
-_STEERING = re.compile(_STEERS)
 _CONTROLS = re.compile("\r\n|[\x00-\x08\x0b-\x1f\x7f]")  # all there is in ASCII, which most text is
-_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_HELD = re.compile(f"(?:\r|[\ud800-\udbff]|(?<=[{_EMOJI}{_LETTERS}])[\u200c\u200d])\\Z")
-_BEFORE = re.compile(f"(?:[{_EMOJI}{_LETTERS}]|(?:{_MARK}){{1,{_MARKS}}})\\Z")  # what the next character is judged by
+_PAIR = "[\ud800-\udbff][\udc00-\udfff]"
+_HELD = f"(?:\r|[\ud800-\udbff]|(?<=[{_EMOJI}{_LETTERS}])[\u200c\u200d])\\Z"
+_BEFORE = f"(?:[{_EMOJI}{_LETTERS}]|(?:{_MARK}){{1,{_MARKS}}})\\Z"  # what the next character is judged by
 
 REDACTED = "[redacted]"
 _SHORTEST_SECRET = 6  # a shorter one would blank out ordinary words
@@ -81,7 +81,7 @@ _GIT_READS = {
 
 def visible(text: str) -> str:
     r"""The text with everything that could steer a terminal or hide itself shown as `\x1b`, `\u202e` …"""
-    return (_CONTROLS if text.isascii() else _HIDDEN).sub(_escaped, text)
+    return _CONTROLS.sub(_escaped, text) if text.isascii() else re.sub(_HIDDEN, _escaped, text)
 
 
 def visible_line(text: str) -> str:
@@ -91,7 +91,7 @@ def visible_line(text: str) -> str:
 
 def inert(text: str) -> str:
     """The text without anything a terminal would act on; no neighbour is looked at, so a line may come in pieces."""
-    return (_CONTROLS if text.isascii() else _STEERING).sub(_escaped, text)
+    return _CONTROLS.sub(_escaped, text) if text.isascii() else re.sub(_STEERS, _escaped, text)
 
 
 def ascii_json(value: object, **options: Any) -> str:
@@ -108,8 +108,11 @@ class Visible:
 
     def feed(self, chunk: str) -> str:
         """What of the stream may be drawn now."""
-        text = self._last + _PAIR.sub(_joined, self._held + chunk)
-        held = _HELD.search(text)
+        if chunk.isascii() and chunk and not self._held and chunk[-1] != "\r":
+            self._last = ""
+            return visible(chunk)
+        text = self._last + re.sub(_PAIR, _joined, self._held + chunk)
+        held = re.search(_HELD, text)
         cut = len(text) if held is None else held.start()
         return self._draw(text, cut)
 
@@ -121,7 +124,7 @@ class Visible:
     def _draw(self, text: str, cut: int) -> str:
         drawn = visible(text[:cut])[len(visible(self._last)) :]
         self._held = text[cut:]
-        before = _BEFORE.search(text, max(0, cut - _MARKS), cut)
+        before = re.search(_BEFORE, text[max(0, cut - _MARKS) : cut])
         self._last = before.group() if before else ""
         return drawn
 

@@ -33,10 +33,10 @@ _AFTER = rf"(?:\s*\|\s*{_PLAIN})*"
 _STAGES = rf"(?:{_PLAIN}{_AFTER}(?:\s*\|\s*{_LARGER}{_AFTER})?|{_LARGER}{_AFTER})"
 _SEVERAL = rf"{_PATH}(?:\s*,\s*{_PATH})+"
 _COUNTED = rf"{_FIELD}\s*[-+*/]\s*[0-9]{{1,3}}"
-_PROGRAM = re.compile(rf"{_STAGES}|{_SEVERAL}|{_COUNTED}|\[\s*{_STAGES}\s*\]", re.ASCII)
+_PROGRAM = rf"{_STAGES}|{_SEVERAL}|{_COUNTED}|\[\s*{_STAGES}\s*\]"  # compiled when a program comes: that takes long
 
 
 def jq(seen: Set[str], operands: Sequence[str]) -> str:
     program = operands[0].strip() if operands else "."
-    good = len(program) <= _LONGEST and _PROGRAM.fullmatch(program)
+    good = len(program) <= _LONGEST and re.fullmatch(_PROGRAM, program, re.ASCII)
     return "" if good else "jq is a language; only paths and plain functions are known to read and hold little"
