@@ -16,9 +16,10 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from cowork import __version__
+from cowork.app.place import configured
 from cowork.app.trust import is_trusted, steering
 from cowork.config import paths
-from cowork.config.load import Config, load
+from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core import spawn
 from cowork.core.blocks import Json
@@ -112,14 +113,7 @@ def _config(environ: Mapping[str, str], root: Path, options: RunOptions) -> tupl
     here = [f for f in (file, *paths.project_files(root)) if f.exists()]
     names = ", ".join(paths.short(f, environ) for f in here)
     try:
-        config = load(
-            cwd=root,
-            environ=environ,
-            flags=options.flags(),
-            config_file=options.config_file,
-            trusted=trusted,
-            bare=options.bare,
-        )
+        config = configured(options, environ, root, trusted=trusted)
     except UserError as error:
         return None, [Check("config", "bad", error.message, error.hint or "`cowork config check` says more.")]
     text = names or f"defaults; {paths.short(file, environ)} is not there"

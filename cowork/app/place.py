@@ -50,7 +50,17 @@ def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
 
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Place:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
-    config = load(
+    config = configured(options, environ, root, trusted=trusted)
+    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
+    user = None if options.bare else paths.config_dir(environ)
+    notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
+    knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
+    return Place(options, environ, root, trusted, config, agents, tuple(notes), knowledge)
+
+
+def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:
+    """The configuration in force for a run in the folder."""
+    return load(
         cwd=root,
         environ=environ,
         flags=options.flags(),
@@ -58,11 +68,6 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, truste
         trusted=trusted,
         bare=options.bare,
     )
-    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
-    user = None if options.bare else paths.config_dir(environ)
-    notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
-    knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
-    return Place(options, environ, root, trusted, config, agents, tuple(notes), knowledge)
 
 
 def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:

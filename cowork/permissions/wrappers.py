@@ -277,11 +277,11 @@ def _known(name: str, text: str, with_value: set[str]) -> bool:
 
 
 def _coded(name: str, text: str, following: list[Word]) -> list[Inner]:
-    """Options whose value is shell code: `env -S`, `script -c`, `su -c`, `flock -c`."""
+    """Options whose value is shell code: `env -S`, `su -c`, `flock -c`."""
     if name == "env" and (split := re.match(r"-[A-Za-z0]*S|--s\w*-?\w*=?", text)):
         code = text[split.end() :] or (following[0].text if following else "")
         return [Inner(code=code, opaque="env -S with its own escapes" if "\\" in code else "")]
-    if name in ("script", "su", "runuser", "flock", "npx") and re.match(r"-[A-Za-z]*c|--(?:command|call)", text):
+    if name in ("su", "runuser", "flock", "npx") and re.match(r"-[A-Za-z]*c|--(?:command|call)", text):
         attached = text.partition("=")[2] or ("" if text.startswith("--") else text.partition("c")[2])
         return [Inner(code=attached or (following[0].text if following else ""))]
     return []

@@ -38,7 +38,7 @@ class Yard:
 
     @property
     def root(self) -> Path:
-        return self.base / "home/work"
+        return self.base / "home/shop"
 
     def sandbox(self, **options: object) -> Sandbox:
         environ = {
@@ -73,10 +73,10 @@ def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
     base = Path(tempfile.mkdtemp(prefix="cowork-yard-", dir="/var/tmp"))
     made = Yard(request.param, base)
     for folder in (
-        "home/work/.git/hooks",
-        "home/work/src",
-        "home/work/.vscode",
-        "home/work/.cowork",
+        "home/shop/.git/hooks",
+        "home/shop/src",
+        "home/shop/.vscode",
+        "home/shop/.cowork",
         "home/.ssh",
         "home/.aws",
     ):
@@ -84,12 +84,12 @@ def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
     for folder in ("home/.config/gh", "home/.cowork-home/sessions/s/outputs"):
         (base / folder).mkdir(parents=True)
     for name in (
-        "work/.git/config",
-        "work/.vscode/tasks.json",
-        "work/.cowork/config.toml",
-        "work/AGENTS.md",
-        "work/.envrc",
-        "work/.mcp.json",
+        "shop/.git/config",
+        "shop/.vscode/tasks.json",
+        "shop/.cowork/config.toml",
+        "shop/AGENTS.md",
+        "shop/.envrc",
+        "shop/.mcp.json",
     ):
         (base / "home" / name).write_text("guarded\n")
     for name in (".ssh/id_rsa", ".aws/credentials", ".config/gh/hosts.yml", ".netrc", ".cowork-home/trust.json"):
@@ -492,7 +492,7 @@ def test_a_bwrap_in_the_folder_one_is_in_is_never_run(
 def test_sockets_of_agents_and_daemons_cannot_be_reached(yard: Yard) -> None:
     """By the paths variables name, by those any program has open, also in the workspace; its own sockets can."""
     home = yard.base / "home"
-    places = [home / "agent.sock", home / ".docker-run.sock", home / "work/ssh.sock", home / "work/own.sock"]
+    places = [home / "agent.sock", home / ".docker-run.sock", home / "shop/ssh.sock", home / "shop/own.sock"]
     servers = []
     for place in places:
         server = socket.socket(socket.AF_UNIX)
