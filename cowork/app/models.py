@@ -15,7 +15,7 @@ from cowork.core.ports import ModelSpec, Provider
 from cowork.providers.retry import with_retry
 
 if TYPE_CHECKING:
-    from cowork.providers.replay import Replay
+    from cowork.providers.recording.replay import Replay
 
 
 class Models:
@@ -60,7 +60,7 @@ class Models:
         """Open the files of --record and --dump-requests once, before the first model."""
         if self._closers or not (self._options.record or self._options.dump_requests):
             return
-        from cowork.providers.record import Recorder, RequestDump
+        from cowork.providers.recording.record import Recorder, RequestDump
 
         if self._options.dump_requests:
             dump = RequestDump(self._options.dump_requests, self._secrets())
@@ -73,7 +73,7 @@ class Models:
 
     def _played_back(self, tier: str) -> Provider:
         """From a recording; its waits are played as they were, so nothing is retried around it."""
-        from cowork.providers.replay import Replay
+        from cowork.providers.recording.replay import Replay
 
         if self._replay is None:
             assert self._options.replay is not None

@@ -14,7 +14,7 @@ from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.providers.http1 import HttpError, body_of, encode_head, parse_head
+from cowork.providers.transports.http1 import HttpError, body_of, encode_head, parse_head
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))

@@ -54,7 +54,7 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
     host = _host(base_url)
     limit = spec.max_output_tokens or default_output(spec.model)
     if spec.transport == "sdk":
-        from cowork.providers.sdk import SdkTransport
+        from cowork.providers.transports.sdk import SdkTransport
 
         transport: Any = SdkTransport(spec, host=host)
     else:
@@ -76,11 +76,11 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 
 
 def _direct(spec: ModelSpec, url: str, host: str) -> Any:
-    from cowork.providers.direct import Address, DirectTransport
+    from cowork.providers.transports.direct import Address, DirectTransport
 
     address = Address(url, host, _headers(spec), spec.api_key, _proxy_for(url))
     if address.proxy:
-        from cowork.providers.proxied import ProxiedTransport
+        from cowork.providers.transports.proxied import ProxiedTransport
 
         return ProxiedTransport(address)
     return DirectTransport(address, tls=_tls)
@@ -100,14 +100,14 @@ def _tls() -> ssl.SSLContext:
 def _codec(provider: str) -> tuple[Any, str]:
     """The codec of a format, and where its service lives."""
     if provider == "anthropic":
-        from cowork.providers import anthropic
+        from cowork.providers.codecs import anthropic
 
         return anthropic.AnthropicCodec, anthropic.BASE_URL
     if provider == "openai":
-        from cowork.providers import openai
+        from cowork.providers.codecs import openai_responses
 
-        return openai.OpenAICodec, openai.BASE_URL
-    from cowork.providers import openai_chat
+        return openai_responses.OpenAICodec, openai_responses.BASE_URL
+    from cowork.providers.codecs import openai_chat
 
     return openai_chat.ChatCodec, openai_chat.BASE_URL
 
@@ -124,7 +124,7 @@ def _endpoint(provider: str, base_url: str) -> str:
 def _headers(spec: ModelSpec) -> dict[str, str]:
     headers = {"user-agent": f"cowork/{__version__}"}
     if spec.provider == "anthropic":
-        from cowork.providers.anthropic import VERSION
+        from cowork.providers.codecs.anthropic import VERSION
 
         headers["anthropic-version"] = VERSION
     given = {name.lower(): value for name, value in spec.headers.items()}

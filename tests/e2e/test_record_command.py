@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.providers.canonical import settled
+from cowork.providers.recording.canonical import settled
 from tests.wire.server import Server, call, say, turn
 
 COWORK = Path(sys.prefix) / "bin" / "cowork"

@@ -16,9 +16,16 @@ from hypothesis import strategies as st
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, ToolSpec
-from cowork.providers.canonical import difference, item_from_dict, item_to_dict, moved, request_to_dict, settled
-from cowork.providers.record import Recorder, RequestDump
-from cowork.providers.replay import Replay
+from cowork.providers.recording.canonical import (
+    difference,
+    item_from_dict,
+    item_to_dict,
+    moved,
+    request_to_dict,
+    settled,
+)
+from cowork.providers.recording.record import Recorder, RequestDump
+from cowork.providers.recording.replay import Replay
 from cowork.providers.retry import with_retry
 from cowork.providers.scripted import TASK_MARK, Scripted
 

@@ -11,7 +11,7 @@ import pytest
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request
-from cowork.providers.anthropic import AnthropicCodec, AnthropicDecoder
+from cowork.providers.codecs.anthropic import AnthropicCodec, AnthropicDecoder
 from tests.wire.encode import signature
 from tests.wire.server import Server, call, say, status, think, turn
 from tests.wire.talk import TOOLS, ask, asking, converse, provider_for

@@ -12,9 +12,9 @@ import pytest
 from cowork.core.blocks import Usage
 from cowork.core.errors import RETRYABLE, ProviderError, UserError
 from cowork.core.ports import Delta, ModelSpec, Provider, Reply
-from cowork.providers.direct import Address
 from cowork.providers.open import _tls, open_provider
-from cowork.providers.proxied import ProxiedTransport
+from cowork.providers.transports.direct import Address
+from cowork.providers.transports.proxied import ProxiedTransport
 from tests.fakes.clock import Clock
 from tests.wire.server import CERTIFICATE, FAULTS, FORMATS, WHERE, Hold, Server, broken, call, say, status, turn
 from tests.wire.talk import ask, asking, provider_for, spec_for, text_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cowork.core.blocks import Message, Text
+from cowork.providers.codecs.base import EncodedMessages, assemble, dump
 from cowork.providers.idle import IdleWatch, Silence
-from cowork.providers.wire import EncodedMessages, assemble, dump
 from tests.fakes.clock import Clock
 
 

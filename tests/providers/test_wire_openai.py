@@ -11,7 +11,7 @@ import pytest
 from cowork.core.blocks import Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.providers.openai import OpenAICodec, OpenAIDecoder
+from cowork.providers.codecs.openai_responses import OpenAICodec, OpenAIDecoder
 from tests.wire.encode import signature
 from tests.wire.server import FORMATS, Server, call, say, status, think, turn
 from tests.wire.talk import TOOLS, ask, asking, converse, provider_for

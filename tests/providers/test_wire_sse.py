@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.providers.http1 import Chunked, Head, HttpError, Sized, UntilClosed, body_of, parse_head
-from cowork.providers.sse import SseParser
+from cowork.providers.transports.http1 import Chunked, Head, HttpError, Sized, UntilClosed, body_of, parse_head
+from cowork.providers.transports.sse import SseParser
 
 
 def parse(*chunks: bytes) -> list[bytes]:

@@ -16,8 +16,8 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
-from cowork.providers.faults import broken_stream, connection_error, event_error, http_error, one_line, unstreamed
-from cowork.providers.sse import SseParser
+from cowork.providers.errors import broken_stream, connection_error, event_error, http_error, one_line, unstreamed
+from cowork.providers.transports.sse import SseParser
 
 _CLIENTS: dict[tuple[str, str], str] = {
     ("anthropic", ""): "AsyncAnthropic",

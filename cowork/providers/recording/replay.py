@@ -17,7 +17,8 @@ from typing import Any
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
-from cowork.providers.canonical import (
+from cowork.providers.prices import price
+from cowork.providers.recording.canonical import (
     difference,
     error_from_dict,
     item_from_dict,
@@ -26,8 +27,7 @@ from cowork.providers.canonical import (
     request_to_dict,
     settled,
 )
-from cowork.providers.prices import price
-from cowork.providers.record import FORMAT_VERSION, HIDDEN
+from cowork.providers.recording.record import FORMAT_VERSION, HIDDEN
 
 
 @dataclass(slots=True)

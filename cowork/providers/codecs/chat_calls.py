@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cowork.core.blocks import Json, ToolUse
-from cowork.providers.wire import dump, load_arguments
+from cowork.providers.codecs.base import dump, load_arguments
 
 
 @dataclass(slots=True)

@@ -6,9 +6,9 @@ from collections.abc import AsyncGenerator
 
 import httpcore2
 
-from cowork.providers.direct import CONNECT_TIMEOUT, LONGEST_ERROR, Address
-from cowork.providers.faults import broken_stream, connection_error, http_error, unstreamed
-from cowork.providers.sse import SseParser
+from cowork.providers.errors import broken_stream, connection_error, http_error, unstreamed
+from cowork.providers.transports.direct import CONNECT_TIMEOUT, LONGEST_ERROR, Address
+from cowork.providers.transports.sse import SseParser
 
 _WRITE = 60.0
 _NETWORK_ERRORS = (

@@ -31,9 +31,9 @@ from typing import Any
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
-from cowork.providers.canonical import request_bytes
 from cowork.providers.prices import price
-from cowork.providers.script import Fault, Scene, Script, Turn, agent_key, load_script, parse_script
+from cowork.providers.recording.canonical import request_bytes
+from cowork.providers.scripted.script import Fault, Scene, Script, Turn, agent_key, load_script, parse_script
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 _BUSY = -1

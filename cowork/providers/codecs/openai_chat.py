@@ -11,8 +11,8 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.chat_calls import CallPieces
-from cowork.providers.wire import Deltas, Fold, Format, assemble, dump, effort, load_event, plain_name
+from cowork.providers.codecs.base import Deltas, Fold, Format, assemble, dump, effort, load_event, plain_name
+from cowork.providers.codecs.chat_calls import CallPieces
 
 BASE_URL = "https://api.openai.com/v1"
 

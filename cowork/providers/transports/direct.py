@@ -14,9 +14,9 @@ from dataclasses import field
 from urllib.parse import urlsplit
 
 from cowork.core.frozen import frozen
-from cowork.providers.faults import broken_stream, connection_error, http_error, unstreamed
-from cowork.providers.http1 import Body, Head, HttpError, body_of, encode_head, parse_head
-from cowork.providers.sse import SseParser
+from cowork.providers.errors import broken_stream, connection_error, http_error, unstreamed
+from cowork.providers.transports.http1 import Body, Head, HttpError, body_of, encode_head, parse_head
+from cowork.providers.transports.sse import SseParser
 
 CONNECT_TIMEOUT = 15.0
 LONGEST_ERROR = 64 * 1024  # bytes of a refusal worth reading

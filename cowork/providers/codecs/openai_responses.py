@@ -11,7 +11,7 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.wire import (
+from cowork.providers.codecs.base import (
     Deltas,
     Fold,
     Format,

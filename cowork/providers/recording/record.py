@@ -18,7 +18,7 @@ from typing import Any
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
-from cowork.providers.canonical import error_to_dict, item_to_dict, request_to_dict
+from cowork.providers.recording.canonical import error_to_dict, item_to_dict, request_to_dict
 from cowork.providers.wrapped import Wrapped
 
 FORMAT_VERSION = 1

@@ -1,0 +1,160 @@
+"""Shared by the codecs: encoded messages, the state of a stream, JSON in and out, deltas of one read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from cowork.core.blocks import Json, Message, Usage
+from cowork.core.errors import ProviderError
+from cowork.core.ports import Delta, ModelSpec, Request, Thinking
+from cowork.providers.errors import broken_stream, event_error
+
+
+class EncodedMessages:
+    """Messages as the bytes sent for them, kept from request to request: a long conversation only grows at its end.
+
+    Messages are made anew for each request but their blocks are not, so the blocks' identities are the key; holding
+    the blocks keeps those identities theirs.
+    """
+
+    _ROOM = 64 * 2**20
+
+    def __init__(self, encode: Callable[[Message, Any], bytes]) -> None:
+        self._encode = encode
+        self._kept: dict[tuple[Any, ...], tuple[Message, bytes]] = {}
+        self._size = 0
+
+    def get(self, message: Message, variant: Any = None) -> bytes:
+        """The encoded message; `variant` is whatever else its encoding depends on."""
+        key = (variant, message.role, *map(id, message.content))
+        found = self._kept.get(key)
+        if found is not None:
+            return found[1]
+        encoded = self._encode(message, variant)
+        self._size += len(encoded)
+        if self._size > self._ROOM:
+            self._kept.clear()
+            self._size = len(encoded)
+        self._kept[key] = (message, encoded)
+        return encoded
+
+
+class Format:
+    """What every codec keeps of its model, and of what it has encoded."""
+
+    def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
+        self._model = spec.model
+        self._host = host
+        self._secret = spec.api_key
+        self._thinking = spec.thinking
+        self._limit = max_output_tokens
+        self._messages = EncodedMessages(self._encode_message)
+
+    def _level(self, request: Request) -> Thinking:
+        """How much the model is to think."""
+        return self._thinking if request.thinking is None else request.thinking
+
+    def _encode_message(self, message: Message, variant: Any) -> bytes:
+        raise NotImplementedError
+
+
+class Fold:
+    """What every decoder keeps of one stream."""
+
+    def __init__(self, model: str, host: str, secret: str) -> None:
+        self.beats = 0
+        self.settled = False
+        self.done = False
+        self.usage = Usage()
+        self._model = model
+        self._host = host
+        self._secret = secret
+
+    def _failure(self, error: object) -> ProviderError:
+        """The error a service put into the stream."""
+        return event_error(error, host=self._host, secret=self._secret)
+
+
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
+_ODD = re.compile(r"[^a-zA-Z0-9_-]")
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_decoder = json.JSONDecoder()
+
+
+def dump(value: Any) -> bytes:
+    """Compact JSON in UTF-8, the same bytes for the same value; what UTF-8 cannot hold becomes a question mark."""
+    return _encoder.encode(value).encode("utf-8", "replace")
+
+
+def assemble(head: Json, key: str, items: Sequence[bytes], tail: Json) -> bytes:
+    """One object: `head`, then `key` with the encoded items, then `tail`, so that what grows comes late."""
+    first = dump(head)[:-1] + (b"," if head else b"")
+    last = b"," + dump(tail)[1:] if tail else b"}"
+    return b"".join((first, dump(key), b":[", b",".join(items), b"]", last))
+
+
+def load_event(payload: bytes, host: str) -> Json:
+    """The event a payload holds, or a broken_stream error."""
+    try:
+        event = _decoder.decode(payload.decode())
+    except (ValueError, RecursionError):
+        raise broken_stream(host, "a piece of the stream is not readable") from None
+    return event if isinstance(event, dict) else {}
+
+
+def load_arguments(text: str) -> tuple[Json, str]:
+    """The arguments of a call, and why they cannot be used, else empty."""
+    if not text.strip():
+        return {}, ""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        return {}, f"the arguments are not valid JSON: {error}"
+    if not isinstance(value, dict):
+        return {}, f"the arguments are a JSON {type(value).__name__}, not an object"
+    return value, ""
+
+
+def plain_name(name: str) -> str:
+    """A tool name every service accepts: what a model made up must not make the conversation unsendable."""
+    return name if _PLAIN_NAME.match(name) else _ODD.sub("_", name)[:64] or "_"
+
+
+def effort(level: str | int) -> str:
+    """The word for a thinking budget in tokens; a word stays itself."""
+    if isinstance(level, str):
+        return level
+    return "low" if level < 6_000 else "medium" if level < 20_000 else "high"
+
+
+class Deltas:
+    """Collects the pieces of one read, joining neighbours of a kind, so that a burst is one Delta."""
+
+    __slots__ = ("_kind", "_pieces", "found")
+
+    def __init__(self) -> None:
+        self.found: list[Delta] = []
+        self._kind = ""
+        self._pieces: list[str] = []
+
+    def add(self, kind: str, text: str) -> None:
+        if kind != self._kind:
+            self._close()
+            self._kind = kind
+        self._pieces.append(text)
+
+    def take(self) -> list[Delta]:
+        self._close()
+        return self.found
+
+    def _close(self) -> None:
+        if text := "".join(self._pieces):
+            self.found.append(Delta(self._kind, text))  # type: ignore[arg-type]
+        self._pieces = []
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

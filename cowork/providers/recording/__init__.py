@@ -1,0 +1,1 @@
+"""Recordings of what models were asked and answered, and their replay."""
