@@ -17,6 +17,6 @@ def run_once(options: RunOptions) -> int:
 
 def chat(options: RunOptions) -> int:
     """Talk until the person leaves; gives the exit code."""
-    from cowork.app import interactive
+    from cowork.app.chat import start
 
-    return interactive.chat(options)
+    return start.chat(options)

@@ -11,7 +11,7 @@ from cowork import prompts
 from cowork.agents import Agents
 from cowork.app.models import Models
 from cowork.app.notes import notes
-from cowork.app.place import Place, look_around
+from cowork.app.project import Project, load_project
 from cowork.app.repo import branch_of
 from cowork.app.run import Run
 from cowork.app.safety import safety, tightened
@@ -50,7 +50,7 @@ def build(
     options: RunOptions, environ: Mapping[str, str], *, ask: Ask, sinks: Sequence[Emit], on_sink_failure: SinkFailed
 ) -> Run:
     """A run that is ready for its first prompt."""
-    place = look_around(options, environ)
+    place = load_project(options, environ)
     schema = _output_schema(options.output_schema)
     log, past, trouble = _session(place)
     try:
@@ -71,7 +71,7 @@ def build(
     return run
 
 
-def _joined(place: Place, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask) -> Run:
+def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask) -> Run:
     """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
@@ -142,7 +142,7 @@ def chosen_tools(config: Config) -> dict[str, Tool]:
 
 
 def _main_agent(
-    place: Place, world: World, subagents: Subagents, permissions: Permissions, ledger: Ledger, transcript: Transcript
+    place: Project, world: World, subagents: Subagents, permissions: Permissions, ledger: Ledger, transcript: Transcript
 ) -> Agent:
     options, config = place.options, place.config
     tools = chosen_tools(config)
@@ -191,7 +191,7 @@ def _main_agent(
     return agent
 
 
-def _checkpoints(place: Place, log: SessionLog | None, tree: TreeState) -> Checkpoints | None:
+def _checkpoints(place: Project, log: SessionLog | None, tree: TreeState) -> Checkpoints | None:
     if log is None or not place.config.session.checkpoints:
         return None
     extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
@@ -221,7 +221,7 @@ def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> C
     )
 
 
-def _session(place: Place) -> tuple[SessionLog | None, list[Event], tuple[str, ...]]:
+def _session(place: Project) -> tuple[SessionLog | None, list[Event], tuple[str, ...]]:
     """The log to write to, the events it already holds, and what a person should know about it."""
     options = place.options
     sessions = paths.sessions_dir(place.environ)

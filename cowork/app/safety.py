@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from cowork.app.place import Place
+from cowork.app.project import Project
 from cowork.app.trust import steering
 from cowork.config import paths
 from cowork.core.events import Notice
@@ -20,7 +20,7 @@ from cowork.permissions.temporary import Temporary
 from cowork.tools.base import TreeState
 
 
-def safety(place: Place, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
+def safety(place: Project, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
     """The judge of a run's calls, and what its agents share."""
     config, environ = place.config, place.environ
     sandbox = Sandbox(

@@ -99,7 +99,7 @@ def check(ctx: typer.Context, cwd: Cwd = None) -> int:
 
 def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
     from cowork.agents import load_agents
-    from cowork.app.place import agent_folders
+    from cowork.app.project import agent_folders
     from cowork.app.run import folder_of
     from cowork.app.trust import is_trusted
     from cowork.tools.registry import TOOLS

@@ -6,8 +6,8 @@ import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 
-from cowork.app import setup
-from cowork.app.setup import Found
+from cowork.app.onboarding import setup
+from cowork.app.onboarding.setup import Found
 from cowork.cli.streams import row
 from cowork.core.errors import UserError
 

@@ -32,7 +32,7 @@ def doctor(
     cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")] = None,
 ) -> int:
     """Check the installation, the settings, the model and this folder."""
-    from cowork.app import doctor as app
+    from cowork.app.onboarding import doctor as app
 
     root = Path(os.path.realpath(cwd or paths.here()))
     checks = app.session(os.environ, session) if session else asyncio.run(app.examine(os.environ, root))
@@ -50,6 +50,6 @@ def demo(
     ] = 1.0,
 ) -> int:
     """Show what cowork is like: a short tour that plays by itself and leaves nothing behind."""
-    from cowork.app.demo import play
+    from cowork.app.onboarding.demo import play
 
     return play(pace)

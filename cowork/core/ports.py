@@ -202,9 +202,13 @@ Emit = Callable[[Event], None]
 
 @frozen
 class Question:
-    """Something only the person can decide. `display` is drawn as given: a diff, a parsed command, text."""
+    """Something only the person can decide. `display` is drawn as given: a diff, a parsed command, text.
 
-    kind: Literal["permission", "trust", "choice"]
+    `questions`: what a model wants to know; `input` holds `questions`, the answer's `data` holds `answers`.
+    `plan`: what it means to do; `display` is the plan, the answer's `data` holds `mode` and `plan` as edited.
+    """
+
+    kind: Literal["permission", "trust", "choice", "questions", "plan"]
     title: str
     agent: str = "main"
     tool: str = ""
@@ -220,6 +224,7 @@ class Question:
 class Answer:
     choice: Literal["once", "session", "always", "no"]
     note: str = ""  # why not, for the model
+    data: Json = field(default_factory=dict)  # what was filled in, where more than a choice was asked
 
 
 Ask = Callable[[Question], Awaitable[Answer]]

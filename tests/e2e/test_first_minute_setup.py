@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.app import setup
+from cowork.app.onboarding import setup
 from tests.e2e.terminal import ROOT, Terminal
 from tests.fakes.command import COWORK, QUIET, Command
 from tests.wire.server import Server, say, status

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cowork.app.build import build
-from cowork.app.host import ChatHost
+from cowork.app.chat.host import ChatHost
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.app.host import append_note
+from cowork.app.chat.host import append_note
 from cowork.core.errors import UserError
 
 

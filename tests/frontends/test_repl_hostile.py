@@ -262,7 +262,7 @@ def test_the_theme_lets_nothing_through_but_its_own_colours() -> None:
 
 # What may reach a terminal past the standard streams, through which nothing steers: each is harmless by itself.
 PAST = {
-    ("app/demo.py", "os.write"),  # what the chat it plays has drawn
+    ("app/onboarding/demo.py", "os.write"),  # what the chat it plays has drawn
     ("cli/config_commands.py", "sys.stdout.buffer"),  # a path, only where no terminal reads it
     ("cli/config_commands.py", "typer.prompt"),
     ("cli/choosing.py", "input"),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cowork.agents import Agents
-from cowork.app import choices, views
 from cowork.app.changes import changes
+from cowork.app.chat import pages, pick_rows
 from cowork.core.blocks import Text
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound
 from cowork.core.ports import AgentDef
@@ -25,7 +25,7 @@ def story(*said: str) -> list[Event]:
 
 def test_a_sessions_preview_is_its_last_prompts_and_its_last_answer() -> None:
     events = story("one", "first", "two", "second", "three", "third", "four", "fo" + "u" * 900 + "rth")
-    shown = views.session_preview(events)
+    shown = pages.session_preview(events)
     assert "**❯** one" not in shown
     assert shown.startswith("**❯** two  \n**❯** three  \n**❯** four\n\nfou")
     assert shown.endswith("u …")
@@ -33,7 +33,7 @@ def test_a_sessions_preview_is_its_last_prompts_and_its_last_answer() -> None:
 
 def test_what_was_taken_back_is_not_in_the_preview() -> None:
     events = [*story("one", "first", "two", "second"), SessionRewound(3, True, id=9)]
-    assert views.session_preview(events) == "**❯** one\n\nfirst"
+    assert pages.session_preview(events) == "**❯** one\n\nfirst"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_was_taken_back_is_not_in_the_preview() -> None:
     [(0, "just now"), (59, "just now"), (60, "1 min ago"), (7_300, "2 h ago"), (200_000, "2 d ago"), (-5, "just now")],
 )
 def test_time_is_told_in_one_unit(seconds: float, text: str) -> None:
-    assert views.ago(seconds) == text
+    assert pages.ago(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_time_is_told_in_one_unit(seconds: float, text: str) -> None:
     ],
 )
 def test_the_first_sentence_says_what_a_tool_does(text: str, first: str) -> None:
-    assert views.first_sentence(text) == first
+    assert pages.first_sentence(text) == first
 
 
 @pytest.mark.parametrize(("usd", "text"), [(None, "unknown"), (0.0, "$0.00"), (0.0042, "$0.0042"), (1.5, "$1.50")])
 def test_small_sums_have_more_digits_and_nothing_has_none(usd: float | None, text: str) -> None:
-    assert views.money(usd) == text
+    assert pages.money(usd) == text
 
 
 def test_a_row_of_agents_tells_role_tools_and_problems() -> None:
     explore = AgentDef("explore", "finds  things", "You explore.", tools=("Read", "Grep"), model="light", max_turns=1)
-    (row,) = choices.agent_rows(Agents([explore]))
+    (row,) = pick_rows.agent_rows(Agents([explore]))
     assert row.value == "explore"
     assert row.preview == (
         "**explore**: finds things\n\ntools: Read, Grep  \nmodel: light · at most 1 turn · shipped\n\nYou explore."
@@ -116,14 +116,14 @@ def test_changes_are_diffs_from_the_first_prompt_to_now(folder: Folder) -> None:
 
 def test_a_rewind_offers_files_only_when_some_would_change(folder: Folder) -> None:
     folder.checkpoints.begin(1)
-    assert [row.value for row in choices.rewind_rows(folder.plan())] == ["chat"]
-    assert [row.value for row in choices.rewind_rows(None)] == ["chat"]
+    assert [row.value for row in pick_rows.rewind_rows(folder.plan())] == ["chat"]
+    assert [row.value for row in pick_rows.rewind_rows(None)] == ["chat"]
     folder.change(2, "a.py", b"x\n")
-    rows = choices.rewind_rows(folder.plan())
+    rows = pick_rows.rewind_rows(folder.plan())
     assert [row.value for row in rows] == ["both", "chat", "files"]
     assert rows[0].preview == "- removes `a.py` +0 −1"
     (folder.root / "a.py").write_text("someone else\n")
-    rows = choices.rewind_rows(folder.plan())
+    rows = pick_rows.rewind_rows(folder.plan())
     assert [row.value for row in rows] == ["both", "chat", "files", "both force"]
     assert "`a.py`" in str(rows[3].preview)
 
@@ -131,10 +131,10 @@ def test_a_rewind_offers_files_only_when_some_would_change(folder: Folder) -> No
 async def test_prompts_are_previewed_by_the_files_that_would_change(folder: Folder) -> None:
     folder.change(1, "a.py", b"x\n")
     points = [PromptAdded("first", id=1), PromptAdded("second", id=2)]
-    rows = choices.prompt_rows(points, folder.checkpoints)
+    rows = pick_rows.prompt_rows(points, folder.checkpoints)
     assert [(row.value, row.label) for row in rows] == [("1", "first"), ("2", "second")]
     found = [await row.preview() for row in rows if not isinstance(row.preview, str)]
     assert found == ["- removes `a.py` +0 −1", "No files would change."]
-    assert [row.preview for row in choices.prompt_rows(points[:1], None)] == [
+    assert [row.preview for row in pick_rows.prompt_rows(points[:1], None)] == [
         "Files are not covered: checkpoints are off."
     ]

@@ -16,7 +16,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from cowork import __version__
-from cowork.app.place import configured
+from cowork.app.project import configured
 from cowork.app.trust import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config

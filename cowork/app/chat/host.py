@@ -56,7 +56,7 @@ class ChatHost:
 
     def join(self, sink: Emit, ask: Ask) -> None:
         """Connect the screen; what a resumed conversation holds is shown again."""
-        from cowork.app.commands import commands
+        from cowork.app.chat.slash_commands import commands
 
         self._sink, self._ask = sink, ask
         self._commands = commands(self)

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from cowork.agents import Agents
-from cowork.app import setup, views
+from cowork.app.chat import pages
+from cowork.app.onboarding import setup
 from cowork.app.run import Run
 from cowork.core.events import PromptAdded
 from cowork.frontends.repl.host import Row
@@ -32,12 +33,12 @@ def session_rows(entries: Sequence[Entry], sessions: Path) -> list[Row]:
     now = time.time()
 
     def row(entry: Entry) -> Row:
-        facts = [views.ago(now - entry.last_used), views.count(entry.turns, "turn"),
-                 views.money(entry.cost_usd), entry.id]  # fmt: skip
+        facts = [pages.ago(now - entry.last_used), pages.count(entry.turns, "turn"),
+                 pages.money(entry.cost_usd), entry.id]  # fmt: skip
         return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), _in_thread(lambda: preview(entry.id)))
 
     def preview(session_id: str) -> str:
-        return views.session_preview(read(sessions / session_id / LOG).events)
+        return pages.session_preview(read(sessions / session_id / LOG).events)
 
     return [row(entry) for entry in entries]
 
@@ -47,8 +48,8 @@ def prompt_rows(points: Sequence[PromptAdded], checkpoints: Checkpoints | None) 
     now = time.time()
 
     def row(number: int, point: PromptAdded) -> Row:
-        found = _in_thread(lambda: views.plan_list(checkpoints.preview(point.id))) if checkpoints else ""
-        return Row(str(number), views.title(point), views.ago(now - point.at), found or _UNCOVERED)
+        found = _in_thread(lambda: pages.plan_list(checkpoints.preview(point.id))) if checkpoints else ""
+        return Row(str(number), pages.title(point), pages.ago(now - point.at), found or _UNCOVERED)
 
     return [row(number, point) for number, point in enumerate(points, 1)]
 
@@ -61,11 +62,11 @@ def rewind_rows(plan: Plan | None) -> list[Row]:
     chat = Row("chat", "Only the conversation", preview="Files stay as they are.")
     if plan is None or not plan.files:
         return [chat]
-    files = views.plan_list(plan)
+    files = pages.plan_list(plan)
     rows = [
-        Row("both", "Conversation and files", views.count(len(plan.files), "file"), files),
+        Row("both", "Conversation and files", pages.count(len(plan.files), "file"), files),
         chat,
-        Row("files", "Only the files", views.count(len(plan.files), "file"), files),
+        Row("files", "Only the files", pages.count(len(plan.files), "file"), files),
     ]
     if plan.conflicts:
         outside = "\n".join(f"- `{step.path}`" for step in plan.conflicts)
@@ -94,7 +95,7 @@ def mode_rows(now: str) -> list[Row]:
 
 def agent_rows(agents: Agents) -> list[Row]:
     """Agents, then what is wrong with agent files."""
-    rows = [Row(a.name, a.name, a.description, views.agent_page(a)) for a in agents.values()]
+    rows = [Row(a.name, a.name, a.description, pages.agent_page(a)) for a in agents.values()]
     return [*rows, *(Row(f"! {n}", f"! {p}", preview=str(p)) for n, p in enumerate(agents.problems, 1))]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from cowork.app.build import build
-from cowork.app.host import ChatHost
+from cowork.app.chat.host import ChatHost
 from cowork.app.run import Run, folder_of
 from cowork.app.trust import fingerprint, grant, is_trusted_now, steering
 from cowork.config import paths

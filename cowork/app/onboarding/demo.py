@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cowork.app.tour import FILES, ORDER, QUESTION, script
+from cowork.app.onboarding.tour import FILES, ORDER, QUESTION, script
 from cowork.core import spawn
 from cowork.core.errors import UserError
 

@@ -22,7 +22,7 @@ from cowork.tools.registry import TOOLS
 
 
 @frozen
-class Place:
+class Project:
     """Where a run takes place and what was settled about it."""
 
     options: RunOptions
@@ -35,27 +35,27 @@ class Place:
     knowledge: str  # what they say
 
 
-def look_around(options: RunOptions, environ: Mapping[str, str]) -> Place:
+def load_project(options: RunOptions, environ: Mapping[str, str]) -> Project:
     """The folder, whether it is trusted, the configuration, the agents and the notes."""
     root = folder_of(options)
     for folder in options.add_dirs:
         if not Path(folder).expanduser().is_dir():
             raise UserError(f"{folder} is not a folder.", "Give --add-dir a folder that tools may use.")
-    place = _look(options, environ, root, trusted=is_trusted_now(root, options, environ))
-    if place.trusted and not is_trusted_now(root, options, environ):  # something changed while it was read
-        place = _look(options, environ, root, trusted=False)
-    logs.set_up(place.config.log.level, place.config.log.file)
-    return place
+    project = _look(options, environ, root, trusted=is_trusted_now(root, options, environ))
+    if project.trusted and not is_trusted_now(root, options, environ):  # something changed while it was read
+        project = _look(options, environ, root, trusted=False)
+    logs.set_up(project.config.log.level, project.config.log.file)
+    return project
 
 
-def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Place:
+def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = configured(options, environ, root, trusted=trusted)
     agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
-    return Place(options, environ, root, trusted, config, agents, tuple(notes), knowledge)
+    return Project(options, environ, root, trusted, config, agents, tuple(notes), knowledge)
 
 
 def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:

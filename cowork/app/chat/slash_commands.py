@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cowork.app import choices, doctor, setup, views
 from cowork.app.changes import changes
-from cowork.app.host import MODES, ChatHost
+from cowork.app.chat import pages, pick_rows
+from cowork.app.chat.host import MODES, ChatHost
+from cowork.app.onboarding import doctor, setup
 from cowork.app.trust import is_trusted_now
 from cowork.config import paths, render
 from cowork.core.errors import UserError
@@ -67,16 +68,16 @@ class _Commands:
         return None
 
     async def cost(self, rest: str) -> CommandResult:
-        return views.cost_page(self.host.events)
+        return pages.cost_page(self.host.events)
 
     async def context(self, rest: str) -> CommandResult:
-        return views.context_page(self.host.run.agent)
+        return pages.context_page(self.host.run.agent)
 
     async def model(self, rest: str) -> CommandResult:
         run = self.host.run
         if not rest:
             self.offered = await setup.find(self.host.environ)
-            rows = choices.model_rows(run, self.offered)
+            rows = pick_rows.model_rows(run, self.offered)
             if len(rows) == 1:
                 now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name})"
                 return f"{now}\n\n{setup.page(self.offered)}"
@@ -90,7 +91,7 @@ class _Commands:
         return None
 
     async def _picked_model(self, row: Row) -> CommandResult:
-        return await self.model(row.value.removeprefix(choices.FOUND))
+        return await self.model(row.value.removeprefix(pick_rows.FOUND))
 
     async def _take_model(self, number: int) -> CommandResult:
         """Go on with what `/model` found, in this chat alone; the conversation stays."""
@@ -114,7 +115,9 @@ class _Commands:
     async def mode(self, rest: str) -> CommandResult:
         if not rest:
             now = self.host.run.permissions.mode
-            return Choose("Permission mode", choices.mode_rows(now), lambda row: self.mode(row.value), _at(MODES, now))
+            return Choose(
+                "Permission mode", pick_rows.mode_rows(now), lambda row: self.mode(row.value), _at(MODES, now)
+            )
         if rest not in MODES:
             raise UserError(f"There is no mode {rest!r}.", f"Use {', '.join(MODES)}.")
         self.host.set_mode(rest)
@@ -123,10 +126,10 @@ class _Commands:
     async def agents(self, rest: str) -> CommandResult:
         found = self.host.run.agents
         if not rest:
-            return Choose("Agents Task can send out", choices.agent_rows(found), self._about)
+            return Choose("Agents Task can send out", pick_rows.agent_rows(found), self._about)
         if rest not in found:
             raise UserError(f"There is no agent {rest!r}.", f"There are {', '.join(found)}.")
-        return views.agent_page(found[rest])
+        return pages.agent_page(found[rest])
 
     async def _about(self, row: Row) -> CommandResult:
         return str(row.preview)
@@ -135,8 +138,8 @@ class _Commands:
         return list(self.host.run.agents)
 
     async def tools(self, rest: str) -> CommandResult:
-        rows = [(s.name, views.first_sentence(s.description)) for s in self.host.run.agent.specs]
-        return views.table(("tool", "does"), rows)
+        rows = [(s.name, pages.first_sentence(s.description)) for s in self.host.run.agent.specs]
+        return pages.table(("tool", "does"), rows)
 
     async def diff(self, rest: str) -> CommandResult:
         run = self.host.run
@@ -157,7 +160,7 @@ class _Commands:
             found = [e for e in index.list_sessions(self._sessions(), self.host.run.root) if e.id != here and e.title]
             if not found:
                 return "There is no other session in this folder."
-            rows = choices.session_rows(found, self._sessions())
+            rows = pick_rows.session_rows(found, self._sessions())
             return Choose("Go on with which session?", rows, lambda row: self.resume(row.value))
         entry = index.find(self._sessions(), rest)
         if entry.id == self.host.run.session_id:
@@ -180,7 +183,7 @@ class _Commands:
         if not points:
             return "There is nothing to go back to."
         if not words:
-            rows = choices.prompt_rows(points, self.host.run.checkpoints)
+            rows = pick_rows.prompt_rows(points, self.host.run.checkpoints)
             return Choose("Back to just before …", rows, lambda row: self.rewind(row.value), len(rows) - 1)
         if not words[0].isdigit() or not 1 <= int(words[0]) <= len(points):
             raise UserError(f"There is no prompt {words[0]}.", f"Use a number from 1 to {len(points)}.")
@@ -191,8 +194,8 @@ class _Commands:
         what = next((w for w in words if w in REWINDS), "")
         plan = run.checkpoints.preview(point.id) if run.checkpoints else None
         if not what:
-            go = f"Back to just before: {views.title(point)}"
-            return Choose(go, choices.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))
+            go = f"Back to just before: {pages.title(point)}"
+            return Choose(go, pick_rows.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))
         done: tuple[str, ...] = ()
         said = []
         if what in ("files", "both") and plan and run.checkpoints:
@@ -229,7 +232,7 @@ class _Commands:
 
     async def config(self, rest: str) -> CommandResult:
         rows = [(f"`{name}`", f"`{value}`", origin) for name, value, origin in render.shown(self.host.run.config)]
-        return views.table(("setting", "value", "from"), rows)
+        return pages.table(("setting", "value", "from"), rows)
 
     def _sessions(self) -> Path:
         return paths.sessions_dir(self.host.environ)

@@ -1,0 +1,1 @@
+"""The chat joined to the application: its host, its slash commands and what they show."""
