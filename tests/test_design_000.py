@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cowork.engine.loop import Prompt
-from cowork.engine.results import view_000
+from cowork.engine.subagents.result import view_000
 from cowork.providers.scripted import Scripted
 from tests.fakes.command import Command
 from tests.fakes.stage import Stage, call, say, turn

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cowork.engine.results import view_002
+from cowork.engine.subagents.result import view_002
 from tests.fakes.command import Command
 from tests.fakes.stage import call, say, turn
 from tests.wire import server as wire

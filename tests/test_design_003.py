@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cowork.engine.results import view_003
+from cowork.engine.subagents.result import view_003
 from tests.fakes.command import Command
 from tests.fakes.stage import call, say, turn
 

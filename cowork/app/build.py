@@ -25,14 +25,14 @@ from cowork.core.ports import AgentDef, Ask, Emit, Provider
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger, Limits
-from cowork.engine.child import Child
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent
-from cowork.engine.making import World
-from cowork.engine.orders import Parent, canonical
 from cowork.engine.runner import ALIASES, Runner
-from cowork.engine.subagents import Subagents
+from cowork.engine.subagents.child import Child
+from cowork.engine.subagents.children import Subagents
+from cowork.engine.subagents.order import Parent, canonical
+from cowork.engine.subagents.spawn import World
 from cowork.permissions import Permissions
 from cowork.sessions import index
 from cowork.sessions.checkpoints import Checkpoints

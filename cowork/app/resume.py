@@ -10,10 +10,10 @@ from pathlib import Path
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
-from cowork.engine.child import delivered
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
-from cowork.engine.results import ChildEnd, record_of
+from cowork.engine.subagents.child import delivered
+from cowork.engine.subagents.result import ChildEnd, record_of
 from cowork.permissions.layers import tighter
 from cowork.sessions.restore import Child, Restored, restore, surviving
 

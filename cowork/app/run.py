@@ -25,9 +25,9 @@ from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner
-from cowork.engine.subagents import Subagents
-from cowork.engine.typed import SchemaFailed, instruction, typed
+from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.sessions.checkpoints import Checkpoints
 from cowork.sessions.log import SessionLog

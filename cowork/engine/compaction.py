@@ -26,8 +26,8 @@ from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, Part, Transcript, fold
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import Agent
-from cowork.engine.spent import NOTHING, Cost
-from cowork.engine.weight import usual_tokens, usual_tokens_of
+from cowork.engine.metering import NOTHING, Cost
+from cowork.engine.token_estimate import estimate_messages, estimate_tokens
 
 CHARS_A_TOKEN = 4
 BULKY = 500  # tokens of a result worth clearing
@@ -198,7 +198,7 @@ def weigh(agent: Agent) -> tuple[int, float]:
     counted = agent.context_tokens
     if not counted:
         return whole, 1.0
-    new = sum(map(usual_tokens, agent.transcript.uncounted()))
+    new = sum(map(estimate_tokens, agent.transcript.uncounted()))
     scale = min(MOST_SCALE, max(1.0, counted / max(1, whole - new)))
     return max(whole, counted + math.ceil(new * scale)), scale
 
@@ -207,7 +207,7 @@ def estimate(agent: Agent, transcript: Transcript | None = None) -> int:
     """Tokens the next request would take, roughly: bytes by four."""
     messages = (transcript or agent.transcript).messages(agent.provider.model)
     fixed = len(agent.system) + sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs)
-    return fixed // CHARS_A_TOKEN + usual_tokens_of(messages)
+    return fixed // CHARS_A_TOKEN + estimate_messages(messages)
 
 
 def render(events: Sequence[Event], *, clip: int = 800) -> str:
@@ -246,7 +246,7 @@ def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:
         result.tool_use_id: size
         for message in messages[: -2 * FRESH_TURNS]
         for result in message.results
-        if (size := usual_tokens(result)) >= BULKY
+        if (size := estimate_tokens(result)) >= BULKY
     }
     return tuple(bulky), sum(bulky.values())
 
@@ -267,8 +267,8 @@ def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[
         return 0, ()
     too_much = fresh - most_new
     shortened: list[str] = []
-    for result in sorted((r for p in parts[new:] for r in p.results), key=usual_tokens, reverse=True):
-        gain = usual_tokens(result) - SHORT // CHARS_A_TOKEN
+    for result in sorted((r for p in parts[new:] for r in p.results), key=estimate_tokens, reverse=True):
+        gain = estimate_tokens(result) - SHORT // CHARS_A_TOKEN
         if too_much <= 0 or gain <= 0:
             break
         too_much -= gain
@@ -298,7 +298,7 @@ def _weight(transcript: Transcript, keep_from: int) -> int:
 
 
 def _size(part: Part) -> int:
-    return MESSAGE_TOKENS + sum(map(usual_tokens, (*part.blocks, *part.results)))
+    return MESSAGE_TOKENS + sum(map(estimate_tokens, (*part.blocks, *part.results)))
 
 
 def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int) -> str:

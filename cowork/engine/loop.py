@@ -24,9 +24,9 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec, Used
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
+from cowork.engine.metering import NOTHING, Cost, RequestMeter
 from cowork.engine.runner import Runner
-from cowork.engine.spent import NOTHING, Cost, Spent
-from cowork.engine.weight import most_tokens
+from cowork.engine.token_estimate import upper_bound_tokens
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
 
@@ -263,7 +263,7 @@ class Agent:
         """One request of any kind, reserved for and counted with all its tries, and what the whole answer cost."""
         self._stop_if_told()
         reservation = await self._reserved(request, least)
-        spent = Spent(self.provider, request, before)
+        spent = RequestMeter(self.provider, request, before)
         try:
             self.on_progress(True)
             reply = await self._stream(request, spent, say)
@@ -307,11 +307,11 @@ class Agent:
         """Room for what the request may use at most; without a limit nobody needs to know."""
         if not self.ledger.limited:
             return await self.ledger.reserve(0, None)
-        size, output = max(most_tokens(request), least), self.provider.max_output_tokens
+        size, output = max(upper_bound_tokens(request), least), self.provider.max_output_tokens
         prices = (self.provider.price(Usage(size, output)), self.provider.price(Usage(0, output, 0, size)))
         return await self.ledger.reserve(size + output, max((p for p in prices if p is not None), default=None))
 
-    async def _stream(self, request: Request, spent: Spent, say: Callable[[Delta], None]) -> Reply:
+    async def _stream(self, request: Request, spent: RequestMeter, say: Callable[[Delta], None]) -> Reply:
         reply: Reply | None = None
         async for item in self.provider.stream(request):
             match item:

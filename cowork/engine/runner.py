@@ -19,7 +19,7 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
-from cowork.engine.line import Line
+from cowork.engine.slots import SlotPool
 from cowork.engine.watch import Watch
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.registry import DELEGATES
@@ -95,7 +95,7 @@ class Runner:
         self._known_tools = known_tools
         self._on_action = on_action
         self._failures: dict[str, int] = {}
-        self._line = Line(AT_ONCE)
+        self._slots = SlotPool(AT_ONCE)
 
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
         """Every call's record, in call order. Readers run side by side, writers one after another."""
@@ -134,13 +134,13 @@ class Runner:
         """The call, once there is a place for it: a model may ask for hundreds in one reply."""
         if ALIASES.get(call.name, call.name) in DELEGATES:
             return await self._one(call, look)
-        if not self._line.take():
-            await self._line.enter()
+        if not self._slots.try_take():
+            await self._slots.take()
             look = None  # the person may have changed the rules meanwhile
         try:
             return await self._one(call, look)
         finally:
-            self._line.leave()
+            self._slots.release()
 
     async def _one(self, call: ToolUse, look: Look | None) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""

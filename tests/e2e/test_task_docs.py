@@ -13,8 +13,8 @@ import pytest
 
 from cowork.config.sections import Subagent
 from cowork.core.events import EVENTS, Event
-from cowork.engine.results import ChildEnd, record_of
-from cowork.engine.telemetry import Telemetry
+from cowork.engine.subagents.result import ChildEnd, record_of
+from cowork.engine.subagents.telemetry import Telemetry
 from cowork.tools.registry import TOOLS
 from tests.fakes.command import COWORK
 

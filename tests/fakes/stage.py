@@ -22,10 +22,10 @@ from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.engine.making import World
-from cowork.engine.orders import Parent
 from cowork.engine.runner import Runner
-from cowork.engine.subagents import Subagents
+from cowork.engine.subagents.children import Subagents
+from cowork.engine.subagents.order import Parent
+from cowork.engine.subagents.spawn import World
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import AgentState, Tool, TreeState
 from cowork.tools.registry import TOOLS

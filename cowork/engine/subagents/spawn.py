@@ -12,11 +12,11 @@ from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
-from cowork.engine.child import Child, Clock
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, Compact
-from cowork.engine.orders import Parent, Settings, chain_key
 from cowork.engine.runner import Runner
+from cowork.engine.subagents.child import Child, Clock
+from cowork.engine.subagents.order import Parent, Settings, chain_key
 from cowork.tools.base import AgentState, Spawn, Tool, TreeState
 from cowork.tools.registry import TOOLS
 

@@ -15,14 +15,14 @@ from cowork.core.errors import CoworkError, ToolError
 from cowork.core.events import AgentEnded
 from cowork.core.ports import AgentDef, ToolRecord
 from cowork.core.transcript import Transcript
-from cowork.engine.accounts import Accounts
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
-from cowork.engine.child import Child, bounded, brief, delivered
 from cowork.engine.clip import file_name
-from cowork.engine.line import Line
 from cowork.engine.loop import Prompt
-from cowork.engine.making import Plan, World, make
-from cowork.engine.orders import (
+from cowork.engine.runner import Denial, Interrupted
+from cowork.engine.slots import SlotPool
+from cowork.engine.subagents.accounts import Accounts
+from cowork.engine.subagents.child import Child, bounded, brief, delivered
+from cowork.engine.subagents.order import (
     Parent,
     Settings,
     refusal,
@@ -33,9 +33,9 @@ from cowork.engine.orders import (
     select,
     tools_for,
 )
-from cowork.engine.results import ChildEnd, record_of
-from cowork.engine.runner import Denial, Interrupted
-from cowork.engine.telemetry import Telemetry
+from cowork.engine.subagents.result import ChildEnd, record_of
+from cowork.engine.subagents.spawn import Plan, World, make
+from cowork.engine.subagents.telemetry import Telemetry
 from cowork.tools.base import Spawn, ToolContext
 
 log = logging.getLogger("cowork.engine")
@@ -52,7 +52,7 @@ class Subagents:
         self.settings = settings
         self.running: dict[str, Child] = {}
         self.accounts = Accounts()
-        self.line = Line(settings.max_concurrent)
+        self.slots = SlotPool(settings.max_concurrent)
         self._number = first_number
         self._telemetry = Telemetry(settings.telemetry_enabled)
         self._finished: OrderedDict[str, Transcript] = OrderedDict()  # path -> conversation
@@ -204,7 +204,7 @@ class Subagents:
         return child
 
     def _announce(self, parent: Parent, ctx: ToolContext, child: Child, order: Json) -> None:
-        child.as_parent.placed = self.line.take()
+        child.as_parent.placed = self.slots.try_take()
         child.status = "active" if child.as_parent.placed else "waiting"
         self.running[child.id] = child
         self.accounts.enter(child)
@@ -256,7 +256,7 @@ class Subagents:
         self.world.emitter.add(transcript.apply)
         try:
             if not child.as_parent.placed:
-                await self.line.enter()
+                await self.slots.take()
                 child.as_parent.placed = True
             child.status, child.started = "active", time.monotonic()
             child.since = self.world.emitter.next_id
@@ -286,14 +286,14 @@ class Subagents:
         parent.waits += 1
         if parent.placed:
             parent.placed = False
-            self.line.leave()
+            self.slots.release()
         try:
             yield
         finally:
             parent.waits -= 1
         # Not when it was stopped: who is to end need not stand in line for it.
         if parent.depth and not parent.waits:
-            await self.line.enter()
+            await self.slots.take()
             parent.placed = True
 
     def _aborted(self, child: Child) -> ChildEnd:
@@ -328,5 +328,5 @@ class Subagents:
         self.world.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
         if child.as_parent.placed:
             child.as_parent.placed = False
-            self.line.leave()
+            self.slots.release()
         return record

@@ -12,7 +12,7 @@ from dataclasses import replace
 from cowork.core.blocks import Usage, add_cost
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Provider, Request, Retry, Used
-from cowork.engine.weight import BYTES_A_TOKEN, most_tokens
+from cowork.engine.token_estimate import BYTES_A_TOKEN, upper_bound_tokens
 
 CHARS_A_TOKEN = 4
 
@@ -29,7 +29,7 @@ class Cost:
 NOTHING = Cost(Usage(), 0.0)
 
 
-class Spent:
+class RequestMeter:
     """The tries of one request, summed. `before` is what the last request of the same conversation used."""
 
     def __init__(self, provider: Provider, request: Request, before: Usage) -> None:
@@ -78,7 +78,7 @@ class Spent:
 
     def _prompt(self) -> Usage:
         """About what the request is; where the last one was cached, so was this one as far as they are the same."""
-        size = most_tokens(self._request) * BYTES_A_TOKEN // CHARS_A_TOKEN
+        size = upper_bound_tokens(self._request) * BYTES_A_TOKEN // CHARS_A_TOKEN
         before = self._before
         cached = min(before.prompt_tokens, size) if before.cache_read_tokens or before.cache_write_tokens else 0
         return Usage(size - cached, 0, cached)

@@ -14,10 +14,10 @@ from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import AgentDef, Answer, ToolRecord, ok
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.engine.orders import Parent
-from cowork.engine.results import ChildEnd, ChildStatus
+from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner
-from cowork.engine.typed import SchemaFailed, instruction, typed
+from cowork.engine.subagents.order import Parent
+from cowork.engine.subagents.result import ChildEnd, ChildStatus
 from cowork.tools.base import Job
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 
 from cowork.core.blocks import Json
-from cowork.engine.results import ChildEnd
+from cowork.engine.subagents.result import ChildEnd
 
 log = logging.getLogger("cowork.subagents")
 

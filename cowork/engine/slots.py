@@ -1,4 +1,4 @@
-"""A line to stand in: so many at once, the others wait their turn in order."""
+"""A bounded number of slots to run in; whoever finds none free waits for one, first come, first served."""
 
 from __future__ import annotations
 
@@ -6,32 +6,28 @@ import asyncio
 from collections import deque
 
 
-class Line:
-    """At most `places` inside."""
+class SlotPool:
+    """At most `size` holders at once."""
 
-    def __init__(self, places: int) -> None:
-        self.places = places
-        self.inside = 0
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.taken = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
-
-    @property
-    def full(self) -> bool:
-        return self.inside >= self.places
 
     @property
     def waiting(self) -> int:
         return sum(not f.done() for f in self._waiting)
 
-    def take(self) -> bool:
-        """Take a place if one is free."""
-        if self.full:
+    def try_take(self) -> bool:
+        """Take a slot if one is free."""
+        if self.taken >= self.size:
             return False
-        self.inside += 1
+        self.taken += 1
         return True
 
-    async def enter(self) -> None:
-        """Returns with a place taken."""
-        if self.take():
+    async def take(self) -> None:
+        """Take a slot, waiting for one if need be."""
+        if self.try_take():
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -39,14 +35,14 @@ class Line:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self.leave()  # the place was given just as we were told to stop
+                self.release()  # the slot was handed over just as we were cancelled
             raise
 
-    def leave(self) -> None:
-        """Give the place to the next in line, if somebody waits."""
+    def release(self) -> None:
+        """Hand the slot to the next one waiting, or free it."""
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
                 turn.set_result(None)
                 return
-        self.inside -= 1
+        self.taken -= 1

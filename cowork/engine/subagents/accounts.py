@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.ports import ToolRecord
-from cowork.engine.child import Child
-from cowork.engine.results import ChildEnd, view_002
 from cowork.engine.runner import Denial
+from cowork.engine.subagents.child import Child
+from cowork.engine.subagents.result import ChildEnd, view_002
 
 
 class Accounts:

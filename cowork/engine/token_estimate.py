@@ -17,7 +17,7 @@ USUAL_IMAGE_TOKENS = 1_500
 T = TypeVar("T", Message, ToolUse)
 
 
-def most_tokens(request: Request) -> int:
+def upper_bound_tokens(request: Request) -> int:
     """More tokens than any model will count for it."""
     tools = sum(_size(t.description) + _size(json.dumps(t.schema)) for t in request.tools)
     messages = sum(_once(message, _message_bytes) for message in request.messages)
@@ -25,12 +25,12 @@ def most_tokens(request: Request) -> int:
     return (_size(request.system) + tools + messages) // BYTES_A_TOKEN + images * IMAGE_TOKENS
 
 
-def usual_tokens_of(messages: Sequence[Message]) -> int:
+def estimate_messages(messages: Sequence[Message]) -> int:
     """About as many as a model will count for all of them."""
     return sum(_once(message, _message_tokens) for message in messages)
 
 
-def usual_tokens(block: Block) -> int:
+def estimate_tokens(block: Block) -> int:
     """About as many as a model will count for it."""
     return _bytes(block) // USUAL_BYTES_A_TOKEN + _images(block) * USUAL_IMAGE_TOKENS
 
@@ -64,7 +64,7 @@ def _message_images(message: Message) -> int:
 
 
 def _message_tokens(message: Message) -> int:
-    return sum(map(usual_tokens, message.content))
+    return sum(map(estimate_tokens, message.content))
 
 
 def _arguments(call: ToolUse) -> int:
