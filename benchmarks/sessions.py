@@ -13,9 +13,9 @@ from pathlib import Path
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionStarted, ToolEnded, ToolStarted, TurnEnded
 from cowork.core.transcript import fold
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.log import SessionLog
-from cowork.sessions.reading import read
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import SessionLog
 
 EVENTS = 10_000
 FILES = 5_000

@@ -35,10 +35,10 @@ from cowork.engine.subagents.order import Parent, canonical
 from cowork.engine.subagents.spawn import World
 from cowork.permissions import Permissions
 from cowork.sessions import index
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.fork import origins
-from cowork.sessions.log import SessionLog, is_id, new_id
-from cowork.sessions.reading import read
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.log.fork import origins
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.tools.base import AgentState, Tool, TreeState
 from cowork.tools.registry import TOOLS
 from cowork.tools.schema import schema_problems

@@ -6,19 +6,19 @@ import difflib
 
 from cowork.core.workspace import Workspace
 from cowork.frontends.repl.host import FileChange
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.nodes import read_bytes
-from cowork.sessions.rewind import Plan, Step
+from cowork.sessions.checkpoints.entries import read_bytes
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
 
 _MOST_LINES = 4_000  # comparing longer files takes too long for what it shows
 
 
-def changes(plan: Plan, checkpoints: Checkpoints, workspace: Workspace) -> list[FileChange]:
+def changes(plan: RewindPlan, checkpoints: Checkpoints, workspace: Workspace) -> list[FileChange]:
     """The way forward from what a rewind would bring back to what is there now."""
     return [_change(step, checkpoints.content(step), workspace) for step in plan.files]
 
 
-def _change(step: Step, old: bytes | None, workspace: Workspace) -> FileChange:
+def _change(step: RewindStep, old: bytes | None, workspace: Workspace) -> FileChange:
     what = {"create": "deleted", "delete": "new"}.get(step.action, "")
     counts = "" if step.added is None else f"+{step.removed} −{step.added}"
     remark = " ".join(part for part in (what, counts, "also changed outside" if step.conflict else "") if part)

@@ -15,7 +15,7 @@ from cowork.engine.loop import Prompt
 from cowork.engine.subagents.child import delivered
 from cowork.engine.subagents.result import ChildEnd, record_of
 from cowork.permissions.layers import tighter
-from cowork.sessions.restore import Child, Restored, restore, surviving
+from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving
 
 _SAID = 2  # damages that are told one by one
 
@@ -53,7 +53,7 @@ def _settle_mode(run: Run, mode: str, past: Sequence[Event]) -> str:
     return f"This session was in mode {mode}; it goes on in {now}. --permission-mode {mode} takes that up again."
 
 
-def _settle(run: Run, found: Restored) -> str:
+def _settle(run: Run, found: ResumeState) -> str:
     """The model as it was last, unless another is asked for; gives what a person should know of it."""
     now = run.agent.provider
     if not found.model or run.options.model or found.model == now.model:
@@ -89,7 +89,7 @@ def _moved_from(run: Run, past: Sequence[Event]) -> str:
     return before if before and Path(os.path.realpath(before)) != run.root else ""
 
 
-def _take_up(run: Run, past: Sequence[Event], found: Restored) -> None:
+def _take_up(run: Run, past: Sequence[Event], found: ResumeState) -> None:
     state = run.agent.runner.state
     state.todos[:] = found.todos
     state.seen.update(found.seen)
@@ -107,7 +107,7 @@ def _take_up(run: Run, past: Sequence[Event], found: Restored) -> None:
         _end(run, child, starts[child.agent], open_calls)
 
 
-def _end(run: Run, child: Child, start: AgentStarted, open_calls: dict[str, ToolUse]) -> None:
+def _end(run: Run, child: InterruptedChild, start: AgentStarted, open_calls: dict[str, ToolUse]) -> None:
     """What a child had when the process died, told as the result of the call that sent it out."""
     record, _ = record_of(_child_end(child, start), keep_in=run.scratch / file_name(f"result-{child.subagent_id}"))
     run.emitter.publish(AgentEnded(child.subagent_id, "aborted", record.to_dict()), child.agent)
@@ -134,7 +134,7 @@ def _undelivered(past: Sequence[Event]) -> list[Prompt]:
     return [prompt for prompt in waiting.values() if prompt]
 
 
-def _child_end(child: Child, start: AgentStarted) -> ChildEnd:
+def _child_end(child: InterruptedChild, start: AgentStarted) -> ChildEnd:
     return ChildEnd(
         status="aborted",
         result=child.text,

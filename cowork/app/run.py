@@ -29,8 +29,8 @@ from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.log import SessionLog
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.log.writer import SessionLog
 from cowork.tools import jobs
 from cowork.tools.base import NoHold, TreeState, unwrapped
 from cowork.tools.registry import TOOLS

@@ -16,7 +16,7 @@ from cowork.core.hygiene import ascii_json
 from cowork.frontends import lines
 
 if TYPE_CHECKING:
-    from cowork.sessions.cost import Spent
+    from cowork.sessions.cost import Spending
 
 app = typer.Typer(
     cls=Group,
@@ -74,8 +74,8 @@ def show(
     from cowork.sessions.export import as_json as to_json
     from cowork.sessions.export import markdown
     from cowork.sessions.index import find
-    from cowork.sessions.log import LOG
-    from cowork.sessions.reading import read
+    from cowork.sessions.log.reader import read
+    from cowork.sessions.log.writer import LOG
 
     entry = find(_folder(), session)
     loaded = read(_folder() / entry.id / LOG)
@@ -126,13 +126,13 @@ def cost(
     return 0
 
 
-def _periods(days: dict[str, Spent]) -> dict[str, Spent]:
-    from cowork.sessions.cost import Spent
+def _periods(days: dict[str, Spending]) -> dict[str, Spending]:
+    from cowork.sessions.cost import Spending
 
     now = time.time()
     today = time.strftime("%Y-%m-%d", time.localtime(now))
     week = time.strftime("%Y-%m-%d", time.localtime(now - 6 * 86400))
-    sums = {"today": Spent(), "7 days": Spent(), "all": Spent()}
+    sums = {"today": Spending(), "7 days": Spending(), "all": Spending()}
     for day, spent in days.items():
         for name, first in (("today", today), ("7 days", week), ("all", "")):
             if day >= first:
@@ -140,7 +140,7 @@ def _periods(days: dict[str, Spent]) -> dict[str, Spent]:
     return sums
 
 
-def _bars(sums: dict[str, Spent]) -> list[str]:
+def _bars(sums: dict[str, Spending]) -> list[str]:
     most = max((spent.known_usd for spent in sums.values()), default=0.0)
     rows = []
     for name, spent in sums.items():
@@ -150,7 +150,7 @@ def _bars(sums: dict[str, Spent]) -> list[str]:
     return rows
 
 
-def _usd(spent: Spent) -> str:
+def _usd(spent: Spending) -> str:
     if spent.cost_usd is None:
         return lines.money(spent.known_usd) + "+"
     return lines.money(spent.cost_usd)

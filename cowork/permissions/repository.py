@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from cowork.core.git_index import read_index
 from cowork.core.hygiene import has_password
 from cowork.core.plain import start_of
 from cowork.core.workspace import sensitive
@@ -262,21 +263,9 @@ def _folders_in(path: str, state: tuple[int, ...]) -> tuple[str, ...] | None:
 def _tracked(path: str, state: tuple[int, ...]) -> set[str] | None:
     """The names in an index; None when it is not understood."""
     try:
-        data = start_of(Path(path), _MOST_INDEX)
-    except OSError:
+        return {entry.path for entry in read_index(Path(path), _MOST_INDEX)}
+    except (OSError, ValueError):
         return None
-    if data[:4] != b"DIRC" or data[4:8] not in (b"\0\0\0\2", b"\0\0\0\3"):
-        return None
-    at, found = 12, set()
-    for _ in range(int.from_bytes(data[8:12], "big")):
-        extended = data[at + 60 : at + 61] > b"\x3f" and data[at + 60] & 0x40
-        start = at + (64 if extended else 62)  # an extended entry has two bytes more
-        end = data.find(b"\0", start)
-        if end < 0:
-            return None
-        found.add(os.fsdecode(data[start:end]))
-        at += (end - at + 8) & ~7
-    return found
 
 
 def _secret_path(path: str) -> bool:

@@ -29,7 +29,7 @@ MAIN = "main"
 
 
 @frozen
-class Spent:
+class Spending:
     """Tokens and money of some requests."""
 
     requests: int = 0
@@ -37,8 +37,8 @@ class Spent:
     cost_usd: float | None = 0.0
     known_usd: float = 0.0
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: Spending) -> Spending:
+        return Spending(
             self.requests + other.requests,
             self.usage + other.usage,
             add_cost(self.cost_usd, other.cost_usd),
@@ -54,7 +54,7 @@ class Spent:
         }
 
     @classmethod
-    def from_dict(cls, raw: Mapping[str, Any]) -> Spent:
+    def from_dict(cls, raw: Mapping[str, Any]) -> Spending:
         cost = raw.get("cost_usd")
         return cls(
             int(raw.get("requests") or 0),
@@ -72,21 +72,21 @@ class Charge:
     agent: str  # path
     kind: str  # subagent_type, or main
     model: str
-    spent: Spent
+    spent: Spending
 
 
 @frozen
 class Totals:
     """The tree of a session: `own` and `total` by agent path, and sums by model and by agent type."""
 
-    own: dict[str, Spent]
-    total: dict[str, Spent]
-    by_model: dict[str, Spent]
-    by_agent: dict[str, Spent]
+    own: dict[str, Spending]
+    total: dict[str, Spending]
+    by_model: dict[str, Spending]
+    by_agent: dict[str, Spending]
     tasks: dict[str, int]  # agent type -> how many were sent out
 
     @property
-    def whole(self) -> Spent:
+    def whole(self) -> Spending:
         """Everything."""
         return _sum(self.total[path] for path in self.total if "/" not in path)
 
@@ -94,12 +94,12 @@ class Totals:
 def totals(events: Iterable[Event]) -> Totals:
     """Who used what, over the whole tree."""
     events = list(events)
-    own: dict[str, Spent] = {MAIN: Spent()}
-    by_model: dict[str, Spent] = {}
-    by_agent: dict[str, Spent] = {}
+    own: dict[str, Spending] = {MAIN: Spending()}
+    by_model: dict[str, Spending] = {}
+    by_agent: dict[str, Spending] = {}
     for charge in charges(events):
         for path in _lineage(charge.agent):
-            own.setdefault(path, Spent())
+            own.setdefault(path, Spending())
         own[charge.agent] += charge.spent
         _add(by_model, charge.model, charge.spent)
         _add(by_agent, charge.kind, charge.spent)
@@ -120,7 +120,7 @@ def charges(events: Iterable[Event]) -> list[Charge]:
     out: list[Charge] = []
     kinds: dict[str, AgentStarted] = {}
     kept: set[str] = set()  # agents whose requests are in the log
-    below: dict[str, Spent] = {}  # what was charged to descendants
+    below: dict[str, Spending] = {}  # what was charged to descendants
     for event in events:
         match event:
             case AgentStarted():
@@ -130,7 +130,7 @@ def charges(events: Iterable[Event]) -> list[Charge]:
             case ReplyAdded() | RetryScheduled() | ContextCompacted():
                 if isinstance(event, ContextCompacted) and not event.usage.total and not event.cost_usd:
                     continue  # clearing old results asks no model
-                spent = Spent(1, event.usage, event.cost_usd, event.cost_usd or 0.0)
+                spent = Spending(1, event.usage, event.cost_usd, event.cost_usd or 0.0)
                 out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), event.model, spent))
                 kept.add(event.agent)
                 _charge_above(below, event.agent, spent)
@@ -138,14 +138,14 @@ def charges(events: Iterable[Event]) -> list[Charge]:
                 TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
                 | Notice(code="request.cut_off", data={"usage": usage, "cost_usd": cost, "model": model})
             ):
-                spent = Spent(1, Usage.from_dict(usage), cost, cost or 0.0)
+                spent = Spending(1, Usage.from_dict(usage), cost, cost or 0.0)
                 out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), str(model), spent))
                 kept.add(event.agent)
                 _charge_above(below, event.agent, spent)
             case AgentEnded() if event.agent not in kept and (reported := _reported(event)):
                 started = kinds.get(event.agent)
                 model = str(_data(event).get("model_id") or (started.model_id if started else ""))
-                own = _less(reported, below.get(event.agent, Spent()))
+                own = _less(reported, below.get(event.agent, Spending()))
                 out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), model, own))
                 _charge_above(below, event.agent, own)
     return out
@@ -158,49 +158,49 @@ class Slice:
     day: str
     model: str
     kind: str
-    spent: Spent
+    spent: Spending
 
 
 def slices(events: Iterable[Event]) -> list[Slice]:
     """The charges of a session, summed by day, model and kind of agent."""
-    sums: dict[tuple[str, str, str], Spent] = {}
+    sums: dict[tuple[str, str, str], Spending] = {}
     for c in charges(events):
         key = (time.strftime("%Y-%m-%d", time.localtime(c.at)), c.model, c.kind)
-        sums[key] = sums.get(key, Spent()) + c.spent
+        sums[key] = sums.get(key, Spending()) + c.spent
     return [Slice(*key, spent) for key, spent in sums.items()]
 
 
-def group(parts: Iterable[tuple[str, Slice]], by: By) -> dict[str, Spent]:
+def group(parts: Iterable[tuple[str, Slice]], by: By) -> dict[str, Spending]:
     """Slices of many sessions, given as (session id, slice), summed by what is asked for."""
-    out: dict[str, Spent] = {}
+    out: dict[str, Spending] = {}
     for session_id, part in parts:
         key = {"model": part.model, "agent": part.kind, "day": part.day, "session": session_id}[by]
         _add(out, key, part.spent)
     return out
 
 
-def _add(sums: dict[str, Spent], key: str, spent: Spent) -> None:
-    sums[key] = sums.get(key, Spent()) + spent
+def _add(sums: dict[str, Spending], key: str, spent: Spending) -> None:
+    sums[key] = sums.get(key, Spending()) + spent
 
 
-def _sum(parts: Iterable[Spent]) -> Spent:
-    total = Spent()
+def _sum(parts: Iterable[Spending]) -> Spending:
+    total = Spending()
     for part in parts:
         total += part
     return total
 
 
-def _charge_above(below: dict[str, Spent], path: str, spent: Spent) -> None:
+def _charge_above(below: dict[str, Spending], path: str, spent: Spending) -> None:
     for above in _lineage(path)[:-1]:
         _add(below, above, spent)
 
 
-def _less(whole: Spent, part: Spent) -> Spent:
+def _less(whole: Spending, part: Spending) -> Spending:
     """What is left of a sum; its requests are its own already."""
     prompt = max(0, whole.usage.prompt_tokens - part.usage.prompt_tokens)  # reports do not tell cached ones apart
     usage = Usage(prompt, max(0, whole.usage.output_tokens - part.usage.output_tokens))
     cost = None if whole.cost_usd is None else max(0.0, round(whole.cost_usd - part.known_usd, 9))
-    return Spent(whole.requests, usage, cost, max(0.0, round(whole.known_usd - part.known_usd, 9)))
+    return Spending(whole.requests, usage, cost, max(0.0, round(whole.known_usd - part.known_usd, 9)))
 
 
 def _lineage(path: str) -> list[str]:
@@ -220,7 +220,7 @@ def _data(event: AgentEnded) -> Mapping[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _reported(event: AgentEnded) -> Spent | None:
+def _reported(event: AgentEnded) -> Spending | None:
     data = _data(event)
     usage = data.get("usage")
     if not isinstance(usage, dict):
@@ -232,4 +232,4 @@ def _reported(event: AgentEnded) -> Spent | None:
     cost = float(cost) if isinstance(cost, int | float) else None
     metadata = data.get("metadata")
     turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
-    return Spent(int(turns) if turns.isdigit() else 1, tokens, cost, cost or 0.0)
+    return Spending(int(turns) if turns.isdigit() else 1, tokens, cost, cost or 0.0)

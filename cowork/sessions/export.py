@@ -22,9 +22,9 @@ from cowork.core.events import (
 )
 from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
-from cowork.sessions.cost import Spent, totals
+from cowork.sessions.cost import Spending, totals
 from cowork.sessions.index import title_of
-from cowork.sessions.restore import surviving
+from cowork.sessions.resume_state import surviving
 
 MAIN = "main"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -131,7 +131,7 @@ class _Writer:
 
     def _child(self, started: AgentStarted) -> str:
         end = self._ends.get(started.agent)
-        spent = self._sums.total.get(started.agent, Spent())
+        spent = self._sums.total.get(started.agent, Spending())
         status = end.status if end else "interrupted"
         title = f"{started.subagent_type}: {started.description} · {status} · {_price(spent)}"
         return _details(title, self._conversation(started.agent) or ["*Its conversation was not kept.*"])
@@ -155,9 +155,9 @@ def _messages(events: Sequence[Event], agent: str) -> list[Json]:
     return [{"role": m.role, "content": blocks_to_list(m.content)} for m in fold(events, agent).messages()]
 
 
-def _child_json(started: AgentStarted, events: Sequence[Event], total: dict[str, Spent]) -> Json:
+def _child_json(started: AgentStarted, events: Sequence[Event], total: dict[str, Spending]) -> Json:
     end = next((e for e in events if isinstance(e, AgentEnded) and e.agent == started.agent), None)
-    spent = total.get(started.agent, Spent())
+    spent = total.get(started.agent, Spending())
     return {
         "agent": started.agent,
         "parent": started.parent,
@@ -172,7 +172,7 @@ def _child_json(started: AgentStarted, events: Sequence[Event], total: dict[str,
     }
 
 
-def _price(spent: Spent) -> str:
+def _price(spent: Spending) -> str:
     tokens = f"{spent.usage.total:,} tokens"
     return f"{tokens}, price unknown" if spent.cost_usd is None else f"{tokens}, ${spent.cost_usd:.4f}"
 

@@ -19,11 +19,11 @@ from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound, SessionStarted
 from cowork.core.frozen import frozen
-from cowork.sessions.cost import By, Slice, Spent, group, slices
-from cowork.sessions.lock import Lock, holder
-from cowork.sessions.log import LOCK, LOG, existing, stamp_of
-from cowork.sessions.private import private_folder, replace_private
-from cowork.sessions.reading import Loaded, read
+from cowork.sessions.cost import By, Slice, Spending, group, slices
+from cowork.sessions.log.lock import Lock, holder
+from cowork.sessions.log.reader import Loaded, read
+from cowork.sessions.log.writer import LOCK, LOG, existing, stamp_of
+from cowork.sessions.private_files import private_folder, replace_private
 
 INDEX = "index.json"
 VERSION = 1
@@ -31,7 +31,7 @@ TITLE_LENGTH = 80
 
 
 @frozen
-class Entry:
+class SessionEntry:
     """One session, for a list."""
 
     id: str
@@ -44,7 +44,7 @@ class Entry:
     created: float = 0.0
     last_used: float = 0.0
     damage: int = 0
-    spent: Spent = field(default_factory=Spent)
+    spent: Spending = field(default_factory=Spending)
     slices: tuple[Slice, ...] = ()
     stamp: tuple[int, int] = (0, 0)  # size and mtime of the log when it was read
 
@@ -57,7 +57,7 @@ class Entry:
         return self.spent.usage
 
 
-def list_sessions(sessions: Path, cwd: Path | None = None, *, empty: bool = False) -> list[Entry]:
+def list_sessions(sessions: Path, cwd: Path | None = None, *, empty: bool = False) -> list[SessionEntry]:
     """The sessions, last used first; with `cwd`, those of that folder; `empty` ones are left out."""
     found = _refresh(sessions)
     if cwd is not None:
@@ -68,7 +68,7 @@ def list_sessions(sessions: Path, cwd: Path | None = None, *, empty: bool = Fals
     return sorted(found, key=lambda e: (e.last_used, e.id), reverse=True)
 
 
-def find(sessions: Path, prefix: str) -> Entry:
+def find(sessions: Path, prefix: str) -> SessionEntry:
     """The session whose id starts so; a UserError if there is none or more than one."""
     wanted = prefix.strip().lower()
     hits = [e for e in list_sessions(sessions, empty=True) if wanted and e.id.startswith(wanted)]
@@ -82,7 +82,7 @@ def find(sessions: Path, prefix: str) -> Entry:
     raise UserError(f"{prefix} could be {len(hits)} sessions: {shown}{more}.", "Give more characters of the id.")
 
 
-def latest(sessions: Path, cwd: Path) -> Entry:
+def latest(sessions: Path, cwd: Path) -> SessionEntry:
     """The session last used in this folder, or a UserError."""
     here = list_sessions(sessions, cwd)
     if not here:
@@ -90,18 +90,18 @@ def latest(sessions: Path, cwd: Path) -> Entry:
     return here[0]
 
 
-def summarize(session_id: str, loaded: Loaded, stamp: tuple[int, int] = (0, 0)) -> Entry:
+def summarize(session_id: str, loaded: Loaded, stamp: tuple[int, int] = (0, 0)) -> SessionEntry:
     """The entry a log stands for."""
-    entry = Entry(session_id, damage=len(loaded.damage), stamp=stamp)
+    entry = SessionEntry(session_id, damage=len(loaded.damage), stamp=stamp)
     entry = _fold(entry, loaded.events)
     parts = slices(e for e in loaded.events if e.session_id in ("", session_id))  # a fork's past was paid for elsewhere
-    total = Spent()
+    total = Spending()
     for part in parts:
         total += part.spent
     return replace(entry, spent=total, slices=tuple(parts))
 
 
-def cost(sessions: Path, by: By = "model", cwd: Path | None = None) -> dict[str, Spent]:
+def cost(sessions: Path, by: By = "model", cwd: Path | None = None) -> dict[str, Spending]:
     """What the sessions used, own requests and children, retries and compaction together; dearest first."""
     entries = list_sessions(sessions, cwd, empty=True)
     sums = group(((e.id, part) for e in entries for part in e.slices), by)
@@ -145,7 +145,7 @@ def title_of(text: str) -> str:
     return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
 
 
-def _fold(entry: Entry, events: Sequence[Event]) -> Entry:
+def _fold(entry: SessionEntry, events: Sequence[Event]) -> SessionEntry:
     first_prompt = 0
     title, cwd, branch, model = "", "", "", ""
     prompts = turns = 0
@@ -175,9 +175,9 @@ def _fold(entry: Entry, events: Sequence[Event]) -> Entry:
     )
 
 
-def _refresh(sessions: Path) -> list[Entry]:
+def _refresh(sessions: Path) -> list[SessionEntry]:
     known = _load(sessions / INDEX)
-    entries: list[Entry] = []
+    entries: list[SessionEntry] = []
     changed = False
     for session_id, stamp in _logs(sessions):
         entry = known.get(session_id)
@@ -206,7 +206,7 @@ def _logs(sessions: Path) -> Iterable[tuple[str, tuple[int, int]]]:
             yield name, stamp
 
 
-def _load(path: Path) -> dict[str, Entry]:
+def _load(path: Path) -> dict[str, SessionEntry]:
     try:
         raw = json.loads(path.read_bytes())
         if raw["version"] != VERSION:
@@ -216,20 +216,20 @@ def _load(path: Path) -> dict[str, Entry]:
         return {}
 
 
-def _store(sessions: Path, entries: Sequence[Entry]) -> None:
+def _store(sessions: Path, entries: Sequence[SessionEntry]) -> None:
     data = {"version": VERSION, "sessions": [_to_dict(e) for e in entries]}
     with contextlib.suppress(OSError):  # a full disk only makes the next list slower
         replace_private(private_folder(sessions) / INDEX, json.dumps(data, separators=(",", ":")).encode())
 
 
-def _to_dict(entry: Entry) -> Json:
+def _to_dict(entry: SessionEntry) -> Json:
     raw = asdict(entry)
     raw["spent"] = entry.spent.to_dict()
     raw["slices"] = [{"day": s.day, "model": s.model, "kind": s.kind, **s.spent.to_dict()} for s in entry.slices]
     return raw
 
 
-def _from_dict(raw: dict[str, Any]) -> Entry:
+def _from_dict(raw: dict[str, Any]) -> SessionEntry:
     size, mtime = raw["stamp"]
-    parts = tuple(Slice(s["day"], s["model"], s["kind"], Spent.from_dict(s)) for s in raw["slices"])
-    return Entry(**{**raw, "spent": Spent.from_dict(raw["spent"]), "slices": parts, "stamp": (size, mtime)})
+    parts = tuple(Slice(s["day"], s["model"], s["kind"], Spending.from_dict(s)) for s in raw["slices"])
+    return SessionEntry(**{**raw, "spent": Spending.from_dict(raw["spent"]), "slices": parts, "stamp": (size, mtime)})

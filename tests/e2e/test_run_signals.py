@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cowork.core.transcript import fold
-from cowork.sessions.reading import read
+from cowork.sessions.log.reader import read
 from tests.fakes.wire_rules import violations
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from cowork.core.events import EVENTS
-from cowork.sessions.reading import read
+from cowork.sessions.log.reader import read
 from tests.wire.server import Server, say
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))

@@ -13,8 +13,8 @@ from cowork.core.blocks import Text
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound
 from cowork.core.ports import AgentDef
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.rewind import Plan
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.checkpoints.rewind import RewindPlan
 
 
 def story(*said: str) -> list[Event]:
@@ -89,7 +89,7 @@ class Folder:
             (self.root / name).write_bytes(data)
         self.checkpoints.end()
 
-    def plan(self, prompt: int = 1) -> Plan:
+    def plan(self, prompt: int = 1) -> RewindPlan:
         return self.checkpoints.preview(prompt)
 
 

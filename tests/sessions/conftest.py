@@ -21,7 +21,7 @@ from cowork.core.events import (
     ToolStarted,
     TurnEnded,
 )
-from cowork.sessions.log import SessionLog
+from cowork.sessions.log.writer import SessionLog
 
 Stamp = Callable[..., list[Event]]
 

@@ -32,10 +32,10 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.transcript import Transcript, fold
-from cowork.sessions.doctor import diagnose
-from cowork.sessions.fork import fork
-from cowork.sessions.log import SessionLog, encode
-from cowork.sessions.reading import read
+from cowork.sessions.log.diagnose import diagnose
+from cowork.sessions.log.fork import fork
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import SessionLog, encode
 from tests.fakes.wire_rules import violations
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
@@ -284,8 +284,8 @@ from dataclasses import replace
 from pathlib import Path
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import *
-from cowork.sessions import log as module
-from cowork.sessions.log import SessionLog
+from cowork.sessions.log import writer as module
+from cowork.sessions.log.writer import SessionLog
 
 sessions, turns, die_at = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 part = sys.argv[4] if len(sys.argv) > 4 else "whole"

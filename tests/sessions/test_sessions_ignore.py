@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cowork.sessions.ignore import parse
-from cowork.sessions.walk import TooManyFiles, walk
+from cowork.sessions.checkpoints.gitignore import parse
+from cowork.sessions.checkpoints.walk import TooManyFiles, walk
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 

@@ -24,10 +24,10 @@ from cowork.core.events import (
     SessionStarted,
 )
 from cowork.sessions import index as index_module
-from cowork.sessions.cost import Spent, totals
+from cowork.sessions.cost import Spending, totals
 from cowork.sessions.index import INDEX, cost, find, latest, list_sessions, prune, remove, title_of
-from cowork.sessions.log import LOG, SessionLog
-from cowork.sessions.reading import read
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import LOG, SessionLog
 
 
 def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
@@ -202,7 +202,7 @@ import sys
 from pathlib import Path
 from cowork.core.events import PromptAdded
 from cowork.sessions.index import list_sessions
-from cowork.sessions.log import SessionLog
+from cowork.sessions.log.writer import SessionLog
 folder, name = Path(sys.argv[1]), sys.argv[2]
 for n in range(15):
     with SessionLog.create(folder, f"{name}-{n}") as log:
@@ -262,7 +262,7 @@ def test_an_unknown_price_is_unknown_all_the_way_up_but_what_is_known_stays(stam
         )
     )
     assert sums.own["main"].cost_usd == 0.5
-    assert sums.whole == Spent(2, Usage(20), None, 0.5)
+    assert sums.whole == Spending(2, Usage(20), None, 0.5)
     assert sums.by_agent["explore"].cost_usd is None
     assert sums.by_model["big"].cost_usd == 0.5
 
@@ -280,8 +280,8 @@ def test_a_child_whose_conversation_was_not_kept_counts_by_its_report(stamp):
     events = stamp(
         [AgentStarted("1", subagent_type="explore", agent=child), AgentEnded("1", record=report, agent=child)]
     )
-    assert totals(events).total["main"] == Spent(4, Usage(70, 7), 0.3, 0.3)
-    assert totals(events).by_model == {"small": Spent(4, Usage(70, 7), 0.3, 0.3)}
+    assert totals(events).total["main"] == Spending(4, Usage(70, 7), 0.3, 0.3)
+    assert totals(events).by_model == {"small": Spending(4, Usage(70, 7), 0.3, 0.3)}
 
 
 def test_cost_over_sessions_by_everything(store, turns, stamp, sessions):
@@ -293,8 +293,8 @@ def test_cost_over_sessions_by_everything(store, turns, stamp, sessions):
     assert {k: s.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 1.75, "s2": 0.875}
     days = cost(sessions, "day")
     assert list(days.values()) == [
-        Spent(3, Usage(270, 27, 105, 1), 0.875, 0.875),
-        Spent(6, Usage(540, 54, 210, 2), 1.75, 1.75),
+        Spending(3, Usage(270, 27, 105, 1), 0.875, 0.875),
+        Spending(6, Usage(540, 54, 210, 2), 1.75, 1.75),
     ]
     assert list(days) == sorted(days, reverse=True)
     assert cost(sessions, "model", Path("/elsewhere")) == {}

@@ -18,10 +18,10 @@ from cowork.core.blocks import Image, Text, Thinking, ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded, SessionStarted, TextDelta, ToolEnded, TurnEnded
 from cowork.core.transcript import fold
-from cowork.sessions import log as log_module
-from cowork.sessions.lock import Lock, holder
-from cowork.sessions.log import LOCK, SessionLog, new_id
-from cowork.sessions.reading import read
+from cowork.sessions.log import writer as log_module
+from cowork.sessions.log.lock import Lock, holder
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import LOCK, SessionLog, new_id
 
 
 def durable(events: list[Event]) -> list[Event]:
@@ -296,7 +296,7 @@ import sys
 from pathlib import Path
 from cowork.core.errors import UserError
 from cowork.core.events import PromptAdded
-from cowork.sessions.log import SessionLog
+from cowork.sessions.log.writer import SessionLog
 try:
     log = SessionLog.open(Path(sys.argv[1]), "s1")
 except UserError as error:
@@ -362,7 +362,7 @@ def test_without_file_locks_the_process_id_decides(store, stamp, sessions, monke
     def unsupported(fd: int, how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("cowork.sessions.lock.fcntl.flock", unsupported)
+    monkeypatch.setattr("cowork.sessions.log.lock.fcntl.flock", unsupported)
     with SessionLog.open(sessions, "s1"), pytest.raises(UserError, match=f"process {os.getpid()}"):
         SessionLog.open(sessions, "s1")
     (path.parent / LOCK).write_text("4194303999\n")  # nobody has this id
@@ -376,7 +376,7 @@ def test_without_file_locks_only_one_of_many_that_start_at_once_gets_the_session
     def unsupported(fd: int, how: int) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr("cowork.sessions.lock.fcntl.flock", unsupported)
+    monkeypatch.setattr("cowork.sessions.log.lock.fcntl.flock", unsupported)
     path, crowd = tmp_path / LOCK, 8
     start = threading.Barrier(crowd)
 

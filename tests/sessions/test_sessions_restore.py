@@ -21,12 +21,12 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.transcript import fold
-from cowork.sessions.cost import Spent, totals
-from cowork.sessions.fork import fork
+from cowork.sessions.cost import Spending, totals
 from cowork.sessions.index import list_sessions
-from cowork.sessions.log import SessionLog
-from cowork.sessions.reading import read
-from cowork.sessions.restore import interrupted, restore
+from cowork.sessions.log.fork import fork
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import SessionLog
+from cowork.sessions.resume_state import interrupted, restore
 
 
 def ended(name: str, path: str, digest: str = "", status: str = "success", cwd: str = ".", **more: object) -> ToolEnded:
@@ -121,7 +121,7 @@ def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
     assert (found.agent, found.subagent_id, found.subagent_type, found.model) == (child, "id1", "explore", "small")
     assert (found.turns, found.tool_calls, found.text, found.doing) == (2, 2, "I start.", "Bash")
     assert found.files_changed == ("a.py", "b.py")
-    assert found.spent == Spent(3, Usage(21, 2), 0.875, 0.875)
+    assert found.spent == Spending(3, Usage(21, 2), 0.875, 0.875)
     assert found.line == (
         "explore (look around) was interrupted after 2 turns and 2 tool calls, changed a.py, b.py; "
         "last words: I start. [subagent_id id1]"

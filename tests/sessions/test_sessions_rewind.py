@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
 from cowork.core.events import PromptAdded, TurnEnded
-from cowork.sessions import checkpoints as checkpoints_module
-from cowork.sessions.blobs import Blobs
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.snapshot import TICK_NS
-from cowork.sessions.walk import TooManyFiles
+from cowork.sessions.checkpoints import recorder as checkpoints_module
+from cowork.sessions.checkpoints.contents import Blobs
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.checkpoints.snapshot import TICK_NS
+from cowork.sessions.checkpoints.walk import TooManyFiles
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 Picture = dict[str, tuple[str, int, bytes]]
@@ -717,7 +717,7 @@ def test_contents_survive_a_torn_end_and_a_full_disk(tmp_path, monkeypatch):
         room[0] -= done
         return done
 
-    monkeypatch.setattr("cowork.sessions.blobs.os.write", write)
+    monkeypatch.setattr("cowork.sessions.checkpoints.contents.os.write", write)
     lost = blobs.put(b"lost" * 100)
     with pytest.raises(OSError, match="No space"):
         blobs.flush()
@@ -749,7 +749,7 @@ def test_a_tree_too_large_to_look_at_is_said_and_file_tools_are_still_covered(pr
     def endless(*args: object, **kwargs: object) -> None:
         raise TooManyFiles
 
-    monkeypatch.setattr("cowork.sessions.snapshot.walk", endless)
+    monkeypatch.setattr("cowork.sessions.checkpoints.snapshot.walk", endless)
     points = Checkpoints(tmp_path / "store", project, report=said.append)
     turn(points, 1, sh(project, "echo x > README.md"), sh(project, "true"), write(project / "src/app.py", "x\n"))
     assert len(said) == 1
@@ -765,7 +765,7 @@ def test_a_full_disk_stops_no_work_and_is_said(project, tmp_path, monkeypatch):
     def full(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cowork.sessions.blobs.os.write", full)
+    monkeypatch.setattr("cowork.sessions.checkpoints.contents.os.write", full)
     turn(points, 1, sh(project, "echo x > untracked.txt"), write(project / "src/app.py", "x\n"))
     assert said
     assert all("No space left" in text for text in said)

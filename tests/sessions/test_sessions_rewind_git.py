@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cowork.sessions import nodes
-from cowork.sessions.checkpoints import Checkpoints
+from cowork.sessions.checkpoints import entries as nodes
+from cowork.sessions.checkpoints.recorder import Checkpoints
 from tests.sessions.test_sessions_rewind import git, picture, sh, turn, write
 
 

@@ -10,9 +10,9 @@ from cowork.core.blocks import Image, Text, ToolResult, ToolUse
 from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
 from cowork.engine.loop import Agent
-from cowork.sessions.cost import Spent, totals
-from cowork.sessions.restore import rewind_points, surviving
-from cowork.sessions.rewind import Plan, Step
+from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
+from cowork.sessions.cost import Spending, totals
+from cowork.sessions.resume_state import rewind_points, surviving
 
 _PROMPTS_SHOWN = 3
 _ANSWER_SHOWN = 800  # characters
@@ -74,7 +74,7 @@ def cost_page(events: Iterable[Event]) -> str:
     """Cost of a session by agent type and by model; the whole is the sum, children and retries counted in."""
     sums = totals(events)
 
-    def rows(parts: Mapping[str, Spent]) -> list[tuple[str, str, str, str, str]]:
+    def rows(parts: Mapping[str, Spending]) -> list[tuple[str, str, str, str, str]]:
         return [
             (
                 name,
@@ -132,7 +132,7 @@ def agent_page(agent: AgentDef) -> str:
     return f"**{agent.name}**: {' '.join(agent.description.split())}\n\n{facts}\n\n{agent.role.strip()}"
 
 
-def plan_list(plan: Plan) -> str:
+def plan_list(plan: RewindPlan) -> str:
     """What a rewind would do to files, a line each."""
     if not plan.files:
         return "No files would change."
@@ -140,15 +140,15 @@ def plan_list(plan: Plan) -> str:
     return "\n".join("- " + " ".join(part for part in row if part) for row in parts)
 
 
-def _action(step: Step) -> str:
+def _action(step: RewindStep) -> str:
     return {"create": "brings back", "modify": "restores", "delete": "removes"}.get(step.action, step.action)
 
 
-def _counts(step: Step) -> str:
+def _counts(step: RewindStep) -> str:
     return "" if step.added is None else f"+{step.added} −{step.removed}"
 
 
-def _remark(step: Step) -> str:
+def _remark(step: RewindStep) -> str:
     return step.problem or ("changed outside since: kept" if step.conflict else "")
 
 

@@ -13,11 +13,11 @@ from cowork.app.onboarding import setup
 from cowork.app.run import Run
 from cowork.core.events import PromptAdded
 from cowork.frontends.repl.host import Row
-from cowork.sessions.checkpoints import Checkpoints
-from cowork.sessions.index import Entry
-from cowork.sessions.log import LOG
-from cowork.sessions.reading import read
-from cowork.sessions.rewind import Plan
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.checkpoints.rewind import RewindPlan
+from cowork.sessions.index import SessionEntry
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import LOG
 
 MODES = {
     "ask": "Reads freely and asks before it writes or runs something.",
@@ -28,11 +28,11 @@ MODES = {
 FOUND = "found:"  # before the number of a model that `/model` found
 
 
-def session_rows(entries: Sequence[Entry], sessions: Path) -> list[Row]:
+def session_rows(entries: Sequence[SessionEntry], sessions: Path) -> list[Row]:
     """Sessions with their last words as preview."""
     now = time.time()
 
-    def row(entry: Entry) -> Row:
+    def row(entry: SessionEntry) -> Row:
         facts = [pages.ago(now - entry.last_used), pages.count(entry.turns, "turn"),
                  pages.money(entry.cost_usd), entry.id]  # fmt: skip
         return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), _in_thread(lambda: preview(entry.id)))
@@ -57,7 +57,7 @@ def prompt_rows(points: Sequence[PromptAdded], checkpoints: Checkpoints | None) 
 _UNCOVERED = "Files are not covered: checkpoints are off."
 
 
-def rewind_rows(plan: Plan | None) -> list[Row]:
+def rewind_rows(plan: RewindPlan | None) -> list[Row]:
     """What may go back. Files that others changed since are only overwritten when that is chosen."""
     chat = Row("chat", "Only the conversation", preview="Files stay as they are.")
     if plan is None or not plan.files:

@@ -17,8 +17,8 @@ from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.plain import start_of
 from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
-from cowork.sessions.fork import fork
-from cowork.sessions.restore import rewind_points, surviving, todos
+from cowork.sessions.log.fork import fork
+from cowork.sessions.resume_state import rewind_points, surviving, todos
 
 INIT = """Explore this repository and write AGENTS.md at its root (improve it if it exists): what it is in two \
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \

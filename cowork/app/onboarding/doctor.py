@@ -29,9 +29,9 @@ from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox import Sandbox
 from cowork.sessions import index
-from cowork.sessions.doctor import diagnose
-from cowork.sessions.log import LOG
-from cowork.sessions.reading import read
+from cowork.sessions.log.diagnose import diagnose
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import LOG
 from cowork.tools import rg
 
 State = Literal["ok", "note", "bad"]

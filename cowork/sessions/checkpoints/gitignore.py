@@ -24,7 +24,7 @@ Pattern = tuple[int, re.Pattern[str], bool]  # number of the rule, pattern, fold
 
 
 @dataclass(slots=True)
-class Rules:
+class IgnoreRules:
     """The rules of one file, which hold below the folder it is in; the last rule that matches decides."""
 
     negated: list[bool] = field(default_factory=list)
@@ -60,15 +60,15 @@ class Rules:
         return best
 
 
-def parse(text: str) -> Rules:
+def parse(text: str) -> IgnoreRules:
     """The rules a .gitignore file holds."""
-    rules = Rules()
+    rules = IgnoreRules()
     for line in text.splitlines()[:_MAX_RULES]:
         _add(rules, line)
     return rules
 
 
-Chain = tuple[tuple[Rules, int], ...]
+Chain = tuple[tuple[IgnoreRules, int], ...]
 """Rules that hold in a folder, nearest first, each with the length of the path prefix of the folder it is from."""
 
 
@@ -81,7 +81,7 @@ def ignored(chain: Chain, name: str, path: str, *, folder: bool) -> bool:
     return False
 
 
-def _add(rules: Rules, line: str) -> None:
+def _add(rules: IgnoreRules, line: str) -> None:
     pattern = _trimmed(line)
     if not pattern or pattern.startswith("#") or len(pattern) > _MAX_PATTERN:
         return

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, TurnEnded, to_dict
-from cowork.sessions.lock import Lock
-from cowork.sessions.private import FOLDER_MODE, open_private, private_folder, replace_private
-from cowork.sessions.reading import Loaded, read
+from cowork.sessions.log.lock import Lock
+from cowork.sessions.log.reader import Loaded, read
+from cowork.sessions.private_files import FOLDER_MODE, open_private, private_folder, replace_private
 
 LOG = "events.jsonl"
 LOCK = "lock"

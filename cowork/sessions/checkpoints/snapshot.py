@@ -11,12 +11,13 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from cowork.core.git_index import IndexEntry
 from cowork.core.workspace import Workspace
-from cowork.sessions.blobs import Blobs, blob_name
-from cowork.sessions.gitobjects import GitObjects, Indexed, has_filter
-from cowork.sessions.ignore import Chain
-from cowork.sessions.nodes import MAX_FILE, Node, kind_of, stamp_of
-from cowork.sessions.walk import Stats, covers, rules_at, walk
+from cowork.sessions.checkpoints.contents import Blobs, blob_name
+from cowork.sessions.checkpoints.entries import MAX_FILE, Node, kind_of, stamp_of
+from cowork.sessions.checkpoints.git_objects import GitObjects, has_filter
+from cowork.sessions.checkpoints.gitignore import Chain
+from cowork.sessions.checkpoints.walk import Stats, covers, rules_at, walk
 
 Tree = dict[str, Node]
 TICK_NS = 50_000_000  # a file touched this short before a look may change again without its times showing it
@@ -136,13 +137,13 @@ def _filtered(git: GitObjects, root: Path, stats: Stats) -> bool:
     return git.filters() or any(has_filter(root / path) for path in attributes)
 
 
-def _clean(entry: Indexed | None, status: os.stat_result, held: Mapping[str, int]) -> str:
+def _clean(entry: IndexEntry | None, status: os.stat_result, held: Mapping[str, int]) -> str:
     """The name of the content if the file is byte for byte what git holds.
 
     Line ends and encodings may differ between a file and git's copy of it, but then so do the sizes.
     """
-    if entry and held.get(entry.name) == status.st_size and entry.matches(status):
-        return entry.name
+    if entry and held.get(entry.content) == status.st_size and entry.matches(status):
+        return entry.content
     return ""
 
 

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Collection
 from pathlib import Path
 
-from cowork.sessions.private import open_private, private_folder
+from cowork.sessions.private_files import open_private, private_folder
 
 PACK = "contents.pack"
 _HEADER = len("0" * 40 + " " + "0" * 12 + "\n")

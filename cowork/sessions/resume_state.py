@@ -24,7 +24,7 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 from cowork.core.transcript import fold
-from cowork.sessions.cost import Spent, charges
+from cowork.sessions.cost import Spending, charges
 
 MAIN = "main"
 _PEOPLE = ("user", "queue", "steer")
@@ -33,7 +33,7 @@ _WRITERS = ("Write", "Edit", "MultiEdit")
 
 
 @frozen
-class Child:
+class InterruptedChild:
     """A child that was cut off, with what it had."""
 
     agent: str
@@ -46,7 +46,7 @@ class Child:
     text: str = ""  # the last it said
     doing: str = ""  # the tool that ran when it stopped
     files_changed: tuple[str, ...] = ()
-    spent: Spent = field(default_factory=Spent)
+    spent: Spending = field(default_factory=Spending)
     counts: Mapping[str, int] = field(default_factory=dict)  # tool -> calls
 
     @property
@@ -75,7 +75,7 @@ class LostJob:
 
 
 @frozen
-class Restored:
+class ResumeState:
     """The state of the main agent, and the children that were running."""
 
     todos: tuple[Json, ...] = ()
@@ -84,18 +84,18 @@ class Restored:
     chosen: str = ""  # the model, if it was chosen in the session and not by the settings of that time
     cwd: str = ""  # where Bash was
     seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash last read or written
-    children: tuple[Child, ...] = ()
+    children: tuple[InterruptedChild, ...] = ()
     jobs: tuple[LostJob, ...] = ()
     last_job: int = 0  # the highest number a background command had
     prompts: tuple[PromptAdded, ...] = ()  # those one can rewind to
 
 
-def restore(events: Iterable[Event], root: Path) -> Restored:
+def restore(events: Iterable[Event], root: Path) -> ResumeState:
     """What to go on with; paths of records are relative to `root` where they are not whole."""
     everything = list(events)
     kept = surviving(everything)
     mode, model, chosen = settings(everything)
-    return Restored(
+    return ResumeState(
         todos=todos(kept),
         mode=mode,
         model=model,
@@ -167,7 +167,7 @@ def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[s
     return seen
 
 
-def interrupted(events: Sequence[Event]) -> tuple[Child, ...]:
+def interrupted(events: Sequence[Event]) -> tuple[InterruptedChild, ...]:
     """The children that were sent out and never came back."""
     open_children: dict[str, AgentStarted] = {}
     for event in events:
@@ -206,7 +206,7 @@ def rewind_points(events: Iterable[Event]) -> tuple[PromptAdded, ...]:
     return tuple(p for p in fold(events).prompts() if p.source in _PEOPLE)
 
 
-def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
+def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     path = started.agent
     text, turns = "", 0
     counts: dict[str, int] = {}
@@ -229,11 +229,11 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> Child:
                 running[event.tool_use_id] = event.name
             case ToolEnded():
                 running.pop(event.tool_use_id, None)
-    spent = Spent()
+    spent = Spending()
     for charge in charges(events):
         if charge.agent == path or charge.agent.startswith(path + "/"):
             spent += charge.spent
-    return Child(
+    return InterruptedChild(
         path,
         started.subagent_id,
         started.subagent_type,

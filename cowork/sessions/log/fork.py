@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice
-from cowork.sessions.log import LOG, SessionLog, existing
-from cowork.sessions.reading import read
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import LOG, SessionLog, existing
 
 FORKED = "session.forked"
 

@@ -19,12 +19,12 @@ from typing import Any
 
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
-from cowork.sessions.blobs import Blobs
-from cowork.sessions.nodes import Node, from_list, look, read_bytes, same
-from cowork.sessions.private import open_private, private_folder, replace_private
-from cowork.sessions.rewind import Plan, Restored, Step, Touched, apply, make_plan
-from cowork.sessions.snapshot import TICK_NS, Snapshots, Tree
-from cowork.sessions.walk import TooManyFiles
+from cowork.sessions.checkpoints.contents import Blobs
+from cowork.sessions.checkpoints.entries import Node, from_list, look, read_bytes, same
+from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, Touched, apply, make_plan
+from cowork.sessions.checkpoints.snapshot import TICK_NS, Snapshots, Tree
+from cowork.sessions.checkpoints.walk import TooManyFiles
+from cowork.sessions.private_files import open_private, private_folder, replace_private
 
 JOURNAL = "journal.jsonl"
 TOUCHED = "open-touched.json"
@@ -150,20 +150,20 @@ class Checkpoints:
         with self._lock, contextlib.suppress(OSError, TooManyFiles):
             self._snapshots.take(keep=True)
 
-    def preview(self, prompt_id: int) -> Plan:
+    def preview(self, prompt_id: int) -> RewindPlan:
         """What going back to just before a prompt would do to the files; changes nothing."""
         with self._lock:
             self.end()
             return make_plan(prompt_id, self._touched(prompt_id), self._workspace, self._snapshots.content)
 
-    def content(self, step: Step) -> bytes | None:
+    def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""
         if step.target is None or step.target.kind != "f":
             return b""
         with self._lock:
             return self._snapshots.content(step.target.content) if step.target.content else None
 
-    def restore(self, plan: Plan, *, force: bool = False) -> Restored:
+    def restore(self, plan: RewindPlan, *, force: bool = False) -> RewindResult:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
         with self._lock:
             self.end()

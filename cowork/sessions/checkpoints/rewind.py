@@ -15,7 +15,7 @@ from typing import Literal
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
-from cowork.sessions.nodes import (
+from cowork.sessions.checkpoints.entries import (
     MAX_FILE,
     OWNER,
     Node,
@@ -27,7 +27,7 @@ from cowork.sessions.nodes import (
     read_bytes,
     same,
 )
-from cowork.sessions.private import open_private, private_folder
+from cowork.sessions.private_files import open_private, private_folder
 
 Contents = Callable[[str], bytes | None]
 Action = Literal["create", "modify", "delete"]
@@ -44,7 +44,7 @@ class Touched:
 
 
 @frozen
-class Step:
+class RewindStep:
     """What a rewind does to one path. `added` and `removed` are lines, None where there are none to count."""
 
     path: str
@@ -58,25 +58,25 @@ class Step:
 
 
 @frozen
-class Plan:
+class RewindPlan:
     """What a rewind would do. `steps` is everything, `files` what people care to see."""
 
     prompt_id: int
-    steps: tuple[Step, ...]
+    steps: tuple[RewindStep, ...]
 
     @property
-    def files(self) -> tuple[Step, ...]:
+    def files(self) -> tuple[RewindStep, ...]:
         """Without the folders that only come and go with their files."""
         paths = [s.path for s in self.steps]
         return tuple(s for s in self.steps if not _is_folder(s) or not any(p.startswith(s.path + "/") for p in paths))
 
     @property
-    def conflicts(self) -> tuple[Step, ...]:
+    def conflicts(self) -> tuple[RewindStep, ...]:
         return tuple(s for s in self.steps if s.conflict)
 
 
 @frozen
-class Restored:
+class RewindResult:
     """What a rewind did: paths put back, paths left alone because others changed them, and what went wrong."""
 
     restored: tuple[str, ...] = ()
@@ -85,21 +85,21 @@ class Restored:
     backup: Path | None = None  # where everything that was overwritten or deleted is
 
 
-def make_plan(prompt_id: int, touched: Mapping[str, Touched], workspace: Workspace, contents: Contents) -> Plan:
+def make_plan(prompt_id: int, touched: Mapping[str, Touched], workspace: Workspace, contents: Contents) -> RewindPlan:
     """The steps from what is there now to what was there before."""
     steps = []
     for path, seen in sorted(touched.items()):
         now = look(workspace, workspace.root / path)
         if not same(now, seen.before):
             steps.append(_step(path, seen, now, workspace, contents))
-    return Plan(prompt_id, tuple(steps))
+    return RewindPlan(prompt_id, tuple(steps))
 
 
-def apply(plan: Plan, workspace: Workspace, contents: Contents, backup: Path, *, force: bool) -> Restored:
+def apply(plan: RewindPlan, workspace: Workspace, contents: Contents, backup: Path, *, force: bool) -> RewindResult:
     """Take the steps: first everything that goes is copied, then it goes, then the old state comes back."""
     kept: list[str] = []
     failed: dict[str, str] = {}
-    todo: list[tuple[Step, Node | None]] = []
+    todo: list[tuple[RewindStep, Node | None]] = []
     closed = _open_folders(plan, workspace)
     try:
         for step in plan.steps:
@@ -118,10 +118,10 @@ def apply(plan: Plan, workspace: Workspace, contents: Contents, backup: Path, *,
         _close_folders(closed, workspace, failed)
     left = {*kept, *failed}
     restored = tuple(step.path for step, _ in todo if step.path not in left)
-    return Restored(restored, tuple(kept), tuple(failed.items()), backup if any(saved) else None)
+    return RewindResult(restored, tuple(kept), tuple(failed.items()), backup if any(saved) else None)
 
 
-def _open_folders(plan: Plan, workspace: Workspace) -> dict[str, int]:
+def _open_folders(plan: RewindPlan, workspace: Workspace) -> dict[str, int]:
     """Let us into the folders that hold a step but may not be written; gives their modes."""
     above = {str(parent) for step in plan.steps for parent in Path(step.path).parents if parent.name}
     modes = {path: open_up(workspace, workspace.root / path) for path in sorted(above)}  # outside first
@@ -138,7 +138,7 @@ def _close_folders(modes: Mapping[str, int], workspace: Workspace, failed: dict[
 
 
 def _take_away(
-    todo: Sequence[tuple[Step, Node | None]], workspace: Workspace, kept: list[str], failed: dict[str, str]
+    todo: Sequence[tuple[RewindStep, Node | None]], workspace: Workspace, kept: list[str], failed: dict[str, str]
 ) -> None:
     for step, now in sorted(todo, key=lambda item: item[0].path.count("/"), reverse=True):  # inside first
         if now and (step.target is None or step.target.kind != now.kind):
@@ -152,7 +152,7 @@ def _take_away(
 
 
 def _bring_back(
-    todo: Sequence[tuple[Step, Node | None]], workspace: Workspace, contents: Contents, failed: dict[str, str]
+    todo: Sequence[tuple[RewindStep, Node | None]], workspace: Workspace, contents: Contents, failed: dict[str, str]
 ) -> None:
     for step, _ in sorted(todo, key=lambda item: item[0].path.count("/")):
         if step.target and step.path not in failed:
@@ -165,7 +165,7 @@ def _bring_back(
                 failed[step.path] = _why(error)
 
 
-def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, contents: Contents) -> Step:
+def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, contents: Contents) -> RewindStep:
     action: Action = "create" if now is None else "delete" if seen.before is None else "modify"
     folders = all(node is None or node.kind == "d" for node in (now, seen.before))
     conflict = not folders and (seen.outside or not same(now, seen.after))
@@ -179,7 +179,7 @@ def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, cont
     if now and now.kind == "x":
         problem = "It is not a file any more."
     added, removed = (None, None) if folders or old is None or new is None else count_lines(new, old)
-    return Step(path, action, added, removed, conflict, problem, seen.before, now)
+    return RewindStep(path, action, added, removed, conflict, problem, seen.before, now)
 
 
 def count_lines(now: bytes, then: bytes) -> tuple[int | None, int | None]:
@@ -206,7 +206,7 @@ def _put(workspace: Workspace, path: str, target: Node, contents: Contents) -> N
     put_back(workspace, full, target, data)
 
 
-def _back_up(workspace: Workspace, step: Step, now: Node | None, backup: Path) -> bool:
+def _back_up(workspace: Workspace, step: RewindStep, now: Node | None, backup: Path) -> bool:
     """Copy what is about to go; large files only when they are not our own work."""
     if now is None or now.kind == "d" or (not step.conflict and now.stamp[0] > MAX_FILE):
         return False
@@ -230,7 +230,7 @@ def _back_up(workspace: Workspace, step: Step, now: Node | None, backup: Path) -
     return True
 
 
-def _is_folder(step: Step) -> bool:
+def _is_folder(step: RewindStep) -> bool:
     return all(node is None or node.kind == "d" for node in (step.target, step.current))
 
 

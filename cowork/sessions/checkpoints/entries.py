@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
-from cowork.sessions.blobs import blob_name
+from cowork.sessions.checkpoints.contents import blob_name
 
 MAX_FILE = 32 * 1024 * 1024  # larger files are not kept
 OWNER = stat.S_IRWXU

@@ -4,42 +4,19 @@ stash or history touched. Nothing that a repository's configuration names is run
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import struct
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from cowork.core import spawn
+from cowork.core.git_index import IndexEntry, read_index
 from cowork.core.hygiene import clean_environ
 from cowork.core.plain import start_of
 
-_ENTRY = struct.Struct("!IIIIIIIIII20sH")
 _TIMEOUT_S = 60
-_MOST_INDEX = 128 << 20  # a longer one is cut, so its checksum is wrong and it is not used
 _NO_SIDE_EFFECTS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "core.pager=cat")
-
-
-class Indexed(NamedTuple):
-    """What the index says of a file: its content's name and the stat it had then."""
-
-    name: str
-    size: int
-    mtime: int
-    ctime: int
-    inode: int
-
-    def matches(self, status: os.stat_result) -> bool:
-        """The file has not been touched since git looked."""
-        return (
-            self.mtime == status.st_mtime_ns
-            and self.ctime == status.st_ctime_ns
-            and self.size == status.st_size & 0xFFFFFFFF
-            and self.inode == status.st_ino & 0xFFFFFFFF
-        )
 
 
 @dataclass(slots=True)
@@ -49,7 +26,7 @@ class GitObjects:
     root: Path
     git_folder: Path
     prefix: str  # of `root` in the repository, with a slash
-    _index: dict[str, Indexed] = field(default_factory=dict)
+    _index: dict[str, IndexEntry] = field(default_factory=dict)
     _version: tuple[int, int, int] = (0, 0, 0)  # of the index file
     _held_version: tuple[int, int, int] = (0, 0, 0)
     _held: dict[str, int] = field(default_factory=dict)  # content name -> its size, as git says
@@ -68,18 +45,27 @@ class GitObjects:
                 return cls(root, target, _prefix(folder, root)) if target else None
         return None
 
-    def index(self) -> dict[str, Indexed]:
+    def index(self) -> dict[str, IndexEntry]:
         """Relative path -> entry, for the files below `root`; empty when the index is of a kind not understood."""
         path = self.git_folder / "index"
         try:
             status = os.stat(path)
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if version != self._version:
-                self._index = _parse(start_of(path, _MOST_INDEX), self.prefix, status.st_mtime_ns)
+                self._index = self._read(path, status.st_mtime_ns)
                 self._version = version
-        except (OSError, ValueError, struct.error, IndexError):
+        except (OSError, ValueError):
             self._index, self._version = {}, (0, 0, 0)
         return self._index
+
+    def _read(self, path: Path, written: int) -> dict[str, IndexEntry]:
+        """The files below `root`; git may have looked too early to see a change of the newest, so they never match."""
+        found = {}
+        for entry in read_index(path):
+            if entry.path.startswith(self.prefix) and not entry.merging:
+                fresh = entry.mtime >= written
+                found[entry.path[len(self.prefix) :]] = entry._replace(mtime=0) if fresh else entry
+        return found
 
     def filters(self) -> bool:
         """Whether attributes outside the tree may change contents on the way in and out."""
@@ -90,7 +76,7 @@ class GitObjects:
         index = self.index()
         if self._held_version == self._version:
             return self._held
-        wanted = {entry.name for entry in index.values()}
+        wanted = {entry.content for entry in index.values()}
         if asked := sorted(wanted - self._held.keys()):
             out = self._run("--batch-check=%(objectname) %(objecttype) %(objectsize)", asked)
             for line in out.decode("ascii", "replace").splitlines():
@@ -157,42 +143,3 @@ def _pointed_to(dot_git: Path) -> Path | None:
         return None
     target = Path(os.path.normpath(dot_git.parent / text.removeprefix("gitdir: ")))
     return target if target.is_dir() else None
-
-
-def _parse(data: bytes, prefix: str, written: int) -> dict[str, Indexed]:
-    """The entries of an index file. Those git may have looked at too early to see a change are left out."""
-    signature, version, count = struct.unpack_from("!4sII", data)
-    whole = data[-20:] in (bytes(20), hashlib.sha1(data[:-20], usedforsecurity=False).digest())
-    if signature != b"DIRC" or version not in (2, 3, 4) or not whole:
-        raise ValueError("not an index, or one with longer names")
-    entries: dict[str, Indexed] = {}
-    at, name = 12, b""
-    for _ in range(count):
-        (cs, cn, ms, mn, _dev, inode, _mode, _uid, _gid, size, sha, flags) = _ENTRY.unpack_from(data, at)
-        start, at = at, at + _ENTRY.size
-        at += 2 if flags & 0x4000 else 0
-        if version == 4:
-            strip, at = _varint(data, at)
-            end = data.index(b"\0", at)
-            name = name[: len(name) - strip] + data[at:end]
-            at = end + 1
-        else:
-            end = data.index(b"\0", at)
-            name = data[at:end]
-            at = end + 8 - (end - start) % 8
-        path = os.fsdecode(name)
-        if path.startswith(prefix) and not flags & 0x3000:
-            mtime = ms * 10**9 + mn
-            stamp = mtime if mtime < written else 0
-            entries[path[len(prefix) :]] = Indexed(sha.hex(), size, stamp, cs * 10**9 + cn, inode)
-    return entries
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    byte = data[at]
-    value = byte & 0x7F
-    while byte & 0x80:
-        at += 1
-        byte = data[at]
-        value = ((value + 1) << 7) | (byte & 0x7F)
-    return value, at + 1

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from cowork.core.workspace import keeps_a_place
-from cowork.sessions.ignore import Chain, ignored, parse
+from cowork.sessions.checkpoints.gitignore import Chain, ignored, parse
 
 MAX_ENTRIES = 200_000
 _MAX_RULES_FILE = 256 * 1024

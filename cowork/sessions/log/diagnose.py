@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from cowork.core.blocks import Thinking, ToolUse
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionStarted, ToolEnded
-from cowork.sessions.reading import Loaded
-from cowork.sessions.restore import interrupted
+from cowork.sessions.log.reader import Loaded
+from cowork.sessions.resume_state import interrupted
 
 
 def diagnose(loaded: Loaded) -> list[str]:

@@ -1,0 +1,84 @@
+"""Reads git's index file, versions 2 to 4. Never runs git and never writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from cowork.core.plain import start_of
+
+MOST_BYTES = 128 << 20
+_HEADER = struct.Struct("!4sII")
+_ENTRY = struct.Struct("!IIIIIIIIII20sH")
+_EXTENDED, _STAGE = 0x4000, 0x3000
+
+
+class IndexEntry(NamedTuple):
+    """A tracked file: the name of its content and the stat git saw; `merging` entries are sides of a conflict."""
+
+    path: str
+    content: str
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+    merging: bool
+
+    def matches(self, status: os.stat_result) -> bool:
+        """Whether the file still has the stat git saw."""
+        return (
+            self.mtime == status.st_mtime_ns
+            and self.ctime == status.st_ctime_ns
+            and self.size == status.st_size & 0xFFFFFFFF
+            and self.inode == status.st_ino & 0xFFFFFFFF
+        )
+
+
+def read_index(path: Path, most: int = MOST_BYTES) -> Iterator[IndexEntry]:
+    """The entries of an index file; OSError or ValueError where it cannot be read or is not understood.
+
+    A file longer than `most` is cut, so its checksum is wrong and it is refused.
+    """
+    data = start_of(path, most)
+    if len(data) < _HEADER.size + 20:
+        raise ValueError("too short for an index")
+    signature, version, count = _HEADER.unpack_from(data)
+    whole = data[-20:] in (bytes(20), hashlib.sha1(data[:-20], usedforsecurity=False).digest())
+    if signature != b"DIRC" or version not in (2, 3, 4) or not whole:
+        raise ValueError("not an index, or one with longer names")
+    return _entries(data, version, count)
+
+
+def _entries(data: bytes, version: int, count: int) -> Iterator[IndexEntry]:
+    at, name = _HEADER.size, b""
+    for _ in range(count):
+        try:
+            (cs, cn, ms, mn, _dev, inode, _mode, _uid, _gid, size, sha, flags) = _ENTRY.unpack_from(data, at)
+            start, at = at, at + _ENTRY.size + (2 if flags & _EXTENDED else 0)
+            if version == 4:
+                strip, at = _varint(data, at)
+                end = data.index(b"\0", at)
+                name = name[: len(name) - strip] + data[at:end]
+                at = end + 1
+            else:
+                end = data.index(b"\0", at)
+                name = data[at:end]
+                at = end + 8 - (end - start) % 8
+        except (struct.error, IndexError) as error:
+            raise ValueError("the index ends too early") from error
+        stamps = ms * 10**9 + mn, cs * 10**9 + cn
+        yield IndexEntry(os.fsdecode(name), sha.hex(), size, *stamps, inode, bool(flags & _STAGE))
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    byte = data[at]
+    value = byte & 0x7F
+    while byte & 0x80:
+        at += 1
+        byte = data[at]
+        value = ((value + 1) << 7) | (byte & 0x7F)
+    return value, at + 1

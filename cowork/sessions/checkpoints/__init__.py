@@ -1,0 +1,1 @@
+"""The files of a workspace before each prompt, and how a rewind brings them back."""
