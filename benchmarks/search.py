@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cowork.core.workspace import Workspace
-from cowork.tools import rg
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.glob import glob
-from cowork.tools.grep import grep
+from cowork.tools.search import ripgrep as rg
+from cowork.tools.search.glob import glob
+from cowork.tools.search.grep import grep
 
 FILES = 50_000
 ROUNDS = 9

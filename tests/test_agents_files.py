@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cowork import agents as module
 from cowork.agents import Agents, load_agents, read_agent
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
 from tests.fakes.stage import agent_def
 
 KNOWN = tuple(TOOLS)

@@ -8,7 +8,7 @@ import pytest
 
 from cowork.agents import load_agents
 from cowork.prompts import data_root
-from cowork.tools.record import problems
+from cowork.tools.record_rules import problems
 from tests.fakes.command import Command
 from tests.wire.server import Server, call, say, turn
 

@@ -9,7 +9,7 @@ import pytest
 
 from cowork import prompts
 from cowork.agents import load_agents
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
 AGENTS = load_agents([("shipped", prompts.data_root() / "agents")], tuple(TOOLS))

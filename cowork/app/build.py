@@ -39,9 +39,9 @@ from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
+from cowork.tools.arguments import schema_problems
 from cowork.tools.base import AgentState, Tool, TreeState
-from cowork.tools.registry import TOOLS
-from cowork.tools.schema import schema_problems
+from cowork.tools.builtin import TOOLS
 
 OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
 

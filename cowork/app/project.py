@@ -18,7 +18,7 @@ from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
 from cowork.permissions.patterns import parse, path_matches
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
 
 
 @frozen

@@ -31,9 +31,9 @@ from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.writer import SessionLog
-from cowork.tools import jobs
 from cowork.tools.base import NoHold, TreeState, unwrapped
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
+from cowork.tools.shell import jobs
 
 
 @dataclass(slots=True)

@@ -102,7 +102,7 @@ def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
     from cowork.app.project import agent_folders
     from cowork.app.run import folder_of
     from cowork.app.trust import is_trusted
-    from cowork.tools.registry import TOOLS
+    from cowork.tools.builtin import TOOLS
 
     before: dict[str, Any] = dict(ctx.obj or {})
     options = made(before | ({"cwd": cwd} if cwd else {}))

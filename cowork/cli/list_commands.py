@@ -22,7 +22,7 @@ def tools(
     from cowork.core.errors import UserError
     from cowork.core.hygiene import ascii_json
     from cowork.prompts import text_of
-    from cowork.tools.registry import TOOLS
+    from cowork.tools.builtin import TOOLS
 
     known = {tool: (text_of(f"tools/{tool}"), spec.schema) for tool, spec in TOOLS.items()}
     if name is not None:

@@ -21,9 +21,9 @@ from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
 from cowork.engine.slots import SlotPool
 from cowork.engine.watch import Watch
+from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
-from cowork.tools.registry import DELEGATES
-from cowork.tools.schema import check
+from cowork.tools.builtin import DELEGATES
 
 log = logging.getLogger("cowork.engine")
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.tools.base import Tool
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
 
 PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
 

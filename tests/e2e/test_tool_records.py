@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from cowork.core.errors import ToolErrorCode
-from cowork.tools.record import problems
+from cowork.tools.record_rules import problems
 from tests.fakes.command import Command
 
 BYPASS = ("--permission-mode", "bypass")

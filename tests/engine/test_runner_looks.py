@@ -8,7 +8,7 @@ from typing import Any
 
 from cowork.core.ports import Answer, Decision, Effect
 from cowork.engine import runner
-from cowork.tools import jobs
+from cowork.tools.shell import jobs
 from tests.fakes.stage import Policy, Stage, call, say, turn
 
 

@@ -17,7 +17,7 @@ from cowork.core.ports import Delta, ModelSpec, Provider, Reply, Request, Retry
 from cowork.engine.loop import Outcome, Prompt
 from cowork.frontends.repl.dialogs import Dialogs
 from cowork.providers.open import open_provider
-from cowork.tools import jobs
+from cowork.tools.shell import jobs
 from tests.fakes.stage import Stage
 from tests.fakes.wire_rules import violations
 from tests.wire.server import Call, Seen, Server, Turn, call, say, turn

@@ -28,7 +28,7 @@ from cowork.engine.subagents.order import Parent
 from cowork.engine.subagents.spawn import World
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import AgentState, Tool, TreeState
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
 
 
 def call(name: str, /, **given: Any) -> Json:

@@ -17,8 +17,8 @@ from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.permissions.holding import Holding
 from cowork.permissions.sandbox import Sandbox
-from cowork.tools import jobs
-from cowork.tools.bash import bash, bash_output, kill_bash
+from cowork.tools.shell import jobs
+from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from tests.tools.shell.conftest import Desk, make_desk, soon
 
 pytestmark = pytest.mark.skipif(

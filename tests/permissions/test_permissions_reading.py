@@ -20,9 +20,9 @@ from cowork.engine.runner import Runner
 from cowork.permissions import Permissions, fence
 from cowork.permissions.holding import Holding
 from cowork.permissions.sandbox import Sandbox
-from cowork.tools import jobs
-from cowork.tools.bash import bash
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
+from cowork.tools.shell import jobs
+from cowork.tools.shell.bash import bash
 from tests.permissions.conftest import make_shop
 from tests.permissions.test_permissions_shell_table import ROWS
 from tests.tools.shell.conftest import Desk, make_desk

@@ -16,7 +16,7 @@ from tests.fakes.command import COWORK
 
 PACKAGE = Path(cowork.__file__).parent
 # The nursery and the fence are processes of their own; the first has an empty environment, the second a command's.
-MAY_START = {"core/spawn.py", "tools/nursery.py", "permissions/fence.py"}
+MAY_START = {"core/spawn.py", "tools/shell/reaper.py", "permissions/fence.py"}
 OS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
 
 

@@ -15,10 +15,10 @@ from cowork.core.workspace import Workspace
 from cowork.providers.offline.manifests import items
 from cowork.providers.offline.model import respond
 from cowork.providers.offline.testout import read, relative
-from cowork.tools import glob, grep, ls
-from cowork.tools import read as read_tool
+from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, ToolContext, TreeState
-from cowork.tools.schema import check
+from cowork.tools.files import read as read_tool
+from cowork.tools.search import glob, grep, ls
 
 TOOLS = {"Grep": grep.grep, "Glob": glob.glob, "Read": read_tool.read, "LS": ls.ls}
 SPECS = tuple(ToolSpec(name, "", {}) for name in (*TOOLS, "Bash"))

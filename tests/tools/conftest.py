@@ -14,9 +14,9 @@ from cowork.core.errors import ToolError
 from cowork.core.events import Event
 from cowork.core.ports import ToolRecord, failed
 from cowork.core.workspace import Workspace
+from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.record import problems
-from cowork.tools.schema import check
+from cowork.tools.record_rules import problems
 
 
 @dataclass

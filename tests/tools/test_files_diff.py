@@ -7,8 +7,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork.tools.diff import unified
-from cowork.tools.text import common_ends
+from cowork.tools.files.diff import unified
+from cowork.tools.files.encoding import common_ends
 
 
 def apply(old: str, diff: str) -> str:

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, TreeState
-from cowork.tools.edit import edit, multi_edit
-from cowork.tools.match import Pages
-from cowork.tools.read import read
-from cowork.tools.write import write
+from cowork.tools.files.edit import edit, multi_edit
+from cowork.tools.files.match import Pages
+from cowork.tools.files.read import read
+from cowork.tools.files.write import write
 from tests.tools.conftest import Agent
 
 

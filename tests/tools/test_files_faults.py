@@ -16,11 +16,11 @@ import pytest
 from cowork.core.errors import ToolError
 from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
-from cowork.tools import replace as replacing
 from cowork.tools.base import AgentState, TreeState
-from cowork.tools.edit import edit
-from cowork.tools.read import read
-from cowork.tools.write import write
+from cowork.tools.files import atomic_write as replacing
+from cowork.tools.files.edit import edit
+from cowork.tools.files.read import read
+from cowork.tools.files.write import write
 from tests.tools.conftest import Agent
 
 SYSCALLS = ["open", "write", "fsync", "replace", "link", "fchmod", "fchown", "close", "mkdir"]

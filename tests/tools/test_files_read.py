@@ -18,12 +18,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.ports import ToolRecord
-from cowork.tools import pdf
 from cowork.tools.base import Tool
-from cowork.tools.lines import MAX_LINE, PAGE_BYTES, PAGE_LINES, window
-from cowork.tools.media import MAX_IMAGE
-from cowork.tools.notebook import cells
-from cowork.tools.read import read
+from cowork.tools.files import pdf
+from cowork.tools.files.line_window import MAX_LINE, PAGE_BYTES, PAGE_LINES, window
+from cowork.tools.files.media import MAX_IMAGE
+from cowork.tools.files.notebook import cells
+from cowork.tools.files.read import read
 from tests.tools.conftest import Agent
 
 

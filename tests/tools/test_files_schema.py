@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.errors import ToolError
-from cowork.tools.record import problems
-from cowork.tools.schema import check, nearest, schema_problems, validate
+from cowork.tools.arguments import check, nearest, schema_problems, validate
+from cowork.tools.record_rules import problems
 
 EDITS = {
     "type": "object",

@@ -14,10 +14,10 @@ from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
 from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
-from cowork.tools import jobs
 from cowork.tools.base import AgentState, TreeState
-from cowork.tools.record import problems
-from cowork.tools.registry import DELEGATES, TOOLS
+from cowork.tools.builtin import DELEGATES, TOOLS
+from cowork.tools.record_rules import problems
+from cowork.tools.shell import jobs
 
 STRINGS = {
     "half a character": "\ud800",

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from cowork.tools.arguments import schema_problems
 from cowork.tools.base import Tool
+from cowork.tools.builtin import TOOLS
 from cowork.tools.reference import PROMPTS, render
-from cowork.tools.registry import TOOLS
-from cowork.tools.schema import schema_problems
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "tool_schemas.json"

@@ -26,7 +26,8 @@ from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
 from cowork.frontends.repl.host import Command, Status
 from cowork.sessions.cost import totals
-from cowork.tools import jobs, rg
+from cowork.tools.search import ripgrep as rg
+from cowork.tools.shell import jobs
 
 MODES = ("ask", "accept-edits", "plan", "bypass")
 CHANGED = (

@@ -32,7 +32,7 @@ from cowork.sessions import index
 from cowork.sessions.log.diagnose import diagnose
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOG
-from cowork.tools import rg
+from cowork.tools.search import ripgrep as rg
 
 State = Literal["ok", "note", "bad"]
 MARKS: dict[State, str] = {"ok": "✓", "note": "!", "bad": "✗"}

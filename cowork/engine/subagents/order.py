@@ -13,9 +13,9 @@ from cowork.core.ports import AgentDef, Ask, Effect, Permit
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent
 from cowork.engine.runner import ALIASES
+from cowork.tools.arguments import schema_problems
 from cowork.tools.base import Tool
-from cowork.tools.registry import DELEGATES, READ_ONLY, TOOLS
-from cowork.tools.schema import schema_problems
+from cowork.tools.builtin import DELEGATES, READ_ONLY, TOOLS
 
 
 class Settings(Protocol):

@@ -18,7 +18,7 @@ from cowork.engine.runner import Runner
 from cowork.engine.subagents.child import Child, Clock
 from cowork.engine.subagents.order import Parent, Settings, chain_key
 from cowork.tools.base import AgentState, Spawn, Tool, TreeState
-from cowork.tools.registry import TOOLS
+from cowork.tools.builtin import TOOLS
 
 
 @frozen

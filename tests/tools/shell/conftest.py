@@ -15,10 +15,10 @@ import pytest
 
 from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
-from cowork.tools import jobs
+from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.record import problems
-from cowork.tools.schema import check
+from cowork.tools.record_rules import problems
+from cowork.tools.shell import jobs
 
 GONE = 5.0  # seconds after which nothing of a command is left, as promised
 _LAP = 0.02

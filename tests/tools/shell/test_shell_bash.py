@@ -13,7 +13,7 @@ import pytest
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
 from cowork.tools.base import ToolContext
-from cowork.tools.bash import bash, bash_output, kill_bash
+from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from tests.tools.shell.conftest import GONE, Desk, soon, within
 
 
@@ -453,7 +453,7 @@ def _quoted(text: str) -> str:
 
 def test_the_shell_without_bash_works_too(tmp_path: Path) -> None:
     """The script for plain sh, run by the system's sh with descriptors as the nursery sets them."""
-    from cowork.tools import jobs
+    from cowork.tools.shell import jobs
 
     told_out, told_in = os.pipe()
     command_file = tmp_path / "command"

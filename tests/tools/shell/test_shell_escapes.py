@@ -16,8 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from cowork.tools import jobs, nursery
-from cowork.tools.bash import bash, kill_bash
+from cowork.tools.shell import jobs
+from cowork.tools.shell import reaper as nursery
+from cowork.tools.shell.bash import bash, kill_bash
 from tests.tools.shell.artists import ARTISTS, FLOODS
 from tests.tools.shell.conftest import GONE, Desk, make_desk, soon, survivors, within
 
@@ -90,7 +91,7 @@ import asyncio, json, sys
 from pathlib import Path
 from tests.tools.shell.artists import ARTISTS
 from tests.tools.shell.conftest import make_desk
-from cowork.tools.bash import bash
+from cowork.tools.shell.bash import bash
 
 async def main():
     desk = make_desk(Path(sys.argv[1]))
@@ -153,8 +154,9 @@ import asyncio, json, resource, sys, time
 from pathlib import Path
 from tests.tools.shell.artists import FLOODS
 from tests.tools.shell.conftest import make_desk
-from cowork.tools import jobs, nursery
-from cowork.tools.bash import bash
+from cowork.tools.shell import jobs
+from cowork.tools.shell import reaper as nursery
+from cowork.tools.shell.bash import bash
 
 async def main():
     desk = make_desk(Path(sys.argv[1]))

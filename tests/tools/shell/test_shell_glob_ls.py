@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
-from cowork.tools.fallback import translate
-from cowork.tools.glob import glob
-from cowork.tools.globs import plan, split
-from cowork.tools.ls import ls
+from cowork.tools.search.fallback import translate
+from cowork.tools.search.glob import glob
+from cowork.tools.search.glob_plan import plan, split
+from cowork.tools.search.ls import ls
 from tests.tools.shell.conftest import Desk
 
 
@@ -98,7 +98,7 @@ async def test_a_tree_too_large_to_sort_shows_some_files_and_says_so(
     repo: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await repo.call(glob, pattern="**/*.py")
-    monkeypatch.setattr("cowork.tools.glob.SORT_SECONDS", 0.0)
+    monkeypatch.setattr("cowork.tools.search.glob.SORT_SECONDS", 0.0)
     record = await repo.call(glob, pattern="**/*.py")
     assert record.status == "partial"
     assert sorted(record.data["paths"]) == sorted(whole.data["paths"]) != []

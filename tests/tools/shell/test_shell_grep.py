@@ -16,8 +16,8 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
 from cowork.providers.offline import found
 from cowork.providers.offline.plan import Result
-from cowork.tools import rg
-from cowork.tools.grep import grep
+from cowork.tools.search import ripgrep as rg
+from cowork.tools.search.grep import grep
 from tests.tools.shell.conftest import Desk, soon
 
 

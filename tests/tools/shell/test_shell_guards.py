@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cowork.core.events import Notice
-from cowork.tools.bash import bash, bash_output
+from cowork.tools.shell.bash import bash, bash_output
 from tests.tools.shell.conftest import Desk, soon
 
 

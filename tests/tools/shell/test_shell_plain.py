@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cowork.tools.capture import Capture
-from cowork.tools.plain import Stream, plain
+from cowork.tools.shell.output import Capture
+from cowork.tools.shell.terminal_text import Stream, plain
 
 CONTROLS = {chr(i) for i in (*range(9), *range(11, 32), *range(127, 160))}
 PIECES = [

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cowork.tools.plain import Stream, plain
+from cowork.tools.shell.terminal_text import Stream, plain
 
 WHOLE_BYTES, WHOLE_LINES = 46_000, 1_900  # up to here the model gets all of it
 HEAD_BYTES, HEAD_LINES = 16_000, 700

@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools import globs, rg
 from cowork.tools.base import Param, ToolContext, tool
-from cowork.tools.fallback import translate
-from cowork.tools.plain import plain
+from cowork.tools.search import glob_plan as globs
+from cowork.tools.search import ripgrep as rg
+from cowork.tools.search.fallback import translate
+from cowork.tools.shell.terminal_text import plain
 
 HEAD_LIMIT = 250
 _MOST_RESULTS = 20_000  # lines or files; beyond this the search is stopped

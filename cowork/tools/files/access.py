@@ -18,7 +18,7 @@ from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, ToolContext
 from cowork.tools.draft07 import nearest
-from cowork.tools.text import printable
+from cowork.tools.files.encoding import printable
 
 MAX_TEXT = 20_000_000  # what Edit and Write handle, and what Read hashes
 MAX_COPIES = 8_000_000  # bytes an agent remembers of what it saw

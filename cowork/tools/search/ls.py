@@ -12,8 +12,9 @@ from typing import Annotated, Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools import fallback, rg
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.search import fallback
+from cowork.tools.search import ripgrep as rg
 
 LINES = 200
 _MOST_IN_ONE = 100  # entries shown of one folder below the first

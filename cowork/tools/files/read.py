@@ -17,13 +17,13 @@ from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
-from cowork.tools import pdf
 from cowork.tools.base import Param, ToolContext, tool
-from cowork.tools.files import MAX_TEXT, label, missing, opened, read_up_to, remember
-from cowork.tools.lines import MAX_LINE, PAGE_BYTES, PAGE_LINES, Window, window
-from cowork.tools.media import MAX_IMAGE, MAX_SIDE, is_image, kind_of, picture
-from cowork.tools.notebook import cells
-from cowork.tools.text import SAMPLE, decode, looks_binary, mark, printable
+from cowork.tools.files import pdf
+from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_to, remember
+from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, printable
+from cowork.tools.files.line_window import MAX_LINE, PAGE_BYTES, PAGE_LINES, Window, window
+from cowork.tools.files.media import MAX_IMAGE, MAX_SIDE, is_image, kind_of, picture
+from cowork.tools.files.notebook import cells
 
 CHUNK = 1 << 18
 COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted

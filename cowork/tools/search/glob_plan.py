@@ -10,7 +10,7 @@ import re
 
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.tools.fallback import translate
+from cowork.tools.search.fallback import translate
 
 _MAGIC = re.compile(r"[*?\[\]{}\\]")
 

@@ -11,14 +11,14 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
-from cowork.tools.diff import unified
-from cowork.tools.files import MAX_TEXT, Snapshot, label, missing
-from cowork.tools.forgive import meant
-from cowork.tools.hint import nearest_lines, slips
-from cowork.tools.match import Found, Pages, plain
-from cowork.tools.replace import current, links_note
-from cowork.tools.replace import replace as put
-from cowork.tools.text import Content, decode, printable
+from cowork.tools.files.access import MAX_TEXT, Snapshot, label, missing
+from cowork.tools.files.atomic_write import current, links_note
+from cowork.tools.files.atomic_write import replace as put
+from cowork.tools.files.diff import unified
+from cowork.tools.files.edit_hints import nearest_lines, slips
+from cowork.tools.files.encoding import Content, decode, printable
+from cowork.tools.files.lenient import meant
+from cowork.tools.files.match import Found, Pages, plain
 
 
 class _Strings(TypedDict):

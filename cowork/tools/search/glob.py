@@ -10,8 +10,9 @@ from typing import Annotated, Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools import globs, rg
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.search import glob_plan as globs
+from cowork.tools.search import ripgrep as rg
 
 SHOWN = 200
 SORT_SECONDS = 10.0  # for looking at every file's time

@@ -19,9 +19,9 @@ from typing import Any, cast
 from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.tools import nursery as script
 from cowork.tools.base import Hold, Job, NoHold, ToolContext, TreeState
-from cowork.tools.capture import Capture
+from cowork.tools.shell import reaper as script
+from cowork.tools.shell.output import Capture
 
 _READ, _PIPE = 1 << 16, 1 << 18
 _LOOK = 1.0  # seconds between looks at what a running command made

@@ -10,10 +10,10 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
-from cowork.tools.diff import Diff, unified
-from cowork.tools.files import MAX_TEXT, Snapshot, label
-from cowork.tools.replace import current, links_note, replace
-from cowork.tools.text import Content, decode, printable
+from cowork.tools.files.access import MAX_TEXT, Snapshot, label
+from cowork.tools.files.atomic_write import current, links_note, replace
+from cowork.tools.files.diff import Diff, unified
+from cowork.tools.files.encoding import Content, decode, printable
 
 
 def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:

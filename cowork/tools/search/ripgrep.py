@@ -20,9 +20,9 @@ from typing import BinaryIO, Literal
 from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.tools import fallback
 from cowork.tools.base import ToolContext
-from cowork.tools.plain import plain
+from cowork.tools.search import fallback
+from cowork.tools.shell.terminal_text import plain
 
 SLOW = "ripgrep was not found, so a slow search in Python was used; install ripgrep for speed."
 UNREADABLE = "Some files could not be read and were skipped."

@@ -11,9 +11,11 @@ from typing import Annotated, Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools import guards, jobs, rg
 from cowork.tools.base import Param, ToolContext, tool
-from cowork.tools.capture import WHOLE_BYTES, Capture, Live
+from cowork.tools.search import ripgrep as rg
+from cowork.tools.shell import jobs
+from cowork.tools.shell import protected_files as guards
+from cowork.tools.shell.output import WHOLE_BYTES, Capture, Live
 
 TIMEOUT_MS, MOST_MS = 120_000, 600_000
 _SETTLE = 0.2  # seconds in which a background command may fail at once

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from cowork.core.blocks import Image
-from cowork.tools.media import MAX_IMAGE, MAX_SIDE, picture
+from cowork.tools.files.media import MAX_IMAGE, MAX_SIDE, picture
 
 MAX_OUTPUT = 3_000  # characters of one output
 MAX_PICTURES = 4

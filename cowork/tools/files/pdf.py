@@ -32,7 +32,7 @@ async def pages(data: bytes, first: int, count: int, *, room: int) -> tuple[list
         )
     child = await spawn.piped(
         # -I: a file in the working directory must not be taken for a module. No environment: it may hold keys.
-        *(sys.executable, "-I", "-m", "cowork.tools.pdf", str(first), str(count), str(room)),
+        *(sys.executable, "-I", "-m", "cowork.tools.files.pdf", str(first), str(count), str(room)),
         environ={"PYTHONUTF8": "1"},
         stderr=asyncio.subprocess.DEVNULL,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 
 from cowork.core.frozen import frozen
-from cowork.tools.text import common_ends
+from cowork.tools.files.encoding import common_ends
 
 MAX_SHOWN = 20
 

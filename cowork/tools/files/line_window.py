@@ -6,7 +6,7 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from cowork.tools.text import printable
+from cowork.tools.files.encoding import printable
 
 MAX_LINE = 2_000  # characters of one line that are shown
 PAGE_LINES = 1_996  # what one result may hold, so that with its notes the central clipping leaves it alone

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from cowork.tools.base import Tool
-from cowork.tools.bash import bash, bash_output, kill_bash
-from cowork.tools.edit import edit, multi_edit
-from cowork.tools.glob import glob
-from cowork.tools.grep import grep
-from cowork.tools.ls import ls
-from cowork.tools.read import read
+from cowork.tools.files.edit import edit, multi_edit
+from cowork.tools.files.read import read
+from cowork.tools.files.write import write
+from cowork.tools.search.glob import glob
+from cowork.tools.search.grep import grep
+from cowork.tools.search.ls import ls
+from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from cowork.tools.task import subagent, task
 from cowork.tools.todo import todo_write
-from cowork.tools.write import write
 
 TOOLS: dict[str, Tool] = {
     tool.name: tool

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 
 from cowork.core.frozen import frozen
-from cowork.tools.text import common_ends
+from cowork.tools.files.encoding import common_ends
 
 CONTEXT = 3
 MAX_LINES = 400

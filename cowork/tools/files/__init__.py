@@ -1,0 +1,1 @@
+"""Read, Write, Edit and what they share."""

@@ -1,0 +1,1 @@
+"""Grep, Glob and LS, on ripgrep."""

@@ -1,0 +1,1 @@
+"""Bash and its background commands."""
