@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 from cowork.core.workspace import Workspace
-from cowork.frontends.repl.host import FileChange
+from cowork.frontends.host import FileChange
 from cowork.sessions.checkpoints.entries import read_bytes
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep

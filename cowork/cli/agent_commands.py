@@ -11,9 +11,9 @@ import typer
 from cowork.cli.shape import Command, Group, made
 from cowork.cli.streams import row
 from cowork.config import paths
+from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
-from cowork.frontends import lines
 
 if TYPE_CHECKING:
     from cowork.agents import Agents
@@ -55,7 +55,7 @@ def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: As
     wide = max((len(name) for name in found), default=0)
     for agent in found.values():
         model = agent.model if agent.model != "inherit" else "main"
-        row(f"{agent.name:<{wide}}  {model:<6} {agent.origin:<8} {lines.one_line(agent.description, 90)}")
+        row(f"{agent.name:<{wide}}  {model:<6} {agent.origin:<8} {format.one_line(agent.description, 90)}")
     for problem in found.problems:
         row(f"! {problem}")
     return 0
@@ -93,7 +93,7 @@ def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     fatal = sum(problem.fatal for problem in found.problems)
     for problem in found.problems:
         row(f"{'✗' if problem.fatal else '!'} {problem}")
-    print(f"{lines.count(len(found), 'agent')} loaded, {lines.count(fatal, 'file')} refused")
+    print(f"{format.plural(len(found), 'agent')} loaded, {format.plural(fatal, 'file')} refused")
     return 2 if fatal else 0
 
 

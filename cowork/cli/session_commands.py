@@ -12,8 +12,8 @@ import typer
 from cowork.cli.shape import Command, Group
 from cowork.cli.streams import row
 from cowork.config import paths
+from cowork.core import format
 from cowork.core.hygiene import ascii_json
-from cowork.frontends import lines
 
 if TYPE_CHECKING:
     from cowork.sessions.cost import Spending
@@ -60,8 +60,8 @@ def list_(
     for entry in found:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
         place = f"  {paths.short(Path(entry.cwd), os.environ)}" if everywhere else ""
-        facts = f"{lines.count(entry.turns, 'turn'):>9}  {lines.money(entry.cost_usd):>12}"
-        row(f"{entry.id}  {when}  {facts}  {lines.one_line(entry.title, 60)}{place}")
+        facts = f"{format.plural(entry.turns, 'turn'):>9}  {format.money(entry.cost_usd, 'unknown'):>12}"
+        row(f"{entry.id}  {when}  {facts}  {format.one_line(entry.title, 60)}{place}")
     return 0
 
 
@@ -93,7 +93,7 @@ def rm(
     entries = [find(_folder(), session) for session in sessions]  # all are known before any is gone
     for entry in entries:
         remove(_folder(), entry.id)
-        print(f"removed {entry.id}  {lines.one_line(entry.title, 60)}")
+        print(f"removed {entry.id}  {format.one_line(entry.title, 60)}")
     return 0
 
 
@@ -145,15 +145,15 @@ def _bars(sums: dict[str, Spending]) -> list[str]:
     rows = []
     for name, spent in sums.items():
         bar = "█" * (round(_BAR * spent.known_usd / most) or 1) if spent.known_usd else ""
-        tokens = lines.tokens(spent.usage.total)
-        rows.append(f"{lines.one_line(name or 'unknown', 28):<28} {_usd(spent):>10} {tokens:>12}  {bar}".rstrip())
+        tokens = f"{format.tokens(spent.usage.total)} tok"
+        rows.append(f"{format.one_line(name or 'unknown', 28):<28} {_usd(spent):>10} {tokens:>12}  {bar}".rstrip())
     return rows
 
 
 def _usd(spent: Spending) -> str:
     if spent.cost_usd is None:
-        return lines.money(spent.known_usd) + "+"
-    return lines.money(spent.cost_usd)
+        return format.money(spent.known_usd) + "+"
+    return format.money(spent.cost_usd, "unknown")
 
 
 def _folder() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TextIO
 
+from cowork.core import format
 from cowork.core.blocks import Message
 from cowork.core.events import (
     AgentEnded,
@@ -20,9 +21,9 @@ from cowork.core.events import (
     ToolEnded,
     ToolStarted,
 )
+from cowork.core.format import one_line
 from cowork.core.hygiene import Visible, visible
-from cowork.frontends import lines
-from cowork.frontends.lines import FEW, LOOKS
+from cowork.frontends.calls import FEW, LOOKS, call_text
 
 _ENDINGS = {
     "completed": "done",
@@ -87,11 +88,11 @@ class TextOutput:
             case TodoUpdated() if event.agent == "main":
                 self._todo(event)
             case ContextCompacted() if event.summary:
-                before, after = lines.tokens(event.tokens_before), lines.tokens(event.tokens_after)
+                before, after = f"{format.tokens(event.tokens_before)} tok", f"{format.tokens(event.tokens_after)} tok"
                 self._progress(event, f"summarised the older part of the conversation · {before} → {after}")
             case Notice():
                 prefix = "" if event.level == "info" else f"{event.level}: "
-                self._progress(event, prefix + lines.one_line(event.text, 400))
+                self._progress(event, prefix + one_line(event.text, 400))
             case RunEnded():
                 self._end(event.result)
 
@@ -100,16 +101,16 @@ class TextOutput:
         given = self._calls.pop(key, {})
         if key in self._delegated or event.display.get("kind") == "todos":
             return  # its own events told it already
-        what = lines.call(event.name, given, cwd=self._cwd)
+        what = call_text(event.name, given, cwd=self._cwd)
         error = event.record.get("error")
         if isinstance(error, dict):
             denied = error.get("code") == "PERMISSION_DENIED"
             reason = (event.record.get("data") or {}).get("reason") if denied else ""  # without the words for the model
-            message = lines.one_line(str(reason or error.get("message", "")))
+            message = one_line(str(reason or error.get("message", "")), 200)
             self._progress(event, f"denied {what}: {message}" if denied else f"{what} · failed: {message}")
             return
         summary = event.display.get("summary")
-        told = f"{what} · {lines.one_line(str(summary))}" if summary else what
+        told = f"{what} · {one_line(str(summary), 200)}" if summary else what
         if self._fold and event.name in LOOKS:
             self._look(event, told)
         else:
@@ -126,15 +127,15 @@ class TextOutput:
         more = self._looks.pop(agent, [])[FEW:]
         if more and not self._quiet:
             counted = " · ".join(f"{name} {more.count(name)}" for name in dict.fromkeys(more))
-            self._line(f"{self._children.get(agent, '')}{lines.count(len(more), 'more look')}: {counted}")
+            self._line(f"{self._children.get(agent, '')}{format.plural(len(more), 'more look')}: {counted}")
 
     def _child_started(self, event: AgentStarted) -> None:
-        name = lines.one_line(event.agent.removeprefix("main/"))
-        label = lines.one_line(event.description, 48)
+        name = one_line(event.agent.removeprefix("main/"), 200)
+        label = one_line(event.description, 48)
         self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
         self._delegated.add((event.parent, event.tool_use_id))
         waiting = "waits in line" if event.status == "waiting" else "started"
-        self._progress(event, f"{waiting} · {lines.one_line(event.model)}" if event.model else waiting)
+        self._progress(event, f"{waiting} · {one_line(event.model, 200)}" if event.model else waiting)
 
     def _child_ended(self, event: AgentEnded) -> None:
         data = event.record.get("data")
@@ -142,24 +143,24 @@ class TextOutput:
         facts = ["done" if event.status == "completed" else event.status]
         error = event.record.get("error")
         if isinstance(error, dict) and error.get("message"):
-            facts.append(lines.one_line(str(error["message"])))
+            facts.append(one_line(str(error["message"]), 200))
         metadata = data.get("metadata")
         turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
         if turns.isdigit():
-            facts.append(lines.count(int(turns), "turn"))
+            facts.append(format.plural(int(turns), "turn"))
         usage = data.get("usage")
         if isinstance(usage, dict):
-            facts.append(lines.tokens(sum(int(n) for n in usage.values() if isinstance(n, int))))
+            facts.append(f"{format.tokens(sum(int(n) for n in usage.values() if isinstance(n, int)))} tok")
         if "total_cost_usd" in data:
-            facts.append(lines.money(data["total_cost_usd"]))
+            facts.append(format.money(data["total_cost_usd"], "cost unknown"))
         if "duration_ms" in data:
-            facts.append(lines.seconds(data["duration_ms"]))
+            facts.append(format.duration(data["duration_ms"] / 1000))
         self._progress(event, " · ".join(facts))
 
     def _retry(self, event: RetryScheduled) -> None:
         withdrawn = " The text above is withdrawn." if event.agent == "main" and self._streamed else ""
-        message = lines.one_line(event.message).rstrip(".")
-        wait = lines.seconds(event.delay_s * 1000)
+        message = one_line(event.message, 200).rstrip(".")
+        wait = format.duration(event.delay_s)
         self._progress(
             event, f"{message}. Trying again in {wait} ({event.attempt} of {event.max_attempts}).{withdrawn}"
         )
@@ -170,7 +171,7 @@ class TextOutput:
     def _todo(self, event: TodoUpdated) -> None:
         done = sum(1 for todo in event.todos if todo.get("status") == "completed")
         now = next((todo for todo in event.todos if todo.get("status") == "in_progress"), None)
-        doing = f" · {lines.one_line(str(now.get('activeForm') or now.get('content', '')))}" if now else ""
+        doing = f" · {one_line(str(now.get('activeForm') or now.get('content', '')), 200)}" if now else ""
         self._progress(event, f"todo {done}/{len(event.todos)}{doing}")
 
     def _finish_reply(self, event: ReplyAdded) -> None:
@@ -192,16 +193,16 @@ class TextOutput:
         reason = str(result.get("terminal_reason", ""))
         told = reason == "denied" and not self._quiet  # the last line says it
         if isinstance(error, dict) and error.get("message") and not told:
-            hint = f"\n  {lines.one_line(str(error['hint']))}" if error.get("hint") else ""
-            self._line(lines.one_line(str(error["message"]), 400) + hint)
+            hint = f"\n  {one_line(str(error['hint']), 200)}" if error.get("hint") else ""
+            self._line(one_line(str(error["message"]), 400) + hint)
         if self._quiet:
             return
         usage = result.get("usage")
         used = sum(int(n) for n in usage.values()) if isinstance(usage, dict) else 0
-        turns = lines.count(int(result.get("num_turns") or 0), "turn")
-        cost = lines.money(result.get("total_cost_usd"))
-        time = lines.seconds(result.get("duration_ms") or 0)
-        self._line(" · ".join((_ENDINGS.get(reason, "failed"), turns, lines.tokens(used), cost, time)))
+        turns = format.plural(int(result.get("num_turns") or 0), "turn")
+        cost = format.money(result.get("total_cost_usd"), "cost unknown")
+        time = format.duration((result.get("duration_ms") or 0) / 1000)
+        self._line(" · ".join((_ENDINGS.get(reason, "failed"), turns, f"{format.tokens(used)} tok", cost, time)))
 
     def _progress(self, event: Event, text: str) -> None:
         self._end_looks(event.agent)

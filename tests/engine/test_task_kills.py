@@ -15,7 +15,7 @@ from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, AgentStarted, Event, ToolEnded, ToolStarted
 from cowork.core.ports import Delta, ModelSpec, Provider, Reply, Request, Retry
 from cowork.engine.loop import Outcome, Prompt
-from cowork.frontends.repl.dialogs import Dialogs
+from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.providers.open import open_provider
 from cowork.tools.shell import jobs
 from tests.fakes.stage import Stage

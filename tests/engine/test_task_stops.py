@@ -11,7 +11,7 @@ from cowork.agents import Agents
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, Event, QuestionAnswered, QuestionAsked, ToolEnded
 from cowork.engine.loop import Prompt
-from cowork.frontends.repl.dialogs import Dialogs
+from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.providers.scripted import Scripted
 from cowork.tools.record_rules import problems
 from cowork.tools.shell import jobs

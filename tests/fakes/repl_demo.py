@@ -10,7 +10,7 @@ from pathlib import Path
 from cowork.core.blocks import Text, Usage
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TodoUpdated
 from cowork.core.ports import Question
-from cowork.frontends.repl.host import Options
+from cowork.frontends.host import Options
 from cowork.frontends.repl.repl import Repl
 from tests.fakes.repl_host import FakeHost
 

@@ -30,7 +30,7 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Ask, Question
-from cowork.frontends.repl.host import Choose, Command, CommandResult, Prompt, Row, Status
+from cowork.frontends.host import Choose, Command, CommandResult, Prompt, Row, Status
 
 Play = Callable[["FakeHost", str], Awaitable[None]]
 MODES = ("ask", "accept-edits", "plan", "bypass")

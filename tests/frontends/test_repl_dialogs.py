@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from cowork.core.ports import Answer, Question
-from cowork.frontends.repl.dialogs import QUIET_S, SETTLE_S, Dialogs, choices_of
+from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs, choices_of
 
 ASK = Question(
     "permission", "Allow?", tool="Bash", input={"command": "make"}, rule="Bash(make:*)", session_rule="Bash(make)"

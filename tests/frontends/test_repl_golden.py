@@ -21,17 +21,17 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Question
-from cowork.frontends.repl import notes
-from cowork.frontends.repl.dialogs import Dialog, choices_of, dialog_lines
-from cowork.frontends.repl.diffs import changes_lines, diff_lines
-from cowork.frontends.repl.host import Choose, CommandResult, FileChange, Row, Status
-from cowork.frontends.repl.lines import Line, line_width, plain
-from cowork.frontends.repl.panels import Panel, ended_line, new_panel, panels_lines
-from cowork.frontends.repl.picker import Picking, picker_lines
-from cowork.frontends.repl.scene import markdown_lines
-from cowork.frontends.repl.status import banner_lines, status_line
-from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import finished_lines
+from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
+from cowork.frontends.repl.input.dialogs import Dialog, choices_of, dialog_lines
+from cowork.frontends.repl.input.picker import Picking, picker_lines
+from cowork.frontends.repl.view import notes
+from cowork.frontends.repl.view.diffs import changes_lines, diff_lines
+from cowork.frontends.repl.view.panels import Panel, ended_line, new_panel, panels_lines
+from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.status import banner_lines, status_line
+from cowork.frontends.repl.view.styled import Line, line_width, plain
+from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.tool_lines import finished_lines
 from tests.fakes.repl_demo import ANSWER, DIFF
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "repl"

@@ -27,14 +27,15 @@ from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAd
 from cowork.core.hygiene import inert
 from cowork.core.ports import Question
 from cowork.frontends import repl
-from cowork.frontends.repl import complete, dialogs, diffs, live, notes, panels, picker, scene, status, tools_view
-from cowork.frontends.repl.host import Choose, CommandResult, FileChange, Row, Status
-from cowork.frontends.repl.input import input_lines
-from cowork.frontends.repl.lines import Line
-from cowork.frontends.repl.stream import MarkdownStream
-from cowork.frontends.repl.theme import Kind, Theme
-from cowork.frontends.repl.tree import tree
-from cowork.frontends.repl.viewer import Viewer
+from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
+from cowork.frontends.repl.input import completion, dialogs, picker
+from cowork.frontends.repl.input.composer import input_lines
+from cowork.frontends.repl.view import diffs, live, notes, panels, scene, status, tool_lines
+from cowork.frontends.repl.view.stream import MarkdownStream
+from cowork.frontends.repl.view.styled import Line
+from cowork.frontends.repl.view.theme import Kind, Theme
+from cowork.frontends.repl.view.tree import tree
+from cowork.frontends.repl.view.viewer import Viewer
 from tests.permissions.test_permissions_hygiene import PAYLOADS
 
 THEME = Theme()
@@ -171,7 +172,9 @@ def _every(draw: Callable[..., Iterable[Line]], kind: Any, text: str) -> list[Li
 
 # name of the function -> what it draws of a hostile text
 CASES: dict[str, Callable[[str], Iterable[Line]]] = {
-    "complete.Menu.lines": lambda t: complete.Menu([complete.Item(t, t), complete.Item(t, t, "agent")]).lines(70),
+    "completion.Menu.lines": lambda t: completion.Menu(
+        [completion.Item(t, t), completion.Item(t, t, "agent")]
+    ).lines(70),
     "dialogs.dialog_lines": lambda t: [
         line for q in questions(t) for changes in ({}, {"why": t}, {"filter": t[:1]}, {"filter": t})
         for line in dialogs.dialog_lines(dialog(q, **changes), [q], 80, 60)
@@ -180,7 +183,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "diffs.diff_lines": lambda t: diffs.diff_lines(given(t)["diff"], 60),
     "diffs.changes_lines": lambda t: diffs.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
     "diffs.command_lines": lambda t: [x for w in (40, 300) for x in diffs.command_lines([given(t)], w)],
-    "input.input_lines": written,
+    "composer.input_lines": written,
     "live.live_lines": lambda t: live.live_lines(played(t), 80, 60, THEME, queue=[t], steering=[t], expanded=True),
     "notes.compacted_lines": lambda t: _every(notes.compacted_lines, events.ContextCompacted, t),
     "notes.notice_lines": lambda t: _every(notes.notice_lines, Notice, t),
@@ -207,35 +210,35 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "status.banner_lines": lambda t: status.banner_lines(shown(t), 80),
     "status.status_line": lambda t: [status.status_line(shown(t), 200)],
     "stream.MarkdownStream": streamed,
-    "tools_view.finished_lines": lambda t: [
+    "tool_lines.finished_lines": lambda t: [
         line for name in ("Read", "Edit", "Bash", "Grep", "Glob", t) for state in ("success", "error", "partial")
         for kind in ("diff", "terminal", "files")
-        for line in tools_view.finished_lines(name, given(t), {"status": state, "error": given(t)},
+        for line in tool_lines.finished_lines(name, given(t), {"status": state, "error": given(t)},
                                               given(t) | {"kind": kind, "summary": ""}, 80, "/w")
     ],
-    "tools_view.looks_line": lambda t: [tools_view.looks_line(["Read", t], 80)],
-    "tools_view.output_lines": lambda t: tools_view.output_lines(t, 80, 5),
+    "tool_lines.looks_line": lambda t: [tool_lines.looks_line(["Read", t], 80)],
+    "tool_lines.output_lines": lambda t: tool_lines.output_lines(t, 80, 5),
     "viewer.Viewer.lines": viewed,
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "boxes.box", "boxes.divider", "completing.Completing.lines", "frame.compose", "lines.beside", "lines.clip_line",
+    "boxes.box", "boxes.divider", "completer.Completer.lines", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "paragraph.after", "paragraph.steady", "repl.Repl.compose",
     "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
-    "tools_view.running_line",
+    "tool_lines.running_line",
 }  # fmt: skip
 
 
 def drawing() -> Iterator[str]:
     """The public functions and methods that give lines or a frame."""
-    for found in pkgutil.iter_modules(repl.__path__):
-        module = importlib.import_module(f"{repl.__name__}.{found.name}")
+    for found in pkgutil.walk_packages(repl.__path__, f"{repl.__name__}."):
+        module = importlib.import_module(found.name)
         own = {n: o for n, o in vars(module).items() if getattr(o, "__module__", "") == module.__name__}
         own |= {f"{n}.{m}": f for n, o in list(own.items()) if inspect.isclass(o) for m, f in vars(o).items()}
         for name, thing in own.items():
             gives = str(getattr(thing, "__annotations__", {}).get("return", "")) if inspect.isfunction(thing) else ""
             if ("Line" in gives or gives == "Frame") and not name.rpartition(".")[2].startswith("_"):
-                yield f"{found.name}.{name}"
+                yield f"{found.name.rpartition('.')[2]}.{name}"
 
 
 def test_every_function_that_draws_has_a_case() -> None:
@@ -267,12 +270,12 @@ PAST = {
     ("cli/config_commands.py", "typer.prompt"),
     ("cli/choosing.py", "input"),
     ("frontends/prompt.py", "os.write"),  # in the function that makes it inert
-    ("frontends/repl/painter.py", "self.output.write_raw"),  # what the theme encoded
-    ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of outside.py
+    ("frontends/repl/terminal/painter.py", "self.output.write_raw"),  # what the theme encoded
+    ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of terminal/control.py
     ("__main__.py", "os.write"),  # the version
 }
 NEVER = {"echo", "secho", "confirm", "getpass", "print_formatted_text"}
-FILES = {"core/spawn.py", "frontends/repl/input.py"}  # write to files and pipes
+FILES = {"core/spawn.py", "frontends/repl/input/composer.py"}  # write to files and pipes
 
 
 def test_nothing_else_writes_past_the_streams() -> None:

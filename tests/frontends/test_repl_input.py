@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
-from cowork.frontends.repl.complete import (
+from cowork.frontends.host import Command
+from cowork.frontends.repl.input.completion import (
     Context,
     FileIndex,
     Item,
@@ -22,9 +23,8 @@ from cowork.frontends.repl.complete import (
     match_agents,
     match_commands,
 )
-from cowork.frontends.repl.host import Command
-from cowork.frontends.repl.input import Composer, History, input_lines
-from cowork.frontends.repl.lines import line_width, plain
+from cowork.frontends.repl.input.composer import Composer, History, input_lines
+from cowork.frontends.repl.view.styled import line_width, plain
 
 
 async def nothing(rest: str) -> None:

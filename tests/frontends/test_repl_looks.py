@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from rich.color import ColorSystem
 
-from cowork.frontends.repl import numbers
-from cowork.frontends.repl.diffs import diff_lines
-from cowork.frontends.repl.host import Options
-from cowork.frontends.repl.lines import beside, clip, clip_line, clip_start, line_width, plain, width, wrap
-from cowork.frontends.repl.outside import AWAY_S, Outside
-from cowork.frontends.repl.terminal_input import _Reader
-from cowork.frontends.repl.theme import Kind, Theme, color_depth, guess_kind, kind_of_reply
+from cowork.core import format
+from cowork.frontends.host import Options
+from cowork.frontends.repl.terminal.control import AWAY_S, TerminalControl
+from cowork.frontends.repl.terminal.key_reader import _Reader
+from cowork.frontends.repl.view.diffs import diff_lines
+from cowork.frontends.repl.view.styled import beside, clip, clip_line, clip_start, line_width, plain, width, wrap
+from cowork.frontends.repl.view.theme import Kind, Theme, color_depth, guess_kind, kind_of_reply
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=60)
 
@@ -49,11 +49,11 @@ def test_two_ends_of_a_line_fit_together(left: list[str], right: list[str], colu
     ("value", "text"), [(980, "980"), (6_130, "6.1k"), (99_960, "100k"), (999_400, "999k"), (1_234_000, "1.2M")]
 )
 def test_tokens_are_short(value: int, text: str) -> None:
-    assert numbers.tokens(value) == text
+    assert format.tokens(value) == text
 
 
 def test_money_that_is_unknown_is_not_free() -> None:
-    assert [numbers.money(usd) for usd in (None, 0.0, 0.0042, 1.421)] == ["$?", "$0.00", "$0.004", "$1.42"]
+    assert [format.money(usd) for usd in (None, 0.0, 0.0042, 1.421)] == ["$?", "$0.00", "$0.004", "$1.42"]
 
 
 def test_a_diff_marks_the_words_that_changed() -> None:
@@ -123,10 +123,10 @@ def test_the_terminals_answer_never_becomes_keys_even_in_pieces() -> None:
     assert told == ["light"]
 
 
-def outside(**options: object) -> tuple[Outside, list[str], list[float]]:
+def outside(**options: object) -> tuple[TerminalControl, list[str], list[float]]:
     written: list[str] = []
     now = [100.0]
-    return Outside(Options(**options), written.append, lambda: now[0]), written, now  # type: ignore[arg-type]
+    return TerminalControl(Options(**options), written.append, lambda: now[0]), written, now  # type: ignore[arg-type]
 
 
 def test_the_title_says_what_is_worked_on_and_cannot_be_abused() -> None:

@@ -1,4 +1,4 @@
-"""Choosing from a list: what typing finds, what keys do, previews that come when they are looked at."""
+"""PanelSelection from a list: what typing finds, what keys do, previews that come when they are looked at."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, FileChange, Prompt, Row
-from cowork.frontends.repl.lines import line_width, plain
-from cowork.frontends.repl.picker import Picker, Picking, matching, picker_lines
-from cowork.frontends.repl.scene import Scene
-from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import short_glob, short_pattern
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, FileChange, Prompt, Row
+from cowork.frontends.repl.input.picker import Picker, Picking, matching, picker_lines
 from cowork.frontends.repl.turns import Turns
+from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.styled import line_width, plain
+from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.tool_lines import short_glob, short_pattern
 from tests.fakes.repl_host import FakeHost
 
 ROWS = [

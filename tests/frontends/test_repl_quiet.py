@@ -6,15 +6,15 @@ import pytest
 
 from cowork.core.events import ContextCompacted, ToolStarted
 from cowork.core.ports import Question
-from cowork.frontends.repl.dialogs import what_lines
-from cowork.frontends.repl.host import Status
-from cowork.frontends.repl.lines import Line, plain
-from cowork.frontends.repl.live import live_lines
-from cowork.frontends.repl.notes import compacted_lines
-from cowork.frontends.repl.scene import Scene
-from cowork.frontends.repl.status import banner_lines, status_line
-from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tools_view import finished_lines
+from cowork.frontends.host import Status
+from cowork.frontends.repl.input.dialogs import what_lines
+from cowork.frontends.repl.view.live import live_lines
+from cowork.frontends.repl.view.notes import compacted_lines
+from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.status import banner_lines, status_line
+from cowork.frontends.repl.view.styled import Line, plain
+from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.tool_lines import finished_lines
 
 ASKED = Question("permission", "Allow Bash?", tool="Bash", input={"command": "make"}, reason="runs a command")
 STATUS = Status("0.1", "/srv/shops/of/many/kinds/shop", "main", True, "sonnet", context_percent=3.0)

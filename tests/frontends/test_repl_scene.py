@@ -19,12 +19,12 @@ from cowork.core.events import (
     ToolStarted,
     TurnEnded,
 )
-from cowork.frontends.repl.lines import plain
-from cowork.frontends.repl.live import live_lines
-from cowork.frontends.repl.scene import Scene
-from cowork.frontends.repl.theme import Theme
-from cowork.frontends.repl.tree import Node, tree
-from cowork.frontends.repl.viewer import Viewer
+from cowork.frontends.repl.view.live import live_lines
+from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.styled import plain
+from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.tree import Node, tree
+from cowork.frontends.repl.view.viewer import Viewer
 
 THEME = Theme()
 
@@ -67,7 +67,7 @@ def test_a_turn_reads_as_prompt_answer_and_tools_set_apart() -> None:
         "",
         "● Because.",
         "",
-        "  2 turns · 1.0k tok · $0.010 · 4.0 s",
+        "  2 turns · 1.0k tok · $0.010 · 4 s",
     ]
     assert printed(scene) == []
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cowork.frontends.repl.lines import plain
-from cowork.frontends.repl.scene import markdown_lines
-from cowork.frontends.repl.stream import MarkdownStream, split
-from cowork.frontends.repl.theme import Theme
+from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.stream import MarkdownStream, split
+from cowork.frontends.repl.view.styled import plain
+from cowork.frontends.repl.view.theme import Theme
 from tests.fakes.repl_demo import ANSWER
 
 THEME = Theme()

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded
-from cowork.frontends.repl.host import Command, Options
-from cowork.frontends.repl.lines import plain
+from cowork.frontends.host import Command, Options
 from cowork.frontends.repl.repl import Repl
-from cowork.frontends.repl.scene import Scene
-from cowork.frontends.repl.theme import Theme
 from cowork.frontends.repl.turns import Turns
+from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.styled import plain
+from cowork.frontends.repl.view.theme import Theme
 from tests.fakes.repl_host import FakeHost
 
 

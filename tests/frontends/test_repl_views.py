@@ -57,11 +57,6 @@ def test_the_first_sentence_says_what_a_tool_does(text: str, first: str) -> None
     assert pages.first_sentence(text) == first
 
 
-@pytest.mark.parametrize(("usd", "text"), [(None, "unknown"), (0.0, "$0.00"), (0.0042, "$0.0042"), (1.5, "$1.50")])
-def test_small_sums_have_more_digits_and_nothing_has_none(usd: float | None, text: str) -> None:
-    assert pages.money(usd) == text
-
-
 def test_a_row_of_agents_tells_role_tools_and_problems() -> None:
     explore = AgentDef("explore", "finds  things", "You explore.", tools=("Read", "Grep"), model="light", max_turns=1)
     (row,) = pick_rows.agent_rows(Agents([explore]))

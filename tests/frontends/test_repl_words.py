@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from cowork.frontends.repl.lines import plain
-from cowork.frontends.repl.stream import MarkdownStream
-from cowork.frontends.repl.theme import Theme
+from cowork.frontends.repl.view.stream import MarkdownStream
+from cowork.frontends.repl.view.styled import plain
+from cowork.frontends.repl.view.theme import Theme
 
 THEME = Theme()
 MARKS = (

@@ -24,7 +24,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
-from cowork.frontends.repl.host import Command, Status
+from cowork.frontends.host import Command, Status
 from cowork.sessions.cost import totals
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from cowork.core import format
 from cowork.core.blocks import Image, Text, ToolResult, ToolUse
 from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
@@ -22,17 +23,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Rows as a Markdown table."""
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     return "\n".join([*lines, *(f"| {' | '.join(str(cell) for cell in row)} |" for row in rows)])
-
-
-def money(usd: float | None) -> str:
-    if not usd:
-        return "unknown" if usd is None else "$0.00"
-    return f"${usd:.4f}" if usd < 0.1 else f"${usd:.2f}"
-
-
-def count(number: int, word: str) -> str:
-    """`1 turn`, `3 turns`."""
-    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
 
 
 def ago(seconds: float) -> str:
@@ -81,7 +71,7 @@ def cost_page(events: Iterable[Event]) -> str:
                 f"{s.usage.prompt_tokens:,}",
                 f"{s.usage.output_tokens:,}",
                 f"{s.usage.cache_read_tokens:,}",
-                money(s.cost_usd),
+                format.money(s.cost_usd, "unknown"),
             )
             for name, s in parts.items()
         ]
@@ -89,7 +79,7 @@ def cost_page(events: Iterable[Event]) -> str:
     head = ("input", "output", "from cache", "cost")
     return "\n\n".join(
         [
-            f"**{money(sums.whole.cost_usd)}** · {sums.whole.usage.total:,} tokens",
+            f"**{format.money(sums.whole.cost_usd, 'unknown')}** · {sums.whole.usage.total:,} tokens",
             table(("agent", *head), rows(sums.by_agent)),
             table(("model", *head), rows(sums.by_model)),
         ]
@@ -127,7 +117,7 @@ def agent_page(agent: AgentDef) -> str:
     """One agent: what for, with what, and its role."""
     tools = ", ".join(agent.tools) if agent.tools is not None else "all but Task"
     without = f" · not {', '.join(agent.disallowed_tools)}" if agent.disallowed_tools else ""
-    limits = f" · at most {count(agent.max_turns, 'turn')}" if agent.max_turns else ""
+    limits = f" · at most {format.plural(agent.max_turns, 'turn')}" if agent.max_turns else ""
     facts = f"tools: {tools}{without}  \nmodel: {agent.model}{limits} · {agent.origin}"
     return f"**{agent.name}**: {' '.join(agent.description.split())}\n\n{facts}\n\n{agent.role.strip()}"
 

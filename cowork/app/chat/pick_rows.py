@@ -11,8 +11,9 @@ from cowork.agents import Agents
 from cowork.app.chat import pages
 from cowork.app.onboarding import setup
 from cowork.app.run import Run
+from cowork.core import format
 from cowork.core.events import PromptAdded
-from cowork.frontends.repl.host import Row
+from cowork.frontends.host import Row
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan
 from cowork.sessions.index import SessionEntry
@@ -33,8 +34,8 @@ def session_rows(entries: Sequence[SessionEntry], sessions: Path) -> list[Row]:
     now = time.time()
 
     def row(entry: SessionEntry) -> Row:
-        facts = [pages.ago(now - entry.last_used), pages.count(entry.turns, "turn"),
-                 pages.money(entry.cost_usd), entry.id]  # fmt: skip
+        facts = [pages.ago(now - entry.last_used), format.plural(entry.turns, "turn"),
+                 format.money(entry.cost_usd, "unknown"), entry.id]  # fmt: skip
         return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), _in_thread(lambda: preview(entry.id)))
 
     def preview(session_id: str) -> str:
@@ -64,9 +65,9 @@ def rewind_rows(plan: RewindPlan | None) -> list[Row]:
         return [chat]
     files = pages.plan_list(plan)
     rows = [
-        Row("both", "Conversation and files", pages.count(len(plan.files), "file"), files),
+        Row("both", "Conversation and files", format.plural(len(plan.files), "file"), files),
         chat,
-        Row("files", "Only the files", pages.count(len(plan.files), "file"), files),
+        Row("files", "Only the files", format.plural(len(plan.files), "file"), files),
     ]
     if plan.conflicts:
         outside = "\n".join(f"- `{step.path}`" for step in plan.conflicts)

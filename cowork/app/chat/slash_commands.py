@@ -15,7 +15,7 @@ from cowork.config import paths, render
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.plain import start_of
-from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
 from cowork.sessions.log.fork import fork
 from cowork.sessions.resume_state import rewind_points, surviving, todos

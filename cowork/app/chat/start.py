@@ -15,8 +15,8 @@ from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.ports import Question
+from cowork.frontends.host import Options
 from cowork.frontends.prompt import LinePrompt, available
-from cowork.frontends.repl.host import Options
 from cowork.frontends.repl.repl import Repl
 
 

@@ -12,30 +12,30 @@ from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 
 from cowork.core.events import Event, Notice, PromptAdded
+from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.repl import status as bar
-from cowork.frontends.repl.application import ChatApplication
-from cowork.frontends.repl.choosing import Choosing
-from cowork.frontends.repl.commands import KEYS, own_commands
-from cowork.frontends.repl.completing import Completing
-from cowork.frontends.repl.dialogs import QUIET_S, SETTLE_S, Dialogs
-from cowork.frontends.repl.frame import compose
-from cowork.frontends.repl.host import Choose, Host, Options, Row
-from cowork.frontends.repl.input import Composer, History
-from cowork.frontends.repl.keys import bindings
-from cowork.frontends.repl.lines import Line
-from cowork.frontends.repl.live import SPIN_S
-from cowork.frontends.repl.outside import Outside
-from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
-from cowork.frontends.repl.picker import Picker
-from cowork.frontends.repl.plain import PlainChat, is_capable
-from cowork.frontends.repl.scene import Scene, markdown_lines
-from cowork.frontends.repl.stream import warm_up
-from cowork.frontends.repl.terminal_input import watch
-from cowork.frontends.repl.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
-from cowork.frontends.repl.tools_view import one_line
+from cowork.frontends.host import Choose, Host, Options, Row
+from cowork.frontends.repl.builtin_commands import KEYS, own_commands
+from cowork.frontends.repl.input.completer import Completer
+from cowork.frontends.repl.input.composer import Composer, History
+from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
+from cowork.frontends.repl.input.keys import bindings
+from cowork.frontends.repl.input.panel_selection import PanelSelection
+from cowork.frontends.repl.input.picker import Picker
+from cowork.frontends.repl.line_chat import LineChat, is_capable
+from cowork.frontends.repl.terminal.application import ChatApplication
+from cowork.frontends.repl.terminal.control import TerminalControl
+from cowork.frontends.repl.terminal.key_reader import watch
+from cowork.frontends.repl.terminal.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.turns import Turns
-from cowork.frontends.repl.viewing import Viewing
+from cowork.frontends.repl.view import status as bar
+from cowork.frontends.repl.view.frame import compose
+from cowork.frontends.repl.view.live import SPIN_S
+from cowork.frontends.repl.view.open_viewer import OpenViewer
+from cowork.frontends.repl.view.scene import Scene, markdown_lines
+from cowork.frontends.repl.view.stream import warm_up
+from cowork.frontends.repl.view.styled import Line
+from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
 
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
@@ -56,17 +56,17 @@ class Repl:
         self.scene = Scene(cwd=os.path.expanduser(host.status().cwd))
         self._folder = os.path.basename(self.scene.cwd)
         self.composer = Composer(History(self.options.history))
-        self.completing = Completing(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
+        self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.dialogs = Dialogs(self._dialogs_changed)
         self.picker = Picker(self.redraw)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
             self._choose,
         )  # fmt: skip
-        self.outside = Outside(self.options, self.write_raw, self.scene.clock)
-        self.viewing = Viewing(host, self.scene, self.outside)
+        self.terminal = TerminalControl(self.options, self.write_raw, self.scene.clock)
+        self.open_viewer = OpenViewer(host, self.scene, self.terminal)
         self.expanded = False
-        self.choosing = Choosing(self.scene, host)
+        self.selection = PanelSelection(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self._keys = 0  # pressed so far
         self._pressed = ("", 0, -10.0)  # a key that does more the second time, which one it was, and when
@@ -77,7 +77,7 @@ class Repl:
         self._resized_at = -10.0
         self._app: ChatApplication | None = None
         self._output: Output | None = None
-        self._plain: PlainChat | None = None
+        self._plain: LineChat | None = None
         self._held: list[Event] | None = []  # events that wait until it is known which conversation they belong to
 
     # ---------------------------------------------------------------- the two ports
@@ -90,7 +90,7 @@ class Repl:
         self.scene.apply(event)
         self.turns.on_event(event)
         if isinstance(event, PromptAdded) and event.agent == "main":
-            self.outside.title(self._folder, (event.label or event.text)[:200])
+            self.terminal.title(self._folder, (event.label or event.text)[:200])
         elif isinstance(event, Notice) and event.code == "mode.changed" and self._app is not None:
             self.show_hint(one_line(event.text))
         self.redraw()
@@ -112,7 +112,7 @@ class Repl:
         self._release(fresh=True)
         try:
             if input is None and output is None and not is_capable(self.environ):
-                self._plain = PlainChat(self)
+                self._plain = LineChat(self)
                 return await self._plain.run()
             return await self._run_live(input, output)
         finally:
@@ -124,7 +124,7 @@ class Repl:
         source = input or create_input()
         if watch(source, self._set_kind) and self.options.theme == "auto" and self.theme.depth is not None:
             self._output.write_raw(OSC11_QUERY)
-        self.outside.start()
+        self.terminal.start()
         self._app = self._application(source, self._output)
         ticker = asyncio.ensure_future(self._tick())
         try:
@@ -133,7 +133,7 @@ class Repl:
             return 0
         finally:
             ticker.cancel()
-            self.outside.end()
+            self.terminal.end()
 
     def redraw(self) -> None:
         """Draw soon, but not more often than the frame rate."""
@@ -156,13 +156,13 @@ class Repl:
 
     @property
     def mode(self) -> Mode:
-        if self.viewing.viewer is not None:
+        if self.open_viewer.viewer is not None:
             return "view"
         if self.dialogs.armed:
             return "dialog"
         if self.picker.current is not None:
             return "pick"
-        return "panel" if self.choosing.panel is not None else "write"
+        return "panel" if self.selection.panel is not None else "write"
 
     @property
     def navigating(self) -> bool:
@@ -171,14 +171,14 @@ class Repl:
     def enter(self) -> None:
         """Send what is written, or accept what the menu offers."""
         before = self.composer.buffer.document
-        if self.completing.menu.items and not self.completing.enter():
+        if self.completer.menu.items and not self.completer.enter():
             return
         if before.text_before_cursor.endswith("\\") and not before.text_after_cursor:
             self.composer.buffer.delete_before_cursor(1)
             self.composer.buffer.insert_text("\n")
             return
         text, images = self.composer.take()
-        told = self.choosing.deliver(text)
+        told = self.selection.deliver(text)
         if told:
             self.show_hint(f"told {told}")
             return
@@ -196,37 +196,37 @@ class Repl:
     def up(self) -> None:
         """In the menu, in the text, in the queue, then in the history."""
         buffer = self.composer.buffer
-        if self.completing.menu.items:
-            self.completing.menu.move(-1)
+        if self.completer.menu.items:
+            self.completer.menu.move(-1)
         elif buffer.document.cursor_position_row > 0:
             buffer.cursor_up()
         elif not buffer.text and self.turns.queue:
             self.composer.set(self.turns.recall() or "")
         else:
-            self.completing.quiet(self.composer.older)
+            self.completer.quiet(self.composer.older)
 
     def down(self) -> None:
         buffer = self.composer.buffer
-        if self.completing.menu.items:
-            self.completing.menu.move(1)
+        if self.completer.menu.items:
+            self.completer.menu.move(1)
         elif buffer.document.cursor_position_row < buffer.document.line_count - 1:
             buffer.cursor_down()
         else:
-            self.completing.quiet(self.composer.newer)
+            self.completer.quiet(self.composer.newer)
 
     def escape(self) -> None:
         """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""
-        if self.completing.close():
+        if self.completer.close():
             return
-        if self.choosing.message_to:
-            self.choosing.message_to = ""
+        if self.selection.message_to:
+            self.selection.message_to = ""
         elif self._interrupt():
             return
         elif not self._again("escape", _ESCAPES_S):
             told = "clears the line" if self.composer.text else "goes back to an earlier prompt"
             self.show_hint(f"Esc again {told}", _ESCAPES_S)
         elif self.composer.text:
-            self.completing.quiet(self.composer.take)  # Up brings it back
+            self.completer.quiet(self.composer.take)  # Up brings it back
         else:
             self.turns.send("/rewind")
 
@@ -245,7 +245,7 @@ class Repl:
         if self.turns.working or self.scene.panels:
             self.expanded = not self.expanded
         else:
-            self.viewing.conversation()
+            self.open_viewer.conversation()
 
     def show_keys(self) -> None:
         """`?` in an empty input."""
@@ -257,7 +257,7 @@ class Repl:
     def view_question(self) -> None:
         """Ctrl+O in a dialog: everything it is about."""
         if self.dialogs.current is not None:
-            self.viewing.question(self.dialogs.current.question)
+            self.open_viewer.question(self.dialogs.current.question)
 
     def show_hint(self, text: str, seconds: float = _TWICE_S) -> None:
         """A word at the end of the status line, for a moment or until the next key."""
@@ -294,7 +294,7 @@ class Repl:
         self._size = size
 
     def _finished(self, columns: int) -> list[Line]:
-        if self.viewing.viewer is not None:  # held back until the viewer closes
+        if self.open_viewer.viewer is not None:  # held back until the viewer closes
             return []
         return self.scene.take(columns - 1, self.theme)
 
@@ -329,7 +329,7 @@ class Repl:
 
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""
-        self.outside.last_key = self.scene.clock()
+        self.terminal.last_key = self.scene.clock()
         self._keys += 1
         self.hint = ("", 0.0)
         if self._app is not None:
@@ -345,7 +345,7 @@ class Repl:
     def _draw_now(self) -> None:
         self._redraw_at = None
         if self._app is not None and self._app.is_running:
-            self.viewing.refresh()
+            self.open_viewer.refresh()
             self._app._redraw()
 
     async def _tick(self) -> None:
@@ -369,8 +369,8 @@ class Repl:
 
     def _turn_ended(self, seconds: float) -> None:
         self.expanded = self.expanded and bool(self.scene.panels)
-        self.outside.turn_ended(seconds)
-        self.outside.title(self._folder)
+        self.terminal.turn_ended(seconds)
+        self.terminal.title(self._folder)
         self.redraw()
 
     async def _choose(self, choose: Choose) -> Row | None:
@@ -383,7 +383,7 @@ class Repl:
     def _dialogs_changed(self) -> None:
         dialog = self.dialogs.current
         if dialog is not None:
-            self.outside.asked(dialog, dialog.question.title)
+            self.terminal.asked(dialog, dialog.question.title)
             for moment in (SETTLE_S, QUIET_S):  # when it starts to take keys
                 asyncio.get_running_loop().call_later(moment + 0.01, self.redraw)
         self.redraw()

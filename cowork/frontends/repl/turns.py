@@ -11,12 +11,12 @@ from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
+from cowork.core.format import one_line
 from cowork.core.frozen import frozen
-from cowork.frontends.repl.diffs import changes_lines
-from cowork.frontends.repl.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
-from cowork.frontends.repl.lines import clip
-from cowork.frontends.repl.scene import Scene, markdown_lines
-from cowork.frontends.repl.tools_view import one_line
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
+from cowork.frontends.repl.view.diffs import changes_lines
+from cowork.frontends.repl.view.scene import Scene, markdown_lines
+from cowork.frontends.repl.view.styled import clip
 
 
 @frozen

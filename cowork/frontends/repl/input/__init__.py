@@ -1,0 +1,1 @@
+"""What the person types: the input line, completion, dialogs, lists and keys."""

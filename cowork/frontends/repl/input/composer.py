@@ -1,0 +1,249 @@
+"""The text being written: large pastes folded to chips, history across sessions, and what is sent in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+
+from cowork.core.hygiene import visible
+from cowork.frontends.repl.view.styled import Line, width
+
+_FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
+_CHIP = re.compile(r"\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\]")
+_IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+_KEPT = 2_000  # history entries
+_LONGEST = 100_000  # characters of an entry
+
+
+class History:
+    """What was sent, newest last, in a file that several chats may append to."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._entries: list[str] | None = None
+
+    @property
+    def entries(self) -> list[str]:
+        """Read at first use, so that it costs nothing at the start."""
+        if self._entries is None:
+            self._entries = self._load()
+        return self._entries
+
+    def add(self, text: str) -> None:
+        if not text.strip() or (self.entries and self.entries[-1] == text):
+            return
+        self.entries.append(text)
+        if self._path is None or len(text) > _LONGEST:
+            return
+        record = json.dumps({"at": round(time.time(), 3), "text": text}, ensure_ascii=False) + "\n"
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(descriptor, record.encode("utf-8", "surrogatepass"))
+            finally:
+                os.close(descriptor)
+        except OSError:
+            self._path = None  # a read-only home must not stop the chat
+
+    def _load(self) -> list[str]:
+        if self._path is None:
+            return []
+        try:
+            rows = self._path.read_text("utf-8", errors="replace").splitlines()[-_KEPT:]
+        except OSError:
+            return []
+        return [text for text in map(_entry, rows) if text]
+
+
+@dataclass(slots=True)
+class Composer:
+    """The input buffer and what belongs to it."""
+
+    history: History
+    buffer: Buffer = field(default_factory=lambda: Buffer(multiline=True))
+    pastes: dict[str, str] = field(default_factory=dict)  # chip -> text
+    images: dict[str, Path] = field(default_factory=dict)  # chip -> file
+    _place: int | None = None  # in the history
+    _draft: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.buffer.text
+
+    def paste(self, data: str) -> None:
+        """Insert a paste; a large one as a chip, the path of an image as an image."""
+        data = data.replace("\r\n", "\n").replace("\r", "\n")
+        image = _image_path(data)
+        if image is not None:
+            chip = f"[image {image.name}]"
+            self.images[chip] = image
+            self.buffer.insert_text(chip)
+            return
+        if data.count("\n") < _FOLD_LINES and len(data) < _FOLD_CHARACTERS:
+            self.buffer.insert_text(data)
+            return
+        lines = data.rstrip("\n").count("\n") + 1
+        chip = f"[pasted {lines} line{'s' if lines != 1 else ''}]"
+        if chip in self.pastes:
+            chip = f"{chip[:-1]} #{len(self.pastes) + 1}]"
+        self.pastes[chip] = data
+        self.buffer.insert_text(chip)
+
+    def take(self) -> tuple[str, tuple[Path, ...]]:
+        """(the whole text with pastes unfolded, the images); the input is empty afterwards."""
+        raw = self.buffer.text
+        images = tuple(path for chip, path in self.images.items() if chip in raw)
+        text = _CHIP.sub(lambda m: self.pastes.get(m[0], m[0]), raw).strip()
+        self.history.add(text)
+        self.clear()
+        return text, images
+
+    def clear(self) -> None:
+        self.buffer.document = Document()
+        self.pastes.clear()
+        self.images.clear()
+        self._place = None
+
+    def set(self, text: str) -> None:
+        """Put a text into the input; a large one is folded again."""
+        self.clear()
+        if text.count("\n") >= _FOLD_LINES * 2 or len(text) >= _FOLD_CHARACTERS * 4:
+            self.paste(text)
+        else:
+            self.buffer.document = Document(text, len(text))
+
+    def backspace_chip(self) -> bool:
+        """Delete a whole chip when the cursor stands right behind it."""
+        before = self.buffer.document.text_before_cursor
+        for chip in (*self.pastes, *self.images):
+            if before.endswith(chip):
+                self.buffer.delete_before_cursor(len(chip))
+                return True
+        return False
+
+    def older(self) -> bool:
+        """The entry before in the history; what was being written is kept."""
+        entries = self.history.entries
+        place = len(entries) if self._place is None else self._place
+        if place == 0:
+            return False
+        if self._place is None:
+            self._draft = self.buffer.text
+        self._show(place - 1, entries)
+        return True
+
+    def newer(self) -> bool:
+        """The entry after, and in the end what was being written."""
+        if self._place is None:
+            return False
+        entries = self.history.entries
+        if self._place + 1 >= len(entries):
+            draft = self._draft
+            self.set(draft)
+            return True
+        self._show(self._place + 1, entries)
+        return True
+
+    def _show(self, place: int, entries: Sequence[str]) -> None:
+        self.set(entries[place])
+        self._place = place
+
+
+def input_lines(
+    buffer: Buffer, columns: int, rows: int, prompt: str, *, placeholder: str = "", drawn_cursor: bool = False
+) -> tuple[list[Line], tuple[int, int]]:
+    """(lines of the input wrapped to the width, cursor row and column); long input scrolls with the cursor.
+
+    With `drawn_cursor` the cursor is part of the lines, so that the terminal's own can rest elsewhere.
+    """
+    mark = width(prompt)
+    room = max(4, columns - mark - 1)
+    out: list[Line] = []
+    cursor = (0, mark)
+    document = buffer.document
+    for number, text in enumerate(document.lines):
+        pieces = _wrap_cells(visible(text).expandtabs(4), room)
+        if number == document.cursor_position_row:
+            before = visible(text[: document.cursor_position_col]).expandtabs(4)
+            row, column = _cursor_in(_wrap_cells(before, room), room)
+            if row >= len(pieces):
+                pieces.append("")
+            cursor = (len(out) + row, mark + column)
+        for piece in pieces:
+            lead = ("accent.bold", prompt) if not out else ("", " " * mark)
+            out.append([lead, *_with_chips(piece)])
+    if not buffer.text:
+        out[0] += [("faint", placeholder)]
+    if drawn_cursor:
+        out[cursor[0]] = _reversed_at(out[cursor[0]], cursor[1])
+    first = max(0, min(cursor[0] - rows + 1, len(out) - rows))
+    return out[first : first + rows], (cursor[0] - first, cursor[1])
+
+
+def _reversed_at(line: Line, column: int) -> Line:
+    """The line with the character at the column drawn as a cursor."""
+    out: Line = []
+    place = 0
+    for style, text in line:
+        head = _wrap_cells(text, column - place)[0] if place <= column < place + width(text) else text
+        rest = text[len(head) :]
+        out.append((style, head))
+        if rest:
+            out += [("reverse", rest[0]), (style, rest[1:])]
+        place += width(text)
+    return out if column < place else [*out, ("reverse", " ")]
+
+
+def _with_chips(piece: str) -> Line:
+    line: Line = []
+    end = 0
+    for found in _CHIP.finditer(piece):
+        line += [("", piece[end : found.start()]), ("code", found[0])]
+        end = found.end()
+    return [*line, ("", piece[end:])]
+
+
+def _wrap_cells(text: str, columns: int) -> list[str]:
+    """Cut exactly at the column, as an editor does."""
+    out: list[str] = []
+    piece: list[str] = []
+    used = 0
+    for char in text:
+        cells = width(char)
+        if used + cells > columns:
+            out.append("".join(piece))
+            piece, used = [], 0
+        piece.append(char)
+        used += cells
+    return [*out, "".join(piece)]
+
+
+def _cursor_in(pieces: list[str], columns: int) -> tuple[int, int]:
+    row, column = len(pieces) - 1, width(pieces[-1])
+    return (row + 1, 0) if column >= columns else (row, column)
+
+
+def _entry(row: str) -> str:
+    try:
+        entry = json.loads(row)
+    except ValueError:
+        return ""
+    return str(entry.get("text", "")) if isinstance(entry, dict) else ""
+
+
+def _image_path(data: str) -> Path | None:
+    """The file a dropped path stands for, when it is an image that exists."""
+    name = data.strip().strip("'\"").replace("\\ ", " ")
+    if "\n" in name or not name.lower().endswith(_IMAGES) or len(name) > 1_000:
+        return None
+    path = Path(name).expanduser()
+    return path if path.is_file() else None

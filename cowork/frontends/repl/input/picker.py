@@ -1,0 +1,249 @@
+"""A list to choose from, in the live region: type to narrow it, arrows, Enter, Esc; the chosen row has a preview."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from cowork.core.format import one_line
+from cowork.core.hygiene import visible
+from cowork.frontends.host import Choose, Row
+from cowork.frontends.repl.view.boxes import MARGIN, box, divider
+from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, pad, width
+from cowork.frontends.repl.view.theme import Theme
+
+_LIST_ROWS = 10
+_PREVIEW_ROWS = 9
+_BOTH = 8  # rows that are enough for the list and a preview
+_LABEL = 16  # columns a label has at least; the detail gives way
+_PAUSE_S = 0.04  # a preview is found when the cursor rests, not for every row it passes
+_DOT = " · "
+_WAITING = "…"
+
+
+@dataclass(slots=True)
+class Picking:
+    """One list on the screen."""
+
+    choose: Choose
+    future: asyncio.Future[Row | None]
+    index: int = 0
+    query: str = ""
+    previews: dict[Row, str] = field(default_factory=dict)
+    tallest: int = 0  # rows a preview has taken so far: the box grows and stays
+
+    @property
+    def shown(self) -> list[Row]:
+        """The rows that match what was typed, the best first."""
+        return matching(self.choose.rows, self.query)
+
+    @property
+    def chosen(self) -> Row | None:
+        shown = self.shown
+        return shown[min(self.index, len(shown) - 1)] if shown else None
+
+
+class Picker:
+    """Lets the person choose; keys are given by the methods below `choose`. A second list waits for the first."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self.current: Picking | None = None
+        self._changed = changed
+        self._free = asyncio.Lock()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def choose(self, choose: Choose) -> Row | None:
+        """Wait for a choice; None when the person leaves without one."""
+        async with self._free:
+            start = max(0, min(choose.start, len(choose.rows) - 1))
+            picking = Picking(choose, asyncio.get_running_loop().create_future(), start)
+            self.current = picking
+            self._look(pause=0)
+            try:
+                return await picking.future
+            finally:
+                self.current = None
+                if self._looking is not None:
+                    self._looking.cancel()
+                self._changed()
+
+    def move(self, step: int, *, page: bool = False) -> None:
+        """Up and down; at the ends it goes round, by pages it stops."""
+        picking = self.current
+        if picking is None or not (count := len(picking.shown)):
+            return
+        at = min(picking.index, count - 1)
+        picking.index = max(0, min(at + step * _LIST_ROWS, count - 1)) if page else (at + step) % count
+        self._look()
+
+    def type(self, text: str) -> None:
+        if self.current is not None:
+            self._narrow(self.current, self.current.query + text)
+
+    def backspace(self) -> None:
+        if self.current is not None:
+            self._narrow(self.current, self.current.query[:-1])
+
+    def clear(self) -> None:
+        if self.current is not None:
+            self._narrow(self.current, "")
+
+    def enter(self) -> None:
+        if self.current is not None and self.current.chosen is not None:
+            self._settle(self.current, self.current.chosen)
+
+    def escape(self) -> None:
+        """Take back what was typed, then leave."""
+        if self.current is None:
+            return
+        if self.current.query:
+            self.clear()
+        else:
+            self._settle(self.current, None)
+
+    def leave(self) -> bool:
+        """Close the list without a choice; False when there was none."""
+        if self.current is None:
+            return False
+        self._settle(self.current, None)
+        return True
+
+    def _settle(self, picking: Picking, row: Row | None) -> None:
+        self.current = None  # at once: the next key belongs to the input
+        if not picking.future.done():
+            picking.future.set_result(row)
+
+    def _narrow(self, picking: Picking, query: str) -> None:
+        kept = picking.chosen
+        picking.query = query
+        shown = picking.shown
+        picking.index = shown.index(kept) if not query and kept in shown else 0
+        self._look()
+
+    def _look(self, pause: float = _PAUSE_S) -> None:
+        """Find the preview of the chosen row."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+        picking = self.current
+        row = picking.chosen if picking else None
+        if picking and row and row not in picking.previews and not isinstance(row.preview, str):
+            self._looking = asyncio.ensure_future(self._find(picking, row, row.preview, pause))
+        self._changed()
+
+    async def _find(self, picking: Picking, row: Row, find: Callable[..., object], pause: float) -> None:
+        await asyncio.sleep(pause)
+        try:
+            found = await find()  # type: ignore[misc]
+        except Exception as error:  # a preview is a courtesy: the choice works without it
+            found = f"No preview: {error}"
+        picking.previews[row] = str(found)
+        self._changed()
+
+
+def matching(rows: Sequence[Row], query: str) -> list[Row]:
+    """The rows that hold every word of the query, or its letters in order; the best matches first."""
+    words = query.lower().split()
+    if not words:
+        return list(rows)
+    ranked = [(rank, place) for place, row in enumerate(rows) if (rank := _rank(row, words)) is not None]
+    return [rows[place] for _, place in sorted(ranked)]
+
+
+def _rank(row: Row, words: Sequence[str]) -> int | None:
+    """How far from a good match; None for no match."""
+    label, rest = row.label.lower(), f"{row.detail} {row.value}".lower()
+    total = 0
+    for word in words:
+        if label.startswith(word):
+            continue
+        if word in label:
+            total += 1
+        elif word in rest:
+            total += 2
+        elif _in_order(word, label):
+            total += 4
+        else:
+            return None
+    return total
+
+
+def _in_order(letters: str, text: str) -> bool:
+    rest = iter(text)
+    return all(letter in rest for letter in letters)
+
+
+def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> list[Line]:
+    """The box in at most `rows` lines: title, what was typed, the list, the preview of the chosen row."""
+    inner = columns - MARGIN
+    shown = picking.shown
+    room = max(1, rows - 3)  # without the frame and the line of what was typed
+    height = min(_LIST_ROWS, len(picking.choose.rows), room if room < _BOTH else room * 3 // 5)
+    body = _preview(picking, inner, theme)[:_PREVIEW_ROWS]
+    picking.tallest = max(picking.tallest, len(body))
+    spare = min(picking.tallest, room - height - 1)
+    count = f"{len(shown)} of {len(picking.choose.rows)}" if picking.query else str(len(picking.choose.rows))
+    listed = _list(picking, shown, inner, height)
+    inside = [_typed(picking, inner), *listed, *[[]] * (height - len(listed))]
+    below = [*body, *[[]] * spare][:spare] if spare > 0 else []
+    out = box([("bold", one_line(picking.choose.title))], count, [*inside, *below], "↑↓ Enter · Esc leaves", columns,
+              "accent")  # fmt: skip
+    if below:
+        out.insert(1 + len(inside), divider("accent"))
+    return out[:rows]
+
+
+def _typed(picking: Picking, inner: int) -> Line:
+    if picking.query:
+        return [
+            ("accent", "/ "),
+            ("", clip_start(re.sub(r"\s", " ", visible(picking.query)), inner - 4)),
+            ("reverse", " "),
+        ]
+    return [("accent", "/ "), ("reverse", " "), ("faint", clip(" type to search", inner - 4))]
+
+
+def _list(picking: Picking, shown: Sequence[Row], inner: int, height: int) -> list[Line]:
+    if not shown:
+        return [[("dim", "  nothing matches")]]
+    index = min(picking.index, len(shown) - 1)
+    start = max(0, min(index - height // 2, len(shown) - height))
+    part = shown[start : start + height]
+    labels, details = [one_line(row.label) for row in part], [one_line(row.detail) for row in part]
+    room = min(max(map(width, labels)), _label_room(details, inner))
+    out: list[Line] = []
+    for place, (label, detail) in enumerate(zip(labels, details, strict=True), start):
+        chosen = place == index
+        line: Line = [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", pad(label, room))]
+        out.append([*line, ("dim", f"  {_facts(detail, inner - 4 - room)}")])
+    return out
+
+
+def _label_room(details: Sequence[str], inner: int) -> int:
+    """Columns left of the details, or of the first fact of each, or all of them."""
+    for wanted in (details, [detail.partition(_DOT)[0] for detail in details]):
+        room = inner - 4 - max(map(width, wanted))
+        if room >= _LABEL:
+            return room
+    return inner - 2
+
+
+def _facts(detail: str, columns: int) -> str:
+    """As many whole facts as fit; a single one is cut."""
+    while width(detail) > columns and _DOT in detail:
+        detail = detail.rpartition(_DOT)[0]
+    return clip(detail, columns) if columns >= 4 else ""
+
+
+def _preview(picking: Picking, inner: int, theme: Theme) -> list[Line]:
+    row = picking.chosen
+    if row is None:
+        return []
+    text = row.preview if isinstance(row.preview, str) else picking.previews.get(row, _WAITING)
+    lines = [clip_line(line[1:], inner) for line in markdown_lines(text, inner + 2, theme)] if text else []
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines

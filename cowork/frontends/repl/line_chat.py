@@ -1,0 +1,138 @@
+"""The chat without a live region, for dumb terminals and pipes: lines in, finished lines out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TextIO
+
+from cowork.core.format import one_line
+from cowork.core.ports import Answer, Question
+from cowork.frontends.host import Choose, Row
+from cowork.frontends.repl.input.dialogs import choices_of, what_lines
+from cowork.frontends.repl.view.styled import plain
+
+if TYPE_CHECKING:
+    from cowork.frontends.repl.repl import Repl
+
+_PROMPT = "> "
+
+
+def is_capable(environ: Mapping[str, str]) -> bool:
+    """Whether there is a terminal on both sides that can move its cursor."""
+    return environ.get("TERM", "") not in ("", "dumb", "unknown") and sys.stdin.isatty() and sys.stdout.isatty()
+
+
+class LineChat:
+    """Reads a line at a time and prints what is finished, without any control code."""
+
+    def __init__(self, repl: Repl, source: TextIO | None = None, sink: TextIO | None = None) -> None:
+        self._repl = repl
+        self._source, self._sink = source or sys.stdin, sink or sys.stdout
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self._unread: str | None = None  # a line that was no choice: it is the next thing said
+        self._asking: asyncio.Lock = asyncio.Lock()
+        self._left: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    async def run(self) -> int:
+        """Until the input ends or the person leaves."""
+        self.flush()
+        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
+        with _on_interrupt(self._interrupt):
+            reader = asyncio.ensure_future(self._serve())
+            reader.add_done_callback(lambda _: self.leave(0))
+            code = await self._left
+            reader.cancel()
+        return code
+
+    def leave(self, code: int) -> None:
+        if not self._left.done():
+            self._left.set_result(code)
+
+    def flush(self) -> None:
+        """Print what is finished."""
+        columns = max(20, shutil.get_terminal_size().columns)
+        for line in self._repl.scene.take(columns - 1, self._repl.theme):
+            print(plain(line).rstrip(), file=self._sink)
+        self._sink.flush()
+
+    async def ask(self, question: Question) -> Answer:
+        """The question as text; the answer is a number, or text that becomes the reason for a no."""
+        async with self._asking:
+            self.flush()
+            choices = choices_of(question)
+            for line in what_lines(question, 79, self._repl.scene.cwd):
+                print(plain(line).rstrip(), file=self._sink)
+            print(f"{one_line(question.title)} (asked by {one_line(question.agent)})", file=self._sink)
+            for number, choice in enumerate(choices, 1):
+                print(f"  {number} {choice.label}", file=self._sink)
+            print("number, or why not: ", end="", file=self._sink, flush=True)
+            said = await self._next_line()
+        text = (said or "").strip()
+        if text.isdigit() and 1 <= int(text) <= len(choices):
+            return Answer(choices[int(text) - 1].answer, choices[int(text) - 1].note)
+        return Answer("once") if text.lower() in ("y", "yes") else Answer("no", "" if text in ("n", "no") else text)
+
+    async def choose(self, choose: Choose) -> Row | None:
+        """The list with numbers; a line that is no number of it chooses nothing and is taken as the next message."""
+        async with self._asking:
+            self.flush()
+            print(one_line(choose.title), file=self._sink)
+            for number, row in enumerate(choose.rows, 1):
+                detail = f" · {one_line(row.detail)}" if row.detail else ""
+                print(f"  {number} {one_line(row.label)}{detail}", file=self._sink)
+            print("number (Enter for none): ", end="", file=self._sink, flush=True)
+            said = await self._next_line()
+        text = (said or "").strip()
+        if text.isdigit() and 1 <= int(text) <= len(choose.rows):
+            return choose.rows[int(text) - 1]
+        self._unread = text or None
+        return None
+
+    async def _serve(self) -> None:
+        """One line at a time: while a turn works, the next line may be the answer to a question."""
+        while True:
+            print(_PROMPT, end="", file=self._sink, flush=True)
+            line, self._unread = self._unread or await self._next_line(), None
+            if line is None:
+                print(file=self._sink)
+                return
+            self._repl.turns.send(line.strip())
+            await self._repl.turns.idle()
+            self.flush()
+
+    async def _next_line(self) -> str | None:
+        line = await self._lines.get()
+        if line is None:
+            self._lines.put_nowait(None)  # the end stays the end
+        return line
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In a thread: a line may take for ever."""
+        with contextlib.suppress(RuntimeError, ValueError, OSError):  # the loop or the input is gone
+            for line in self._source:
+                loop.call_soon_threadsafe(self._lines.put_nowait, line.rstrip("\n"))
+            loop.call_soon_threadsafe(self._lines.put_nowait, None)
+
+    def _interrupt(self) -> None:
+        if not self._repl.turns.interrupt():
+            self.leave(130)
+
+
+@contextlib.contextmanager
+def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_signal_handler(signal.SIGINT, act)
+    except (NotImplementedError, RuntimeError, ValueError):  # not the main thread, or a system without signals
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)

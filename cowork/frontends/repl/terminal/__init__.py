@@ -1,0 +1,1 @@
+"""The terminal itself: reading keys, painting frames, title and clipboard."""

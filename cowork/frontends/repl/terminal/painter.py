@@ -1,0 +1,249 @@
+"""Draws the live region: finished lines go above it once, the rest is redrawn line by line where it changed.
+
+It takes the place of prompt_toolkit's renderer, which assumes that a terminal never reflows, knows no synchronised
+output and copies every cell at every key.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prompt_toolkit.output import Output
+from prompt_toolkit.renderer import Renderer
+from prompt_toolkit.styles import DummyStyle
+
+from cowork.frontends.repl.view.styled import Line, clip_line, line_width
+from cowork.frontends.repl.view.theme import Theme
+
+_BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
+_END = "\x1b[?2026l"
+# From the second row on: a clear from the very first cell makes tmux save the whole screen in its history. The cursor
+# comes back to where it was saved: on the last row it could not go down, so a step up would be one too many.
+_ERASE_BELOW = "\r\x1b[K\x1b7\x1b[1B\x1b[J\x1b8"
+_NEWS_S = 1.0  # so late may a terminal tell that it changed: a younger frame may have been drawn after it did
+
+
+@dataclass(slots=True)
+class Frame:
+    """What the live region shows: lines, and where the cursor stands (None: hidden)."""
+
+    lines: list[Line]
+    cursor: tuple[int, int] | None = None
+    full: bool = False  # takes the whole screen, in the alternate buffer
+
+
+@dataclass(slots=True)
+class _Surface:
+    """What is on the terminal now, as far as we drew it."""
+
+    drawn: list[str] = field(default_factory=list)
+    widths: list[int] = field(default_factory=list)
+    row: int = 0  # of the cursor, from the top of the region
+    column: int = 0
+    columns: int = 0  # of the terminal when it was drawn
+    at: float = 0.0  # when it was drawn
+
+
+class Painter(Renderer):
+    """A renderer: frames come from `compose(columns, rows, above)`, finished lines from `finished(columns)`.
+
+    `above` is how many rows over the live region are known to be finished lines: so many may be pushed out of the
+    screen before anything live is. While a frame takes the whole screen, `finished` must hold its lines back.
+    """
+
+    def __init__(
+        self,
+        output: Output,
+        compose: Callable[[int, int, int], Frame],
+        finished: Callable[[int], Sequence[Line]],
+        theme: Callable[[], Theme],
+        *,
+        reflows: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._compose, self._finished, self._theme = compose, finished, theme
+        self._reflows, self._clock = reflows, clock
+        self._inline = _Surface()
+        self._full: _Surface | None = None
+        self._started = False
+        self._above = 0
+        self.frames = 0
+        self.bytes_written = 0
+        super().__init__(DummyStyle(), output)
+
+    @property
+    def in_full_screen(self) -> bool:
+        return self._full is not None
+
+    def render(self, app: Any, layout: Any, is_done: bool = False) -> None:
+        """Bring the terminal to the state of the frame."""
+        size = self.output.get_size()
+        finished = self._finished(size.columns)  # first: what is finished is no longer live
+        self._above = min(size.rows - 1, self._above + rows_taken(map(line_width, finished), size.columns))
+        frame = self._compose(size.columns, size.rows, self._above)
+        parts: list[str] = []
+        begins = not self._started and not is_done
+        if not self._started:
+            self._started = True
+            parts.append("\x1b[?2004h\r")  # bracketed paste
+        if frame.full and not is_done:
+            self._draw_full(parts, frame, size.columns, size.rows)
+        else:
+            self._leave_full(parts, size.columns)
+            self._draw_inline(parts, finished, frame, size.columns, is_done=is_done)
+        if begins:
+            parts.append("\x1b[6n")
+        self._write(parts)
+        self.frames += 1
+
+    def erase(self, leave_alternate_screen: bool = True) -> None:
+        """Take the live region off the terminal; the next frame is drawn anew."""
+        columns = self.output.get_size().columns
+        parts: list[str] = []
+        if self._full is not None:
+            if not leave_alternate_screen:  # a resize: the inline surface is put right when the viewer closes
+                self._full = _Surface()
+                self._write(["\x1b[H\x1b[2J"])
+                return
+            self._leave_full(parts, columns)
+        self._erase_inline(parts, columns)
+        self._write([*parts, "\x1b[?25h"])
+
+    def clear(self) -> None:
+        """An empty screen; the scrollback stays."""
+        self._inline = _Surface()
+        self._above = 0
+        self._write(["\x1b[H\x1b[2J"])
+
+    def reset(self, _scroll: bool = False, leave_alternate_screen: bool = True) -> None:
+        """Forget what is drawn, after something else wrote to the terminal or at the end."""
+        self._inline = _Surface()
+        self._min_available_height = 0
+        if self._started:
+            self._started = False
+            self._write(["\x1b[?2004l\x1b[?25h"])
+
+    def request_absolute_cursor_position(self) -> None:
+        """Asked once, with the first frame: every move is relative to the region's own top."""
+
+    def report_absolute_cursor_row(self, row: int) -> None:
+        """The terminal says where the cursor stands: what is above the region was there before us."""
+        self._above = max(self._above, row - 1 - self._inline.row)
+
+    def _draw_inline(
+        self, parts: list[str], finished: Sequence[Line], frame: Frame, columns: int, *, is_done: bool
+    ) -> None:
+        if self._inline.columns not in (0, columns):
+            self._erase_inline(parts, columns)
+        theme = self._theme()
+        if finished:
+            self._erase_inline(parts, columns)
+            parts.extend(f"{theme.encode(line)}\r\n" for line in finished)
+        lines = [] if is_done else [clip_line(line, columns - 1) for line in frame.lines]
+        if is_done:
+            self._erase_inline(parts, columns)
+        old = self._inline
+        new = _Surface([theme.encode(line) for line in lines], [line_width(line) for line in lines], 0, 0, columns)
+        if not parts and new.drawn == old.drawn and (frame.cursor or (0, 0)) == (old.row, old.column):
+            return
+        _draw_changes(parts, old, new.drawn)
+        new.row, new.column = self._place_cursor(parts, frame) if lines else (0, 0)
+        new.at = self._clock()
+        if is_done:
+            parts.append("\x1b[?25h")
+        self._inline = new
+
+    def _place_cursor(self, parts: list[str], frame: Frame) -> tuple[int, int]:
+        # A hidden cursor rests at the top: lines below it never have to be found again after a resize.
+        target, column = frame.cursor or (0, 0)
+        show = "\x1b[?25h" if frame.cursor else ""
+        parts.append(_move(target) + (f"\x1b[{column}C" if column else "") + show)
+        return target, column
+
+    def _erase_inline(self, parts: list[str], columns: int) -> None:
+        up = _rows_above(self._inline, columns, reflows=self._reflows and self._clock() - self._inline.at > _NEWS_S)
+        if self._inline.columns > columns:
+            self._above = max(0, self._above - rows_taken(self._inline.widths, columns) + len(self._inline.widths))
+        if self._inline.drawn:
+            parts.append(_move(-up) + (_ERASE_BELOW if len(self._inline.drawn) > 1 else "\r\x1b[J"))
+        self._inline = _Surface(columns=columns)
+
+    def _draw_full(self, parts: list[str], frame: Frame, columns: int, rows: int) -> None:
+        if self._full is None:
+            parts.append("\x1b[?1049h\x1b[H\x1b[2J")
+            self._full = _Surface()
+        elif self._full.columns not in (0, columns):
+            parts.append("\x1b[H\x1b[2J")
+            self._full = _Surface()
+        theme = self._theme()
+        lines = [theme.encode(clip_line(line, columns - 1)) for line in frame.lines[:rows]]
+        for row, text in enumerate(lines):
+            if row >= len(self._full.drawn) or self._full.drawn[row] != text:
+                parts.append(f"\x1b[{row + 1};1H{text}\x1b[K")
+        if len(lines) < len(self._full.drawn):
+            parts.append(f"\x1b[{len(lines) + 1};1H\x1b[J")
+        if frame.cursor:
+            parts.append(f"\x1b[{frame.cursor[0] + 1};{frame.cursor[1] + 1}H\x1b[?25h")
+        self._full.drawn, self._full.columns = lines, columns
+
+    def _leave_full(self, parts: list[str], columns: int) -> None:
+        if self._full is not None:
+            self._full = None
+            parts.append("\x1b[?1049l")
+
+    def _write(self, parts: list[str]) -> None:
+        data = "".join(parts)
+        if not data:
+            return
+        data = f"{_BEGIN}{data}{_END}"
+        self.bytes_written += len(data)
+        self.output.write_raw(data)
+        self.output.flush()
+
+
+def terminal_reflows(environ: Mapping[str, str]) -> bool:
+    """Whether the terminal wraps old lines anew when it gets narrower; nearly all do."""
+    term = environ.get("TERM", "")
+    if environ.get("TMUX"):
+        return True
+    return not ("XTERM_VERSION" in environ or term == "linux" or term.startswith("screen"))
+
+
+def _draw_changes(parts: list[str], old: _Surface, new: list[str]) -> None:
+    """Write the lines that differ; the cursor comes from the old frame's row and ends in the first.
+
+    The window may have become lower without our knowing yet: then a way down ends early, and as many rows up again
+    would be too far, into what is finished. So room is made first, and the way back is the saved place.
+    """
+    room = max(len(new), len(old.drawn), 1) - 1
+    parts.append(f"{_move(-old.row)}\r" + "\n" * room + _move(-room))
+    if new == old.drawn:
+        return
+    parts.append("\x1b[?7l\x1b7")  # what is a column too wide is cut, never wrapped
+    for index, text in enumerate(new):
+        if index >= len(old.drawn) or old.drawn[index] != text:
+            parts.append(f"\x1b8{_move(index)}{text}\x1b[K")
+    if len(new) < len(old.drawn):
+        parts.append(f"\x1b8{_move(len(new))}\x1b[J")
+    parts.append("\x1b8\x1b[?7h")
+
+
+def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:
+    """Rows between the top of the region and the cursor, after the terminal went to `columns`."""
+    if not reflows or columns >= surface.columns or columns <= 0:
+        return surface.row
+    return rows_taken(surface.widths[: surface.row], columns) + surface.column // columns
+
+
+def rows_taken(widths: Iterable[int], columns: int) -> int:
+    """Rows that lines of these widths take once they are wrapped."""
+    return sum(max(1, -(-cells // columns)) for cells in widths)
+
+
+def _move(rows: int) -> str:
+    if rows == 0:
+        return ""
+    return f"\x1b[{rows}B" if rows > 0 else f"\x1b[{-rows}A"

@@ -1,0 +1,1 @@
+"""What the chat draws: panels, tool calls, Markdown, diffs, the status line, the viewer."""

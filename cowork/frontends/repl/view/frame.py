@@ -1,0 +1,141 @@
+"""Puts the live region together: what runs, the dialog or the input, the menu, the status line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cowork.frontends.repl.input.composer import input_lines
+from cowork.frontends.repl.input.dialogs import dialog_lines
+from cowork.frontends.repl.input.picker import picker_lines
+from cowork.frontends.repl.terminal.painter import Frame, rows_taken
+from cowork.frontends.repl.view import status as bar
+from cowork.frontends.repl.view.live import live_lines
+from cowork.frontends.repl.view.styled import WIDEST, Line, line_width
+
+if TYPE_CHECKING:
+    from cowork.frontends.repl.repl import Repl
+
+_COMPACT = 40  # columns a box needs at least to be read
+
+
+def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
+    """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
+
+    When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
+    so even where rows at the bottom are empty. So under few finished rows boxes are drawn narrow enough not to wrap.
+    """
+    viewer = repl.open_viewer.viewer
+    if viewer is not None:
+        return Frame(viewer.lines(columns, rows, repl.theme), None, full=True)
+    frame = _inline(repl, columns, rows, columns - 1)
+    half = max(1, columns // 2)
+    pushed = rows_taken(map(line_width, frame.lines), half) - len(frame.lines)
+    if pushed > min(above, rows - len(frame.lines)):
+        return _inline(repl, columns, rows, min(max(_COMPACT, half), columns - 1))
+    return frame
+
+
+def _inline(repl: Repl, columns: int, rows: int, widest: int) -> Frame:
+    """The frame with boxes no wider than `widest`.
+
+    While the window is dragged there is only the input: what is drawn may reach a window that is already smaller.
+    """
+    room = max(3, rows - 1)
+    below, cursor = _below(repl, columns, room, widest)
+    height = 0 if repl.resizing else max(0, room - len(below) - 1)
+    panel = repl.selection.panel
+    above = live_lines(
+        repl.scene,
+        columns - 1,
+        height,
+        repl.theme,
+        queue=[sent.text for sent in repl.turns.queue],
+        steering=repl.turns.steering,
+        expanded=repl.expanded,
+        selected=panel.subagent_id if panel else "",
+        asked=repl.dialogs.current.question if repl.dialogs.current and repl.dialogs.armed else None,
+        asking=repl.dialogs.current is not None or repl.picker.current is not None,
+        widest=min(widest, WIDEST),
+    )
+    gap: list[Line] = [[]] if len(above) + len(below) < room else []
+    lines = [*above, *gap, *below][-room:]
+    if cursor is None:
+        return Frame(lines)
+    return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]))
+
+
+def _below(repl: Repl, columns: int, rows: int, widest: int) -> tuple[list[Line], tuple[int, int] | None]:
+    """Dialog or input, and the status line; and where in them the cursor stands."""
+    status = _status(repl, min(columns, widest + 1))
+    dialog = repl.dialogs.current
+    waiting = repl.dialogs.waiting()
+    cwd = repl.scene.cwd
+    if repl.resizing and (repl.picker.current is not None or (dialog is not None and repl.dialogs.armed)):
+        return [status], None
+    if dialog is not None and repl.dialogs.armed:
+        ready = repl.dialogs.ready
+        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=cwd)
+        return [*asked, status], None
+    if repl.picker.current is not None:
+        return [*picker_lines(repl.picker.current, min(widest, WIDEST), rows - 1, repl.theme), status], None
+    menu = repl.completer.lines(columns - 1, rows // 3)
+    # While something is live above the input its cursor is drawn, and the terminal's own rests at the top of the live
+    # part: a window that gets lower loses rows below the cursor first, and only then pushes rows out at the top.
+    resting = repl.turns.working or bool(repl.scene.panels)
+    written, cursor = input_lines(
+        repl.composer.buffer,
+        columns - 1,
+        max(1, rows // 3),
+        _prompt(repl),
+        placeholder=_placeholder(repl),
+        drawn_cursor=resting,
+    )
+    box: list[Line] = []
+    if dialog is not None and not repl.resizing:
+        limit = max(4, rows - len(menu) - len(written) - 2)
+        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=cwd)
+    return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
+
+
+def _prompt(repl: Repl) -> str:
+    if repl.completer.searching:
+        return "history ❯ "
+    panel = repl.selection.listener
+    if panel is not None:
+        return f"to {panel.kind} ❯ "
+    return "❮ " if repl.navigating else "❯ "
+
+
+def _placeholder(repl: Repl) -> str:
+    if repl.completer.searching or repl.selection.message_to:
+        return ""
+    if repl.turns.working:
+        return "Enter queues · ⌃S steers"
+    return "" if repl.used else "ask, or / for commands, @ for files, ? for keys"
+
+
+def _status(repl: Repl, columns: int) -> Line:
+    return bar.status_line(
+        repl.host.status(),
+        min(columns, WIDEST + 1),
+        queued=len(repl.turns.queue),
+        children=len(repl.scene.panels),
+        hint=_hint(repl),
+    )
+
+
+def _hint(repl: Repl) -> str:
+    if repl.resizing:
+        return ""
+    text, until = repl.hint
+    if repl.scene.clock() < until:
+        return text
+    if repl.dialogs.current is not None:
+        return "Ctrl-C refuses and stops"
+    if repl.picker.current is not None:
+        return ""
+    toggle = "⌃O collapse" if repl.expanded else "⌃O expand"
+    parts = [toggle] if repl.scene.panels or repl.scene.tools else []
+    parts += ["⇥ select"] if repl.scene.panels else []
+    parts += ["Esc interrupt"] if repl.turns.working else []
+    return " · ".join(parts) or "/help"

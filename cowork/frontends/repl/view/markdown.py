@@ -1,0 +1,155 @@
+"""Markdown blocks as styled lines, through rich. Imported late: rich.markdown and pygments are heavy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import ClassVar
+
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.segment import Segment
+from rich.style import Style
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+from rich.theme import Theme as RichTheme
+
+from cowork.frontends.repl.view.styled import Line
+from cowork.frontends.repl.view.theme import Theme
+
+_LONGEST_COLOURED = 4_000  # characters: colours in longer lines help nobody and cost seconds
+
+
+def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
+    """The blocks as lines of at most `columns`; lines of code keep their length, so that they can be copied whole."""
+    out: list[Line] = []
+    for group in _groups(tokens):
+        if out:
+            out.append([])
+        if group[0].type in ("fence", "code_block"):
+            out.extend(code_lines(group[0].content, _language(group[0]), theme))
+        else:
+            out.extend(_rich_lines(_Markdown(group, theme), columns, theme))
+    return out
+
+
+def code_lines(code: str, language: str, theme: Theme) -> list[Line]:
+    """Source code with its colours, one line a line."""
+    code = code.rstrip("\n").expandtabs(4)
+    plainly = not language or max(map(len, code.split("\n"))) > _LONGEST_COLOURED
+    text = (
+        Text(code, style=theme.definition("code")) if plainly else _syntax(language, theme.code_style).highlight(code)
+    )
+    console = _console(80, theme.kind)
+    return [_spans(piece.render(console)) for piece in text.split("\n", allow_blank=True)][: code.count("\n") + 1]
+
+
+class _Heading(Heading):
+    """Left-aligned and bold: no boxes, no centring."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        self.text.stylize("bold underline" if self.tag == "h1" else "bold")
+        yield self.text
+
+
+class _CodeBlock(CodeBlock):
+    """Code inside a list or a quote: no background, wrapped."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(code, self.lexer_name, theme=self.theme, word_wrap=True, background_color="default")
+
+
+class _Table(TableElement):
+    """A table with rules under the head only."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                table.show_edge = False
+                table.pad_edge = False
+                table.style = "markdown.table.border"
+            yield table
+
+
+class _Markdown(Markdown):
+    """rich's Markdown over tokens that are already parsed, so that raw HTML is text and nothing is parsed twice."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _Heading,
+        "fence": _CodeBlock,
+        "code_block": _CodeBlock,
+        "table_open": _Table,
+    }
+
+    def __init__(self, tokens: Sequence[Token], theme: Theme) -> None:
+        super().__init__("", code_theme=theme.code_style, hyperlinks=False)
+        self.parsed = list(tokens)
+
+
+def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """The tokens of each top-level block."""
+    group: list[Token] = []
+    for token in tokens:
+        group.append(token)
+        if token.level == 0 and token.nesting <= 0:
+            yield group
+            group = []
+
+
+def _language(token: Token) -> str:
+    return token.info.strip().split(maxsplit=1)[0] if token.info.strip() else ""
+
+
+def _rich_lines(markdown: Markdown, columns: int, theme: Theme) -> list[Line]:
+    console = _console(max(8, columns), theme.kind)
+    lines = [_spans(segments) for segments in console.render_lines(markdown, console.options, pad=False)]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    return lines
+
+
+def _spans(segments: Iterable[Segment]) -> Line:
+    line: Line = []
+    for segment in segments:
+        text = segment.text.rstrip("\n")
+        if text:
+            line.append((segment.style or "", text))
+    while line and not line[-1][1].rstrip() and not _has_background(line[-1][0]):
+        line.pop()
+    if line and not _has_background(line[-1][0]):
+        line[-1] = (line[-1][0], line[-1][1].rstrip())
+    return line
+
+
+def _has_background(style: str | Style) -> bool:
+    return isinstance(style, Style) and (style.bgcolor is not None and not style.bgcolor.is_default)
+
+
+@cache
+def _syntax(language: str, style: str) -> Syntax:
+    return Syntax("", language, theme=style, background_color="default")
+
+
+@cache
+def _console(columns: int, kind: str) -> Console:
+    theme = Theme("light" if kind == "light" else "dark")
+    styles = {
+        "markdown.code": theme.definition("code"),
+        "markdown.item.bullet": theme.definition("accent"),
+        "markdown.item.number": theme.definition("accent"),
+        "markdown.block_quote": theme.definition("dim"),
+        "markdown.hr": theme.definition("rule"),
+        "markdown.link": theme.definition("link"),
+        "markdown.link_url": theme.definition("link"),
+        "markdown.table.border": theme.definition("rule"),
+        "markdown.table.header": "bold",
+        **{f"markdown.h{level}": "bold" for level in range(1, 7)},
+    }
+    return Console(width=columns, force_terminal=True, color_system="truecolor", theme=RichTheme(styles), record=False)

@@ -1,0 +1,142 @@
+"""The small finished things: prompts, todo lists, notices, retries and how a turn ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cowork.core import format
+from cowork.core.blocks import Json
+from cowork.core.events import ContextCompacted, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
+from cowork.core.format import one_line
+from cowork.core.hygiene import visible
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, wrap
+
+_PROMPT_ROWS = 12
+_PROMPT_LINE = 4_000  # characters shown of one line
+_TODO_MARKS = {"completed": ("good", "✓", "dim"), "in_progress": ("accent", "▸", "bold"), "pending": ("dim", "○", "")}
+_LEVELS = {"info": ("dim", "·"), "warning": ("warn", "!"), "error": ("bad", "✗")}
+_KINDS = {
+    "rate_limit": "The service asks to slow down (429)",
+    "overloaded": "The service is overloaded (529)",
+    "server": "The service failed",
+    "connection": "No connection to the service",
+    "stalled": "The service went silent",
+    "broken_stream": "The answer broke off",
+}
+_ENDINGS = {
+    "max_turns": "stopped: the limit of turns is reached",
+    "budget": "stopped: the budget is used up",
+    "timeout": "stopped: out of time",
+    "terminated": "stopped: terminated",
+    "denied": "ended after a denied action",
+    "auth": "the service refused the credentials",
+    "unavailable": "the service could not be reached",
+}
+
+
+def prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
+    """What the user said; a long text is folded."""
+    if event.source not in ("user", "queue", "steer"):
+        return [[("dim", f"· {clip(one_line(event.label or event.text), columns - 3)}")]] if event.label else []
+    lines = (event.label or event.text).split("\n")
+    rows = [row for line in lines[: _PROMPT_ROWS + 2] for row in wrap(visible(line[:_PROMPT_LINE]), columns - 3)]
+    hidden = len(rows) + len(lines) - min(len(lines), _PROMPT_ROWS + 2) - _PROMPT_ROWS
+    shown = rows if hidden <= 1 else rows[:_PROMPT_ROWS]
+    glyph = "↪ " if event.source == "steer" else "❯ "
+    out: list[Line] = [[("user.bar", glyph if not i else "  "), ("user", row)] for i, row in enumerate(shown)]
+    if len(shown) < len(rows):
+        out.append([("dim", f"  … {hidden:,} more lines")])
+    if event.images:
+        out.append([("dim", f"  {format.plural(len(event.images), 'image')}")])
+    return out
+
+
+def todo_lines(todos: Sequence[Json], columns: int, *, limit: int | None = None) -> list[Line]:
+    """The checklist; with a limit, the part around what is being done."""
+    rows: list[Line] = []
+    current = 0
+    for index, todo in enumerate(todos):
+        status = str(todo.get("status"))
+        mark_style, mark, style = _TODO_MARKS.get(status, _TODO_MARKS["pending"])
+        if status == "in_progress":
+            current = index
+        text = todo.get("activeForm") if status == "in_progress" and todo.get("activeForm") else todo.get("content")
+        rows.append([("", "  "), (mark_style, f"{mark} "), (style, clip(one_line(str(text or "")), columns - 5))])
+    if limit is None or len(rows) <= limit:
+        return rows
+    start = max(0, min(current - 1, len(rows) - limit + 1))
+    shown = rows[start : start + limit - 1]
+    return [*shown, [("dim", f"    … {len(rows) - len(shown)} more")]]
+
+
+def todo_change(before: Sequence[Json], after: Sequence[Json], columns: int) -> list[Line]:
+    """What an update means: the whole list when it is new or done, else the steps that were finished."""
+    done = [t for t in after if t.get("status") == "completed"]
+    same = {str(t.get("content")) for t in before} == {str(t.get("content")) for t in after}
+    if not after:
+        return []
+    if not same or len(done) == len(after):
+        head: Line = [("good" if len(done) == len(after) else "accent", "● "), ("bold", "Todo"),
+                      ("dim", f" · {len(done)} of {len(after)} done")]  # fmt: skip
+        return [head, *todo_lines(after, columns)]
+    finished = {str(t.get("content")) for t in before if t.get("status") == "completed"}
+    return [
+        [
+            ("good", "✓ "),
+            ("", clip(one_line(str(t.get("content"))), columns - 16)),
+            ("dim", f" · {len(done)} of {len(after)}"),
+        ]
+        for t in done
+        if str(t.get("content")) not in finished
+    ]
+
+
+def notice_lines(event: Notice, columns: int) -> list[Line]:
+    style, glyph = _LEVELS.get(event.level, _LEVELS["info"])
+    text_style = "dim" if event.level == "info" else ""
+    rows = wrap(visible(event.text), columns - 3)
+    return [[(style, f"{glyph} " if not i else "  "), (text_style, row)] for i, row in enumerate(rows)]
+
+
+def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
+    what = "context compacted" if event.summary else "old tool results cleared"
+    if event.tokens_before:
+        after = f" → {format.tokens(event.tokens_after)}" if event.tokens_after else ""
+        what += f": {format.tokens(event.tokens_before)}{after} tokens"
+    if event.kept:
+        what += f" · kept {', '.join(one_line(k) for k in event.kept)}"
+    return [[("dim", "· " if not i else "  "), ("dim", row)] for i, row in enumerate(wrap(what, columns - 3))]
+
+
+def rewound_lines(event: SessionRewound, columns: int) -> list[Line]:
+    what = "went back" if event.conversation else "files went back"
+    if event.files:
+        what += f" · {format.plural(len(event.files), 'file')} restored"
+    return [clip_line([("accent", "↺ "), ("", what)], columns)]
+
+
+def retry_line(event: RetryScheduled, seconds: float, columns: int) -> Line:
+    """Calm: what, when it goes on, how to stop."""
+    what = _KINDS.get(event.kind) or one_line(event.message) or "The request failed"
+    tries = f"({event.attempt} of {event.max_attempts})"
+    when = f"Trying again in {max(0, round(seconds))} s {tries}" if seconds > 0.5 else f"Trying again {tries}"
+    return clip_line([("bad", "✗ "), ("", f"{what}. {when}"), ("dim", " · Esc to stop")], columns)
+
+
+def turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
+    """Nothing after a short answer; receipts after work; what went wrong and what next otherwise."""
+    if event.reason == "interrupted":
+        return [[("warn", "⊘ "), ("", "interrupted")]]
+    if event.reason == "completed":
+        if event.num_turns < 2 and event.duration_ms < 20_000:
+            return []
+        facts = [format.plural(event.num_turns, "turn"), f"{format.tokens(event.usage.total)} tok",
+                 format.money(event.cost_usd), format.duration(event.duration_ms / 1000)]  # fmt: skip
+        return [clip_line([("faint", "  "), ("dim", " · ".join(facts))], columns)]
+    message = str(event.error.get("message") or _ENDINGS.get(event.reason) or event.reason.replace("_", " "))
+    hint = str(event.error.get("hint") or "")
+    out: list[Line] = []
+    for i, row in enumerate(wrap(visible(message), columns - 3)):
+        out.append([("bad", "✗ " if not i else "  "), ("", row)])
+    out.extend([("dim", f"  {row}")] for row in (wrap(visible(hint), columns - 3) if hint else ()))
+    return out

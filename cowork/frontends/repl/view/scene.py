@@ -1,0 +1,299 @@
+"""What the events add up to on the screen: lines that are finished, and the live part under them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cowork.core import format
+from cowork.core.blocks import Json, Text, Thinking
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    ContextCompacted,
+    Event,
+    Notice,
+    PromptAdded,
+    ReplyAdded,
+    RetryScheduled,
+    SessionRewound,
+    TextDelta,
+    ThinkingDelta,
+    TodoUpdated,
+    ToolEnded,
+    ToolOutput,
+    ToolStarted,
+    TurnEnded,
+)
+from cowork.frontends.calls import FEW, LOOKS
+from cowork.frontends.repl.view import notes
+from cowork.frontends.repl.view.panels import Panel, ended_line, new_panel
+from cowork.frontends.repl.view.stream import MarkdownStream
+from cowork.frontends.repl.view.styled import Line
+from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.tool_lines import DELEGATES, finished_lines, looks_line
+
+Draw = Callable[[int, Theme], Sequence[Line]]
+_OUTPUT_KEPT = 4_000  # characters of a running command's output
+
+
+@dataclass(slots=True)
+class RunningTool:
+    """A call of the main agent that has not ended."""
+
+    name: str
+    input: Json
+    started: float
+    output: str = ""
+
+
+@dataclass(slots=True)
+class Scene:
+    """The state behind the screen. `apply` is cheap; drawing happens in `take` and in `live.live_lines`."""
+
+    clock: Callable[[], float] = time.monotonic
+    cwd: str = ""
+    tools: dict[str, RunningTool] = field(default_factory=dict)
+    looks: list[tuple[str, Draw]] = field(default_factory=list)  # the run of looks that goes on: name and line of each
+    panels: dict[str, Panel] = field(default_factory=dict)  # by the child's path
+    todos: tuple[Json, ...] = ()
+    stream: MarkdownStream | None = None
+    retry: tuple[float, RetryScheduled] | None = None  # (when the next try starts, why)
+    thinking: str = ""  # the last line of reasoning
+    working_since: float | None = None
+    last_answer: str = ""
+    version: int = 0
+    _pending: list[tuple[str, Draw]] = field(default_factory=list)
+    _last_kind: str = ""
+
+    def begin(self) -> None:
+        """A turn starts."""
+        self.working_since = self.clock()
+        self.version += 1
+
+    def finish(self) -> None:
+        """The turn is over, whatever was still open."""
+        self._end_looks()
+        self._end_stream()
+        self.tools.clear()
+        self.retry = None
+        self.thinking = ""
+        self.working_since = None
+        self.version += 1
+
+    def reset(self) -> None:
+        """Another conversation: forget this one."""
+        self.finish()
+        self.panels.clear()
+        self.todos = ()
+        self.last_answer = ""
+
+    def settle(self, todos: tuple[Json, ...]) -> None:
+        """An earlier conversation was shown: nothing of it runs any more, but its todo list stands."""
+        self.finish()
+        self.panels.clear()
+        self.todos = todos
+
+    def replay(self, events: Sequence[Event], prompts: int = 3) -> None:
+        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
+        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
+        start = starts[-prompts] if len(starts) > prompts else 0
+        if start:
+            earlier = format.plural(len(starts) - prompts, "earlier prompt")
+            self.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
+        for event in events[start:]:
+            self.apply(event)
+        self.settle(next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ()))
+
+    def resume(self, name: str, given: Json) -> None:
+        """A call that waited for an answer starts only now."""
+        for tool in self.tools.values():
+            if (tool.name, tool.input) == (name, given):
+                tool.started = self.clock()
+
+    def say(self, kind: str, draw: Draw) -> None:
+        """Print something once, above the live region. Kinds are set apart by a blank line."""
+        self._end_looks()
+        self._pending.append((kind, draw))
+        self.version += 1
+
+    def apply(self, event: Event) -> None:
+        """Take note of what happened."""
+        self.version += 1
+        if isinstance(event, AgentStarted):
+            self.panels[event.agent] = new_panel(event, self.clock())
+        elif isinstance(event, AgentEnded):
+            self._agent_ended(event)
+        elif event.agent in self.panels:
+            self.panels[event.agent].apply(event, self.clock(), self.cwd)
+        elif event.agent == "main":
+            self._apply_main(event)
+
+    def take(self, columns: int, theme: Theme) -> list[Line]:
+        """The lines finished since the last call, each exactly once."""
+        out: list[Line] = []
+        pending, self._pending = self._pending, []
+        for kind, draw in pending:
+            self._append(out, kind, draw(columns, theme))
+        if self.stream is not None:
+            self._append(out, "text", self._stream_lines(self.stream, columns, theme, end=False))
+        return out
+
+    def _append(self, out: list[Line], kind: str, lines: Sequence[Line]) -> None:
+        if not lines:
+            return
+        if self._last_kind and (kind != self._last_kind or kind == "prompt"):
+            out.append([])
+        self._last_kind = kind
+        out.extend(lines)
+
+    def _stream_lines(self, stream: MarkdownStream, columns: int, theme: Theme, *, end: bool) -> list[Line]:
+        first = not stream.started
+        lines = stream.end(columns - 2, theme) if end else stream.take(columns - 2, theme)
+        return bulleted(lines, first=first)
+
+    def _apply_main(self, event: Event) -> None:
+        match event:
+            case TextDelta(text=text):
+                self._progress()
+                self._end_looks()
+                if self.stream is None:
+                    self.stream = MarkdownStream()
+                self.stream.feed(text)
+            case ThinkingDelta(text=text):
+                self.retry = None
+                self.thinking = (self.thinking + text)[-400:]
+            case PromptAdded():
+                self._end_stream()
+                self.say("prompt", lambda columns, theme: notes.prompt_lines(event, columns))
+            case ReplyAdded():
+                self._reply(event)
+            case ToolStarted():
+                self._progress()
+                self._end_stream()
+                self.tools[event.tool_use_id] = RunningTool(event.name, event.input, self.clock())
+            case ToolOutput(tool_use_id=key, text=text):
+                if key in self.tools:
+                    self.tools[key].output = (self.tools[key].output + text)[-_OUTPUT_KEPT:]
+            case ToolEnded():
+                self._tool_ended(event)
+            case TodoUpdated(todos=todos):
+                before, self.todos = self.todos, todos
+                self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
+            case RetryScheduled():
+                self._retry(event)
+            case TurnEnded():
+                self._turn_ended(event)
+            case Notice() if event.code != "mode.changed":
+                self.say("note", lambda columns, theme: notes.notice_lines(event, columns))
+            case ContextCompacted():
+                self.say("note", lambda columns, theme: notes.compacted_lines(event, columns))
+            case SessionRewound():
+                self._end_stream()
+                self.say("note", lambda columns, theme: notes.rewound_lines(event, columns))
+
+    def _progress(self) -> None:
+        self.retry = None
+        self.thinking = ""
+
+    def _reply(self, event: ReplyAdded) -> None:
+        """The whole answer: what had not streamed is shown now."""
+        self._progress()
+        text = "".join(b.text for b in event.content if isinstance(b, Text))
+        if text.strip():
+            self.last_answer = text
+        stream = self.stream or MarkdownStream()
+        missing = stream.missing(text)
+        if missing:
+            self.stream = stream
+            stream.feed(missing)
+        if any(isinstance(b, Thinking) for b in event.content) and event.duration_ms >= 20_000 and not text.strip():
+            seconds = event.duration_ms / 1000
+            self.say("note", lambda columns, theme: [[("dim", f"· thought for {format.duration(seconds)}")]])
+        self._end_stream()
+
+    def _end_stream(self) -> None:
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            self.say("text", lambda columns, theme: self._stream_lines(stream, columns, theme, end=True))
+
+    def _tool_ended(self, event: ToolEnded) -> None:
+        running = self.tools.pop(event.tool_use_id, None)
+        shown_as_panel = event.name in DELEGATES and self._is_panel(event)
+        if (event.name == "TodoWrite" and event.record.get("status") != "error") or shown_as_panel:
+            return
+        given = running.input if running else _given(event.record)
+
+        def draw(columns: int, theme: Theme) -> Sequence[Line]:
+            return finished_lines(event.name, given, event.record, event.display, columns, self.cwd)
+
+        if event.name in LOOKS and event.record.get("status") == "success":
+            self.looks.append((event.name, draw))
+        else:
+            self.say("tool", draw)
+
+    def look_lines(self, columns: int, theme: Theme) -> list[Line]:
+        """The run of looks so far: a few as they are, more of them as one line with the last."""
+        if len(self.looks) > FEW:
+            return [looks_line([name for name, _ in self.looks], columns), *self.looks[-1][1](columns, theme)]
+        return [line for _, draw in self.looks for line in draw(columns, theme)]
+
+    def _end_looks(self) -> None:
+        """Something else follows: the run is finished, and printed."""
+        looks, self.looks = self.looks, []
+        if len(looks) > FEW:
+            names = [name for name, _ in looks]
+            self._pending.append(("tool", lambda columns, theme: [looks_line(names, columns)]))
+        else:
+            self._pending.extend(("tool", draw) for _, draw in looks)
+
+    def _is_panel(self, event: ToolEnded) -> bool:
+        data: dict[str, Any] = event.record.get("data") or {}
+        return bool(data.get("subagent_id"))  # without one it never started, and its error is told here
+
+    def _agent_ended(self, event: AgentEnded) -> None:
+        panel = self.panels.pop(event.agent, None)
+        if panel is None:
+            return
+        self.say("agent", lambda columns, theme: ended_line(panel, event, columns, theme))
+
+    def _retry(self, event: RetryScheduled) -> None:
+        """What streamed since the last request is withdrawn; what was already printed can only be disowned."""
+        stream, self.stream = self.stream, None
+        self.thinking = ""
+        self.retry = (self.clock() + event.delay_s, event)
+        if stream is not None and stream.started:
+            self.say("note", lambda columns, theme: [[("dim", "⊘ the answer above broke off and starts over")]])
+
+    def _turn_ended(self, event: TurnEnded) -> None:
+        self._end_stream()
+        self.tools.clear()
+        self.retry = None
+        self.say("end", lambda columns, theme: notes.turn_end_lines(event, columns))
+
+
+def bulleted(lines: Sequence[Line], *, first: bool) -> list[Line]:
+    """The lines of an answer, set in by two; the very first carries the glyph."""
+    out: list[Line] = []
+    for line in lines:
+        if first and line:
+            out.append([("accent", "● "), *line])
+            first = False
+        else:
+            out.append([("", "  "), *line] if line else [])
+    return out
+
+
+def _given(record: Json) -> Json:
+    given = (record.get("context") or {}).get("params_input")
+    return given if isinstance(given, dict) else {}
+
+
+def markdown_lines(text: str, columns: int, theme: Theme) -> list[Line]:
+    """A whole Markdown text as lines."""
+    stream = MarkdownStream()
+    stream.feed(text)
+    lines = stream.end(columns - 2, theme)
+    return [[("", "  "), *line] if line else [] for line in lines]

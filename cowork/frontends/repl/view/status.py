@@ -1,0 +1,94 @@
+"""The banner at the start and the status line under the input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from cowork.core import format
+from cowork.core.format import one_line
+from cowork.frontends.host import Status
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, line_width, width, wrap
+
+_MODES = {"ask": "dim", "accept-edits": "good", "plan": "code", "bypass": "bad"}
+
+
+def banner_lines(status: Status, columns: int) -> list[Line]:
+    """Who, where and with what, in a few lines."""
+    name: Line = [("", " "), ("bold", f"cowork {one_line(status.version)}".rstrip()), ("dim", " · ")]
+    state: Line = [("accent", f"  {one_line(status.branch)}")] if status.branch else []
+    state.append(("good", " ✓trusted") if status.trusted else ("warn", " not trusted"))
+    room = columns - line_width(name) - line_width(state)
+    first: Line = [*name, ("", clip_start(short_home(one_line(status.cwd)), max(6, room))), *state]
+    light = f" (light: {one_line(status.light_model)})" if status.light_model else ""
+    facts = [f"model {one_line(status.model)}{light}", f"mode {one_line(status.mode)}"]
+    if status.knowledge:
+        facts.append(f"{', '.join(one_line(k) for k in status.knowledge)} read")
+    if status.agents:
+        facts.append(format.plural(status.agents, "agent"))
+    out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
+    for note in status.notes:
+        rows = wrap(one_line(note), columns - 4)
+        out.extend([("warn", " ! " if not n else "   "), ("", row)] for n, row in enumerate(rows))
+    return out
+
+
+def status_line(status: Status, columns: int, *, queued: int = 0, children: int = 0, hint: str = "") -> Line:
+    """Mode first, then what is used up. Branch and model give way to the hint, and the hint to the rest."""
+    facts = _facts(status, queued, children)
+    room = columns - 1
+    line = _joined(facts.values())
+    for name in ("branch", "model"):
+        if hint and line_width(line) + width(hint) + 3 > room:
+            facts.pop(name, None)
+            line = _joined(facts.values())
+    while line_width(line) > room and len(facts) > 1:
+        facts.popitem()
+        line = _joined(facts.values())
+    spare = room - line_width(line)
+    while hint and spare < width(hint) + 3:  # its last part matters most
+        hint = hint.partition(" · ")[2]
+    if hint:
+        line += [("", " " * (spare - width(hint))), ("faint", hint)]
+    return clip_line(line, columns)
+
+
+def _facts(status: Status, queued: int, children: int) -> dict[str, Line]:
+    facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
+    if status.context_percent is not None:
+        style = "warn" if status.context_percent >= 80 else "dim"
+        facts["context"] = [(style, f"context {status.context_percent:.0f} %")]
+    facts["cost"] = [("dim", format.money(status.cost_usd))]
+    if queued:
+        facts["queued"] = [("accent", f"{queued} queued")]
+    if status.jobs:
+        facts["jobs"] = [("accent", format.plural(status.jobs, "job"))]
+    if children:
+        facts["children"] = [("accent", f"{children} {'child' if children == 1 else 'children'}")]
+    if status.model:
+        facts["model"] = [("dim", one_line(status.model))]
+    if status.branch:
+        facts["branch"] = [("dim", one_line(status.branch))]
+    return facts
+
+
+def _joined(facts: Iterable[Line]) -> Line:
+    line: Line = []
+    for fact in facts:
+        line += [("", "   " if line else " "), *fact]
+    return line
+
+
+def short_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+
+
+def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:
+    rows: list[str] = []
+    for fact in facts:
+        if rows and width(rows[-1]) + width(fact) + 5 <= columns:
+            rows[-1] += f" · {fact}"
+        else:
+            rows.append(fact)
+    return [[("", " "), ("dim", clip(row, columns - 2))] for row in rows]

@@ -1,0 +1,150 @@
+"""Colours: a dark and a light palette, how they are found out, and how a styled line becomes bytes.
+
+No information is carried by colour alone, so a screen without any reads the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from rich.color import ColorSystem
+from rich.style import Style
+
+from cowork.core.hygiene import inert
+from cowork.frontends.repl.view.styled import Span
+
+Kind = Literal["dark", "light"]
+_ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
+
+_BOTH = {
+    "": "",
+    "bold": "bold",
+    "italic": "italic",
+    "reverse": "reverse",
+    "underline": "underline",
+}
+_DARK = {
+    "text": "",
+    "dim": "#8a8f98",
+    "faint": "#5f6570",
+    "accent": "#d7a657",
+    "accent.bold": "bold #d7a657",
+    "good": "#87c08a",
+    "bad": "#e06c75",
+    "warn": "#e5c07b",
+    "link": "#7fb4ca underline",
+    "code": "#9cc4d8",
+    "user": "bold",
+    "user.bar": "#d7a657",
+    "rule": "#5f6570",
+    "selected": "bold #d7a657",
+    "diff.add": "#a9d7a1 on #1d2f20",
+    "diff.add.word": "bold #d3f2cc on #2f5a34",
+    "diff.del": "#e6a5a5 on #361f21",
+    "diff.del.word": "bold #ffd5d5 on #6b2d31",
+    "diff.number": "#5f6570",
+    "heading": "bold",
+}
+_LIGHT = {
+    "text": "",
+    "dim": "#6a6f78",
+    "faint": "#9a9fa8",
+    "accent": "#8f5a00",
+    "accent.bold": "bold #8f5a00",
+    "good": "#1f7a33",
+    "bad": "#b3261e",
+    "warn": "#8a6100",
+    "link": "#0b5e83 underline",
+    "code": "#0b5e83",
+    "user": "bold",
+    "user.bar": "#8f5a00",
+    "rule": "#9a9fa8",
+    "selected": "bold #8f5a00",
+    "diff.add": "#114d1e on #e3f5e4",
+    "diff.add.word": "bold #0b3a15 on #b4e3b8",
+    "diff.del": "#7a1a15 on #fbe6e5",
+    "diff.del.word": "bold #5e100c on #f3b9b5",
+    "diff.number": "#9a9fa8",
+    "heading": "bold",
+}
+_AGENT_COLORS = {
+    "dark": {"red": "#e06c75", "green": "#87c08a", "yellow": "#e5c07b", "blue": "#7fa8d8", "magenta": "#c792c9",
+             "purple": "#b294d6", "cyan": "#7fc1c4", "orange": "#e0955c", "pink": "#e39ab5"},
+    "light": {"red": "#b3261e", "green": "#1f7a33", "yellow": "#8a6100", "blue": "#1d4f91", "magenta": "#8a2c8c",
+              "purple": "#5f3a9a", "cyan": "#0f6d72", "orange": "#9a4a00", "pink": "#a2325f"},
+}  # fmt: skip
+
+_OSC11 = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
+OSC11_QUERY = "\x1b]11;?\x1b\\"
+
+
+class Theme:
+    """One palette at one colour depth; turns styled lines into strings a terminal understands."""
+
+    def __init__(self, kind: Kind = "dark", depth: ColorSystem | None = ColorSystem.TRUECOLOR) -> None:
+        self.kind: Kind = kind
+        self.depth = depth
+        self._styles = {**_BOTH, **(_DARK if kind == "dark" else _LIGHT)}
+        for name, color in _AGENT_COLORS[kind].items():
+            self._styles[f"agent.{name}"] = f"bold {color}"
+        self._codes: dict[str | Style, tuple[str, str]] = {}
+
+    @property
+    def code_style(self) -> str:
+        """The pygments style of code blocks."""
+        return "github-dark" if self.kind == "dark" else "friendly"
+
+    def encode(self, line: Iterable[Span]) -> str:
+        """The line with SGR codes; plain text where the terminal has no colours. No other code gets through here."""
+        out: list[str] = []
+        for style, text in line:
+            if not text:
+                continue
+            before, after = self._codes.get(style) or self._code(style)
+            out.append(f"{before}{inert(text).translate(_ONE_ROW)}{after}")
+        return "".join(out)
+
+    def definition(self, name: str) -> str:
+        """The rich style a name stands for."""
+        return self._styles.get(name, name)
+
+    def agent(self, color: str) -> str:
+        """The style name of an agent's colour; the accent for one that is not known."""
+        name = f"agent.{color.lower()}"
+        return name if name in self._styles else "accent.bold"
+
+    def _code(self, style: str | Style) -> tuple[str, str]:
+        parsed = style if isinstance(style, Style) else Style.parse(self._styles.get(style, style))
+        if self.depth is None:  # no colour: keep weight only
+            parsed = Style(bold=parsed.bold, italic=parsed.italic, underline=parsed.underline, reverse=parsed.reverse)
+        before, _, after = parsed.render("\0", color_system=self.depth or ColorSystem.STANDARD).partition("\0")
+        self._codes[style] = before, after
+        return before, after
+
+
+def color_depth(environ: Mapping[str, str]) -> ColorSystem | None:
+    """How many colours the terminal has; None with NO_COLOR or a dumb terminal."""
+    term = environ.get("TERM", "")
+    if environ.get("NO_COLOR") or term in ("dumb", "unknown", ""):
+        return None
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or term.endswith("-direct"):
+        return ColorSystem.TRUECOLOR
+    return ColorSystem.EIGHT_BIT if "256" in term or "kitty" in term else ColorSystem.STANDARD
+
+
+def guess_kind(environ: Mapping[str, str]) -> Kind:
+    """Dark unless COLORFGBG names a light background."""
+    background = environ.get("COLORFGBG", "").rpartition(";")[2]
+    return "light" if background in ("7", "15") else "dark"
+
+
+def kind_of_reply(data: str) -> tuple[Kind | None, str]:
+    """(background kind, the rest of the input) when the terminal's answer to OSC11_QUERY is in `data`."""
+    found = _OSC11.search(data)
+    if found is None:
+        return None, data
+    red, green, blue = (int(value, 16) / (16 ** len(value) - 1) for value in found.groups())
+    kind: Kind = "light" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "dark"
+    return kind, data[: found.start()] + data[found.end() :]
