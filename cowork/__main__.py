@@ -1,4 +1,5 @@
-"""`python -m cowork` and the installed command. `--version` is answered before anything is loaded."""
+"""`python -m cowork` and the installed command. `--version` is answered before anything is loaded, and signals are
+caught before the rest is."""
 
 from __future__ import annotations
 
@@ -10,9 +11,17 @@ def main() -> None:
     """Run the command line."""
     if sys.argv[1:] in (["--version"], ["-V"]):
         sys.exit(_version())
-    from cowork.cli.main import run
+    from cowork.core import signals
 
-    run()
+    signals.catch()
+    try:
+        from cowork.cli.main import run
+
+        run()
+    except signals.Stopped as stop:
+        from cowork.cli.main import report_stop
+
+        sys.exit(report_stop(sys.argv[1:], stop))
 
 
 def _version() -> int:

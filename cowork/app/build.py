@@ -65,10 +65,16 @@ def build(
             log.close()  # nothing was said in it, so it leaves no trace
         raise
     run.output_schema = schema
-    run.notes += trouble
+    run.notes += tuple(Notice(text, "warning", "session.trouble") for text in trouble)
+    emitter.add(lambda event: _keep_warning(run, event))
     for sink in sinks:
         emitter.add(sink)
     return run
+
+
+def _keep_warning(run: Run, event: Event) -> None:
+    if isinstance(event, Notice) and event.level == "warning":
+        run.warnings.append(event.text)
 
 
 def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask) -> Run:
@@ -122,7 +128,7 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
         scratch=scratch,
         compaction=compaction,
         checkpoints=checkpoints,
-        notes=() if place.options.replay else notes(place.config),
+        notes=() if place.options.replay else tuple(Notice(n, "info", "start") for n in notes(place.config)),
         told=place.notes,
         knowledge=place.knowledge,
     )

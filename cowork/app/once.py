@@ -6,10 +6,9 @@ import asyncio
 import contextlib
 import os
 import select
-import signal
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
@@ -17,6 +16,7 @@ from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.app.trust import steering
 from cowork.config.options import RunOptions
+from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
@@ -24,7 +24,6 @@ from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Outcome, Prompt
 
 STDOUT = 1
-LAST_WORD = 3  # signals after which nothing is waited for
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 
@@ -41,14 +40,11 @@ class _Once:
         self.options = options
         self.environ = environ
         self.stopped = ""  # why somebody stopped it from outside
-        self.signals = 0
         self.task: asyncio.Task[Outcome] | None = None
 
     async def go(self) -> int:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            reason = "interrupted" if number == signal.SIGINT else "terminated"
-            loop.add_signal_handler(number, self._signalled, reason)
+        signals.listen(lambda reason: _soon(loop, self.stop, reason))
         run = build(
             self.options,
             self.environ,
@@ -72,13 +68,6 @@ class _Once:
         if bug := _bug(self.task):
             raise bug  # whoever started the run keeps the traceback and says where it is
         return PIPE_CLOSED if self.stopped == "pipe" else EXIT_CODES[reason]
-
-    def _signalled(self, reason: str) -> None:
-        """The first signal ends the run, the second changes nothing, the third leaves behind whatever hangs."""
-        self.signals += 1
-        if self.signals >= LAST_WORD:
-            os._exit(EXIT_CODES[reason])
-        self.stop(reason)
 
     def stop(self, reason: str) -> None:
         """End the run from outside; what is being cleaned up already is not stopped again."""
@@ -106,7 +95,7 @@ class _Once:
         begin(run)
         run.agent.more = lambda: run.subagents.wait_background("main")
         for note in run.notes:
-            run.emit(Notice(note, "info", "start"))
+            run.emit(note)
         if not run.trusted and not self.options.bare and steering(run.root):
             run.emit(Notice(UNTRUSTED, "info", "untrusted"))
         async with asyncio.timeout(run.config.limits.timeout or None):
@@ -153,6 +142,12 @@ class _Once:
     def _sink_failed(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
             self.stop("pipe")
+
+
+def _soon(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], reason: str) -> None:
+    """Act on the loop; a signal after it closed comes too late to change how the run ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(act, reason)
 
 
 def _bug(task: asyncio.Task[Outcome]) -> BaseException | None:

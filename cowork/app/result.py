@@ -36,6 +36,7 @@ def result_object(
     tasks: list[Json],
     cost_by_type: Json,
     denials: list[Json],
+    warnings: list[str],
     structured: object,
     error: Json | None,
 ) -> Json:
@@ -54,6 +55,7 @@ def result_object(
         "tasks": tasks,
         "cost_by_subagent_type": cost_by_type,
         "denials": denials,
+        "warnings": warnings,
         "structured_output": structured,
         "error": error,
     }

@@ -58,7 +58,8 @@ class Run:
     compaction: Compaction
     log: SessionLog | None = None
     checkpoints: Checkpoints | None = None
-    notes: tuple[str, ...] = ()  # lines a person should see at the start
+    notes: tuple[Notice, ...] = ()  # what a person should see at the start
+    warnings: list[str] = field(default_factory=list)  # every warning so far, for the result
     told: Sequence[Path] = ()  # the AGENTS.md files
     knowledge: str = ""  # what they said when the folder was found to be trusted
     output_schema: Json | None = None
@@ -151,6 +152,7 @@ class Run:
             tasks=self.subagents.tasks(),
             cost_by_type=self.subagents.cost_by_type(),
             denials=denials,
+            warnings=self.warnings,
             structured=self.structured,
             error=error or None,
         )

@@ -14,6 +14,7 @@ from cowork.config.options import RunOptions
 from cowork.core.conceal import conceal
 from cowork.core.errors import UserError
 from cowork.core.hygiene import redact, secrets_of, visible
+from cowork.core.signals import Stopped, release
 
 
 def run() -> None:
@@ -30,8 +31,8 @@ def main(argv: Sequence[str]) -> int:
             return _flushed(_dispatch(list(argv)))
         except UserError as error:
             complain(error.message, error.hint)
-            if (output := quick.output_of(argv)) != "text":
-                _tell_programs(output, error)
+            reason = "auth" if error.exit_code == 3 else "internal_error"
+            _tell_programs(argv, reason, "auth" if error.exit_code == 3 else "usage", error.message)
             return error.exit_code
     except BrokenPipeError:
         forget_stdout()
@@ -46,6 +47,7 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
     if command == "chat" and stdin.terminal():
         from cowork.app import chat
 
+        release()
         return chat(options)
     words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
     from cowork.app import run_once
@@ -53,8 +55,21 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
     return run_once(replace(options, prompt=words, context=context))
 
 
-def _tell_programs(output: str, error: UserError) -> None:
+def report_stop(argv: Sequence[str], stop: Stopped) -> int:
+    """What a signal leaves that came before the run began; gives the exit code."""
+    try:
+        _tell_programs(argv, stop.reason, stop.reason, f"The run was {stop.reason} before it began.")
+        return _flushed(stop.exit_code)
+    except BrokenPipeError:
+        forget_stdout()
+        return 141
+
+
+def _tell_programs(argv: Sequence[str], reason: str, code: str, message: str) -> None:
     """A run that could not begin still gives the one object that programs wait for."""
+    output = quick.output_of(argv)
+    if output == "text":
+        return
     import time
 
     from cowork.app.result import result_object
@@ -62,7 +77,6 @@ def _tell_programs(output: str, error: UserError) -> None:
     from cowork.core.events import RunEnded
     from cowork.frontends.json import JsonResult, JsonStream
 
-    reason = "auth" if error.exit_code == 3 else "internal_error"
     result = result_object(
         reason=reason,
         text="",
@@ -76,7 +90,8 @@ def _tell_programs(output: str, error: UserError) -> None:
         cost_by_type={},
         denials=[],
         structured=None,
-        error={"code": "auth" if error.exit_code == 3 else "usage", "message": error.message},
+        warnings=[],
+        error={"code": code, "message": message},
     )
     write = JsonResult if output == "json" else JsonStream
     write(sys.stdout)(RunEnded(result, id=1, at=round(time.time(), 3)))

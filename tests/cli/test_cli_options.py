@@ -23,7 +23,8 @@ WRITES = """
 """
 FIELDS = [
     *("type", "status", "result", "terminal_reason", "session_id", "num_turns", "duration_ms", "usage"),
-    *("total_cost_usd", "model", "tasks", "cost_by_subagent_type", "denials", "structured_output", "error"),
+    *("total_cost_usd", "model", "tasks", "cost_by_subagent_type", "denials", "warnings"),
+    *("structured_output", "error"),
 ]
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import array
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -170,10 +173,10 @@ def until(seen: Callable[[], bool]) -> None:
 
 def test_a_third_signal_waits_for_nothing(place: Path) -> None:
     hangs = (
-        "import asyncio; from cowork.app.run import Run; from cowork.cli import main\n"
+        "import asyncio; from cowork.app.run import Run; from cowork.__main__ import main\n"
         "async def close(self): print('closing', flush=True); await asyncio.sleep(3600)\n"
         "Run.close = close\n"
-        "main.run()"
+        "main()"
     )
     (place / "script.json").write_text(json.dumps([{"say": "Never said.", "delay_ms": 60_000}]))
     words = ["run", "--script", "script.json", "--output", "stream-json", "go"]
@@ -215,3 +218,70 @@ def test_kill_9_leaves_nobody_behind_and_the_session_goes_on(place: Path) -> Non
     assert again.returncode == 0, err
     assert json.loads(out)["result"] == "Going on."
     assert violations(conversation(place).messages()) == []
+
+
+EARLY = {
+    "the command's words are parsed": "cowork.cli.quick",
+    "the event loop loads": "asyncio.base_events",
+    "the run is put together": "cowork.app.build",
+    "the model's side loads": "cowork.providers.open",
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("moment", EARLY)
+def test_a_signal_before_the_run_begins_still_gives_the_result(place: Path, moment: str, number: int) -> None:
+    hook = place / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        "def look(event, given):\n"
+        f"    if event == 'import' and given[0] == {EARLY[moment]!r}:\n"
+        f"        os.kill(os.getpid(), {int(number)})\n"
+        "sys.addaudithook(look)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "cowork", "run", "--script", "script.json", "--output", "json", "go"],
+        cwd=place,
+        env={**os.environ, "COWORK_HOME": str(place / "home"), "PYTHONPATH": str(hook)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=100,
+    )
+    reason, code = ("interrupted", 130) if number == signal.SIGINT else ("terminated", 143)
+    assert (done.returncode, json.loads(done.stdout)["terminal_reason"]) == (code, reason), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_a_signal_while_a_silent_pipe_is_waited_for_gives_the_result(place: Path, number: int) -> None:
+    """Without an argument the prompt is to come on stdin, which stops in the middle of it."""
+    command = [sys.executable, "-m", "cowork", "run", "--script", "script.json", "--output", "json"]
+    with subprocess.Popen(
+        command,
+        cwd=place,
+        env={**os.environ, "COWORK_HOME": str(place / "home")},
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as run:
+        assert run.stdin is not None
+        pipe = run.stdin
+        pipe.write("half a prompt")
+        pipe.flush()
+        until(lambda: _drained(pipe.fileno()))
+        run.send_signal(number)
+        assert run.wait(timeout=100) in (130, 143)
+        assert run.stdout is not None
+        assert run.stderr is not None
+        assert json.loads(run.stdout.read())["terminal_reason"] in ("interrupted", "terminated")
+        assert "Traceback" not in run.stderr.read()
+
+
+def _drained(pipe: int) -> bool:
+    """Whether all that was written to the pipe has been read."""
+    waiting = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, waiting)
+    return waiting[0] == 0

@@ -213,6 +213,7 @@ def test_a_home_that_cannot_be_written_stops_no_run(tmp_path: Path, trouble: str
         assert (ended.code, ended.result["result"]) == (0, "to the end"), ended.err
         said = [e["text"] for e in ended.of("notice") if "is not kept" in e["text"] or "cannot be saved" in e["text"]]
         assert len(said) == 1
+        assert ended.result["warnings"] == said
         again = command.play([say("to the end")], "--continue")
         assert again.code == (2 if trouble == "read-only" else 0), again.err
         assert "Traceback" not in again.err

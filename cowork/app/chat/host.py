@@ -117,7 +117,7 @@ class ChatHost:
             jobs=sum(job.running for job in run.tree.jobs.values()),
             agents=len(run.agents),
             knowledge=tuple(p.name for p in run.told),
-            notes=run.notes,
+            notes=tuple(note.text for note in run.notes),
         )
 
     def commands(self) -> Sequence[Command]:
