@@ -42,21 +42,29 @@ def questions(*, sample: bool = False) -> list[dict[str, Any]]:
 
 def expected(question: dict[str, Any], root: Path) -> list[str]:
     """What an answer must hold: places are looked up in the source as it is now, so that versions may differ."""
-    places = []
-    for at in question.get("at", ()):
-        name, _, text = at.partition(": ")
-        if not text:
-            places.append(f"{name.rstrip(':')}:")
-            continue
-        rows = (root / name).read_text(encoding="utf-8").splitlines()
-        number = 0
-        for piece in text.split(" > "):  # one after the other: the class, then its method
-            after = number
-            hits = [n for n, row in enumerate(rows, 1) if n > after and row.strip().startswith(piece)]
-            bodies = [n for n in hits if rows[n - 2].strip() != "@overload"]  # an overload only declares
-            number = (bodies or hits or [0])[0]
-        places.append(f"{name}:{number}")
-    return [*places, *question.get("says", ())]
+    return [*(_place(at, root) for at in question.get("at", ())), *question.get("says", ())]
+
+
+def _place(at: str, root: Path) -> str:
+    """`file: text` as `file:line`; of a pattern of files, the first that holds the text, so that files may move."""
+    name, _, text = at.partition(": ")
+    files = sorted(root.glob(name)) if "*" in name else [root / name]
+    found = [(file, _line(file, text)) for file in files]
+    file, number = next((pair for pair in found if pair[1]), found[0] if found else (root / name, 0))
+    path = file.relative_to(root).as_posix()
+    return f"{path}:{number}" if text else f"{path.rstrip(':')}:"
+
+
+def _line(file: Path, text: str) -> int:
+    """The line a text stands in; of `class > method`, the method after the class. 0 if it is not there."""
+    rows = file.read_text(encoding="utf-8").splitlines() if text else []
+    number = 0
+    for piece in text.split(" > "):
+        after = number
+        hits = [n for n, row in enumerate(rows, 1) if n > after and row.strip().startswith(piece)]
+        bodies = [n for n in hits if rows[n - 2].strip() != "@overload"]  # an overload only declares
+        number = (bodies or hits or [0])[0]
+    return number
 
 
 def ask(question: dict[str, Any], root: Path, home: Path) -> Asked:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +101,8 @@ def test_lines_and_files_are_added_to_the_letter(shop: Command) -> None:
 
 def test_it_runs_the_tests_and_names_what_failed_and_where(shop: Command) -> None:
     rule = ("--allow", "Bash(python3:*)")
-    done = shop.run(*rule, prompt="run the tests and say which failed")
+    here = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # a python3 that has pytest
+    done = shop.run(*rule, prompt="run the tests and say which failed", env=here)
     assert done.code == 0
     assert "1 test failed (1 failed, 1 passed)" in done.out
     assert "`test_calc.py::test_add` at `test_calc.py:5`" in done.out
@@ -107,6 +110,25 @@ def test_it_runs_the_tests_and_names_what_failed_and_where(shop: Command) -> Non
     assert denied.code == 5
     assert "I did not run the tests" in denied.out
     assert "--allow 'Bash(python3:*)'" in denied.out
+
+
+def test_without_pytest_it_says_that_no_tests_ran(shop: Command) -> None:
+    bare = shop.folder / "bare"
+    bare.mkdir()
+    (bare / "python3").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (bare / "python3").chmod(0o755)
+    env = {"PATH": f"{bare}:{os.environ['PATH']}"}
+    done = shop.run("--allow", "Bash(python3:*)", prompt="run the tests", env=env)
+    assert done.out.startswith("No tests ran: ")
+    assert "pytest is not installed for `python3`" in done.out
+    assert "pass" not in done.out.split("\n")[0]
+
+
+def test_a_why_question_says_first_that_it_needs_a_real_model(shop: Command) -> None:
+    done = shop.run(prompt="why does add subtract?")
+    first, *rest = done.out.splitlines()
+    assert first.startswith("Why something is so needs a real model")
+    assert "`calc.py:4`" in "\n".join(rest)
 
 
 def test_what_changed_comes_from_git_or_says_why_not(shop: Command) -> None:

@@ -14,7 +14,7 @@ from cowork.core.ports import Request, ToolSpec
 from cowork.core.workspace import Workspace
 from cowork.providers.offline.manifests import items
 from cowork.providers.offline.model import respond
-from cowork.providers.offline.testout import read, relative
+from cowork.providers.offline.testing import read_failures, relative
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.files import read as read_tool
@@ -166,5 +166,5 @@ def test_a_failure_is_placed_in_the_project_not_in_the_interpreter() -> None:
         '  File "/w/shop/tests/test_apis.py", line 5, in <module>\n    import nowhere\n'
         '  File "<frozen importlib._bootstrap>", line 1140, in _find_and_load\nModuleNotFoundError: No module\n'
     )
-    (failure,) = read(relative(output, ["tests/test_apis.py"]))
+    (failure,) = read_failures(relative(output, ["tests/test_apis.py"]))
     assert failure.at == "tests/test_apis.py:5"

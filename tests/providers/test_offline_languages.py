@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cowork.providers.offline import source, testout
+from cowork.providers.offline import source, testing
 from cowork.providers.offline.languages import (
     definition,
     definition_pattern,
@@ -163,13 +163,42 @@ Exit code 1."""
     ],
 )
 def test_a_failed_test_is_named_with_its_place(output: str, name: str, at: str) -> None:
-    found = testout.read(output)
+    found = testing.read_failures(output)
     assert (name, at) in [(f.name, f.at) for f in found]
-    assert f"`{at}`" in testout.report("the tests", output, failed=False)
+    assert f"`{at}`" in testing.report("the tests", output, failed=False)
 
 
 def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:
-    said = testout.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
+    said = testing.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
     assert "exit code 2" in said
     assert "pass" not in said
-    assert testout.report("pytest", "3 passed in 0.1s", failed=False) == "All tests pass: 3 passed (`pytest`)."
+    assert testing.report("pytest", "3 passed in 0.1s", failed=False) == "All tests pass: 3 passed (`pytest`)."
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        ("Ran 0 tests in 0.000s\n\nOK", "Ran 0 tests"),
+        ("Ran 0 tests in 0.000s\n\nNO TESTS RAN\n\nExit code 5.", "Ran 0 tests"),
+        ("no tests ran in 0.01s\n\nExit code 5.", "it found none"),
+        ("5 skipped in 0.02s", "5 skipped"),
+        ("3 deselected in 0.02s\n\nExit code 5.", "3 deselected"),
+        ("?   \texample.org/x\t[no test files]", "it found none"),
+        ("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored", "test result: ok. 0 passed"),
+        ("/usr/bin/python3: No module named pytest\n\nExit code 1.", "runner is missing (No module named pytest)"),
+        ("bash: cargo: command not found\n\nExit code 127.", "runner is missing (bash: cargo: command not found)"),
+        ("sh: 1: jest: not found\n\nExit code 127.", "runner is missing (sh: 1: jest: not found)"),
+    ],
+)
+def test_a_run_of_no_tests_is_never_called_a_pass(output: str, why: str) -> None:
+    said = testing.report("the tests", output, failed=False)
+    assert said.startswith("No tests ran: ")
+    assert why in said.split("\n")[0]
+    assert "All tests pass" not in said
+
+
+def test_an_output_that_tells_no_number_is_not_called_a_pass() -> None:
+    said = testing.report("make test", "done", failed=False)
+    assert "could not read how many tests ran" in said
+    assert "All tests pass" not in said
+    assert testing.report("go test", "ok  \texample.org/x\t0.01s", failed=False) == "All tests pass (`go test`)."

@@ -14,6 +14,7 @@ WHAT_I_AM = (
 NEEDS_MODEL = (
     "Reasoning, explanations, reviews and writing code need a real model: `/model` here, or `cowork config init`."
 )
+WHY = "Why something is so needs a real model (`/model` here, or `cowork config init`). What search can find of it:"
 _FENCE = {
     "python": "python",
     "script": "js",

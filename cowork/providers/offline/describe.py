@@ -96,7 +96,7 @@ def _told(intent: Intent, asked: Sequence[Term], places: list[Place], told: str)
     if others:
         rows += ["", "Or:", *(f"- `{p.at.at}`{_what(p)}" for p in others)]
     rows += ["", _evidence(asked, best)]
-    if re.match(r"\s*(?:why|how (?:does|do|is|are|can|should))\b", intent.text, re.IGNORECASE):
+    if re.match(r"\s*how (?:does|do|is|are|can|should)\b", intent.text, re.IGNORECASE):
         rows.append(NEEDS_MODEL)
     return "\n".join(rows)
 

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import answer, edits, facts, files, history, inventory, project, shell, typed
+from cowork.providers.offline import answer, edits, facts, files, history, inventory, project, testing, typed
 from cowork.providers.offline.default import default
 from cowork.providers.offline.describe import describe
-from cowork.providers.offline.intent import Intent, Kind
+from cowork.providers.offline.intent import Intent, Kind, clean
 from cowork.providers.offline.plan import Call, Plan, side_by_side
 from cowork.providers.offline.several import delegated, intents, joined
 from cowork.providers.offline.talk import Talk, read_request
@@ -42,7 +42,7 @@ PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
     "read": files.read_file,
     "search": files.search,
     "changes": history.history,
-    "tests": shell.tests,
+    "tests": testing.tests,
     "replace": edits.edit,
     "rename": edits.edit,
     "add": edits.edit,
@@ -111,6 +111,8 @@ def _plan(intent: Intent, talk: Talk, *, several: bool) -> Plan:
     can_delegate = several and not talk.is_child and "Task" in talk.memory.tools
     if can_delegate and intent.is_search:
         return delegated(intent)
+    if re.match(r"(?:why|how come)\b", clean(intent.text), re.IGNORECASE):
+        return _prefixed(answer.WHY, PLANS.get(intent.kind, PLANS["describe"])(intent))
     if make := PLANS.get(intent.kind):
         return make(intent)
     return _said(answer.hello() if intent.kind == "hello" else answer.unknown(intent.text))
@@ -120,6 +122,11 @@ def _said(text: str) -> Plan:
     """A plan that needs no calls."""
     yield from ()
     return text
+
+
+def _prefixed(text: str, plan: Plan) -> Plan:
+    """A plan whose answer begins with a text."""
+    return f"{text}\n\n{(yield from plan)}"
 
 
 def _opening(calls: list[Call]) -> tuple[Text, ...]:
