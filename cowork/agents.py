@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from cowork.core.frozen import frozen
+from cowork.core.modes import MODES
 from cowork.core.ports import AgentDef, AgentOrigin
 
 MAX_FILE = 256 * 1024
 MAX_FILES = 500
 MAX_DEPTH = 20
-MODES = ("ask", "accept-edits", "plan", "bypass")
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
 
 

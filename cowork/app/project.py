@@ -17,7 +17,7 @@ from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
-from cowork.permissions.patterns import parse, path_matches
+from cowork.permissions.rules import parse, path_matches
 from cowork.tools.builtin import TOOLS
 
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
+from cowork.core.modes import tighter
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
 from cowork.engine.subagents.child import delivered
 from cowork.engine.subagents.result import ChildEnd, record_of
-from cowork.permissions.layers import tighter
 from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving
 
 _SAID = 2  # damages that are told one by one

@@ -14,9 +14,9 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
-from cowork.permissions.holding import Holding
-from cowork.permissions.sandbox import Sandbox
-from cowork.permissions.temporary import Temporary
+from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.placeholders import Holding
+from cowork.permissions.sandbox.temporary import Temporary
 from cowork.tools.base import TreeState
 
 

@@ -74,8 +74,8 @@ def explain(
     """Say how each part of a shell command is judged, and why. Nothing is run."""
     from cowork.app.trust import is_trusted
     from cowork.core.workspace import Workspace
-    from cowork.permissions.shell import explain as judge
-    from cowork.permissions.shell import explain_text
+    from cowork.permissions.shell.judge import explain as judge
+    from cowork.permissions.shell.judge import explain_text
 
     root = Path(os.path.realpath((cwd or paths.here()).expanduser()))
     trusted = is_trusted(root, os.environ)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from cowork.config.merge import split_list
 from cowork.core.errors import UserError
+from cowork.core.modes import MODES
 
 
 class Option(NamedTuple):
@@ -91,7 +92,7 @@ class RunOptions:
         "--permission-mode",
         "How much happens without a question.",
         _ALLOWED,
-        choices=("ask", "accept-edits", "plan", "bypass"),
+        choices=MODES,
         key="permissions.mode",
     )
     allow: tuple[str, ...] = option(

@@ -4,9 +4,9 @@ page and `config show` are made from: the annotation is the type, `key(...)` the
 from __future__ import annotations
 
 from cowork.config.key import Key, Section, key
+from cowork.core.modes import LOOSE_TO_STRICT, MODES
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "offline", "scripted")
-MODES = ("bypass", "accept-edits", "ask", "plan")  # from loose to strict
 SANDBOX_MODES = ("off", "auto", "required")  # from loose to strict
 
 URL = (r"(https?://|\$\{).+", "an http:// or https:// address")
@@ -124,9 +124,10 @@ class Permissions(Section, prefix="permissions"):
 
     mode: str = key(
         "ask",
-        "ask: reading in the workspace is free; accept-edits: edits too; plan: read only; bypass: no questions.",
-        allowed=("ask", "accept-edits", "plan", "bypass"),
-        stricter=MODES,
+        "ask: reading in the workspace is free; accept-edits: edits too; auto: and what the sandbox holds; "
+        "plan: read only; bypass: no questions.",
+        allowed=MODES,
+        stricter=LOOSE_TO_STRICT,
         project="stricter",
         flag="--permission-mode",
     )

@@ -131,6 +131,7 @@ class Effect:
     kind: Literal["read", "write", "exec", "delegate", "none"]
     target: str = ""
     cwd: str = ""  # where a command would run; empty: the workspace root
+    needs: Literal["", "network", "outside"] = ""  # what a command says it needs beyond the sandbox
 
 
 Status = Literal["success", "partial", "error"]

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cowork.core.errors import UserError
+from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import Workspace
-from cowork.permissions.patterns import Rule, parse_all
+from cowork.permissions.commands import online
+from cowork.permissions.layers import Rules, Scene
+from cowork.permissions.policy import decide
 from cowork.permissions.private import write_private
-from cowork.permissions.rules import Rules, Scene, decide, mode_of, tighter
-from cowork.permissions.running import online
+from cowork.permissions.rules import Rule, parse_all
 
 _MOST_RULES = 1 << 20  # bytes of a rules file
 
@@ -93,7 +95,7 @@ class Permissions:
 
     def _held(self, effect: Effect) -> bool:
         """Whether the sandbox holds all a command may do, whatever it turns out to be, and the user trusts in that."""
-        if not self.auto_allow or self.sandbox is None or not self.sandbox.tight:
+        if not (self.auto_allow or self.mode == "auto") or self.sandbox is None or not self.sandbox.tight:
             return False
         return not self.online(effect.target, Path(effect.cwd) if effect.cwd else self.workspace.root)
 

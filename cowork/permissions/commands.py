@@ -1,188 +1,311 @@
-"""Which commands only read: a short list with the exact flags each may have. What is not listed asks.
-
-A flag is left out when it writes (`sort -o`), runs a program (`rg --pre`), follows links out of the folder
-(`grep -R`), never ends (`tail -f`) or shows what others keep in their environment (`ps e`). A program that reads its
-words in a way of its own is left out whole: `xxd a -p` writes a file named -p.
-"""
+"""Whether a command may run, in this order: never, deny rules, plan mode, ask rules, reading, allow rules, the mode."""
 
 from __future__ import annotations
 
-from cowork.permissions import checks
-from cowork.permissions.findread import find_read_only
-from cowork.permissions.gitread import git_read_only
-from cowork.permissions.jqread import jq
-from cowork.permissions.literal import Simple
-from cowork.permissions.spec import Look, Spec, every, fits, spec
-from cowork.permissions.words import names
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cowork.core.errors import UserError
+from cowork.core.ports import Decision, Effect
+from cowork.core.workspace import Workspace
+from cowork.permissions.layers import PLAN, Rules, Scene
+from cowork.permissions.rules import NETWORK, Rule, allows, denies, parse_all, path_matches
+from cowork.permissions.shell.gitread import shows
+from cowork.permissions.shell.judge import Judgement, Part, judge, mentioned, words_of
+from cowork.permissions.shell.lookup import matches
+from cowork.permissions.shell.programs import INTERPRETERS, SHELLS, family
+from cowork.permissions.shell.refused import expanded
+from cowork.permissions.shell.words import names
+
+# First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
+# others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
+_PREFIXES = {
+    "git": names(
+        "add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull"
+    )
+    | names("fetch rebase diff log show grep blame"),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("test ci run run-script")),
+    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv"), names("run sync lock")),
+    "cargo": names("build check test clippy fmt doc bench run"),
+    "go": names("build test vet fmt list"),
+    **dict.fromkeys(("mvn", "gradle", "dotnet", "mix"), names("test build check compile verify package")),
+    "bundle": names("exec install"),
+    "pip": names("list show freeze"),
+    "pre-commit": names("run"),
+    "terraform": names("plan validate fmt"),
+}
+_NAMED_NEXT = names("run run-script exec")  # and the word after it is part of what is granted
+_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
+_HALF = re.compile("[\ud800-\udfff]")
+MAX_PATHS = 400
+MAX_PLACES = 800  # paths in all the folders a text goes to
+MAX_NAMES = 2_000  # in code
+_EDITS_FREELY = frozenset({"mkdir", "touch"})
 
 
-def read_only(command: Simple, look: Look) -> str:
-    """Empty when the command is known to change nothing, else why it is not."""
-    if why := look.program(command.name) or every(look.path, command.reads):
-        return why
-    if command.name not in _ONLY_SAYS and (why := every(lambda word: checks.immodest(word.text), command.args)):
-        return why
-    if command.name == "git":
-        return git_read_only(command, look)
-    if command.name == "find":
-        return find_read_only(command, look)
-    if (command.argv[1:] == ("--version",) and command.name in _VERSIONED) or command.argv in _OWN_VERSION_FLAGS:
-        return look.trusted()
-    rules = _COMMANDS.get(command.name)
-    if rules is None:
-        return f"{command.name} is not one of the commands known to only read"
-    return fits(rules, command.name, command.args, look)
+@dataclass(slots=True)
+class _Findings:
+    """What the rules say about a command."""
+
+    denied: str = ""
+    asked: str = ""
+    allowed: set[int] = field(default_factory=set)  # parts an allow rule covers
 
 
-_LINES = "-q -v -z --quiet --silent --verbose"
-_SUM = spec("-b -t --binary --text --tag -z")
-_GREP = "-r -n -i -l -L -c -v -w -x -E -F -G -P -o -h -H -s -q -a -I -T --recursive --line-number --ignore-case"
-_GREP += " --files-with-matches --files-without-match --count --invert-match --word-regexp --line-regexp"
-_GREP += " --fixed-strings"
-_GREP += " --extended-regexp --perl-regexp --basic-regexp --only-matching --no-filename --with-filename"
-_GREP += " --no-messages --quiet"
-_GREP += " --color --colour --color=never --color=auto --color=always --text --null --no-ignore-case -b --byte-offset"
-_RG = "-n -i -l -c -v -w -x -F -P -o -s -S -U -u -uu -uuu -N -H -I -a -0 -p -q --files --hidden --no-ignore"
-_RG += " --no-ignore-vcs"
-_RG += " --line-number --ignore-case --smart-case --case-sensitive --files-with-matches --files-without-match --count"
-_RG += " --count-matches --invert-match --word-regexp --line-regexp --fixed-strings --pcre2 --only-matching"
-_RG += " --multiline"
-_RG += " --multiline-dotall --no-line-number --with-filename --no-filename --text --heading --no-heading"
-_RG += " --column --vimgrep"
-_RG += " --json --stats --type-list --no-config --null --trim --passthru --no-messages --pretty --quiet"
-_RG += " --unrestricted"
-_LS = "-l -a -A -h -t -r -R -S -1 -d -F -G -i -n -o -g -p -s -x -m -c -u -U -X -v -C -k -q -Q -b -B -Z -N --all"
-_LS += " --almost-all"
-_LS += " --human-readable --reverse --recursive --directory --classify --inode --size --color --color=never"
-_LS += " --color=auto"
-_LS += " --color=always --group-directories-first --full-time --si --no-group --numeric-uid-gid --file-type"
+def decide_command(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+    if _HALF.search(effect.target):
+        return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
+    cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
+    judgement = judge(effect.target, scene.workspace, cwd, trusted=scene.trusted)
+    found = _apply(tool, judgement, rules, scene)
+    display = _display(judgement, found)
+    if scene.refusal:
+        return Decision("deny", scene.refusal, display=display)
+    if judgement.refused:
+        return Decision("deny", f"never allowed: {judgement.refused}", display=display)
+    if found.denied:
+        return Decision("deny", found.denied, display=display)
+    alone = judgement.unclear and _can_deny(rules.deny)
+    if judgement.limited and (alone or mode == "bypass"):
+        return Decision("deny", f"it cannot be checked: {judgement.unclear}; make it shorter", display=display)
+    read_only = judgement.read_only and not found.asked
+    if mode == "plan" and not read_only:
+        return Decision("deny", PLAN, display=display)
+    if alone:  # bypass has nobody to ask
+        verdict: Literal["ask", "deny"] = "deny" if mode == "bypass" else "ask"
+        return Decision(verdict, f"deny rules cannot be checked: {judgement.unclear}", display=display)
+    if found.asked:
+        return Decision("ask", found.asked, display=display)
+    if read_only:
+        return Decision("allow", display=display, read_only=True)
+    return _by_mode(judgement, found, mode, scene, display)
 
-_COMMANDS: dict[str, Spec] = {
-    "ls": spec(_LS, "--sort --time --time-style --format --indicator-style --hide --ignore -w:width"),
-    "cat": spec("-n -b -A -e -E -s -t -T -v -u --number --number-nonblank --show-all --show-ends --show-tabs"),
-    "head": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
-    "tail": spec(_LINES, "-n:number -c:number --lines:number --bytes:number", numeric=True),
-    "wc": spec("-l -w -c -m -L --lines --words --bytes --chars --max-line-length"),
-    "nl": spec("-p", "-b -w:width -s -v:number -i:number -n"),
-    "tac": spec(least=1),
-    "rev": spec(),
-    "grep": spec(
-        _GREP,
-        "-e -m:number -A:number -B:number -C:number --regexp --max-count:number --include --exclude"
-        " --exclude-dir --after-context:number --before-context:number --context:number --label",
-        "pattern",
-        numeric=True,
-        pattern_flags="-e --regexp",
-        deep="-r --recursive",
-    ),
-    "rg": spec(
-        _RG,
-        "-e -m:number -A:number -B:number -C:number -g:glob -t -T -d:number -M:number -r -E --regexp"
-        " --max-count:number --glob:glob --iglob:glob --type --type-not --max-depth:number"
-        " --after-context:number --before-context:number --context:number --color --sort --sortr --replace"
-        " --max-columns:number --max-filesize --encoding --engine",
-        "pattern",
-        pattern_flags="-e --regexp --files --type-list",
-        deep="--hidden --no-ignore --no-ignore-vcs -u -uu -uuu --unrestricted",
-        searches=True,
-    ),
-    "sort": spec(
-        "-n -r -u -h -V -f -b -g -M -s -c -C -d -i -z -R --numeric-sort --reverse --unique --human-numeric-sort"
-        " --version-sort --ignore-case --check --stable",
-        "-k -t --key --field-separator",
-    ),
-    "uniq": spec("-c -d -u -i -D -z --count --repeated --unique --ignore-case",
-                 "-f:number -s:number -w:number", most=1, ordered=True),
-    "cut": spec(
-        "-s -n -z --complement --only-delimited",
-        "-d -f:list -c:list -b:list --delimiter --fields:list --characters:list --bytes:list --output-delimiter",
-    ),
-    "tr": spec("-d -s -c -C -t --delete --squeeze-repeats --complement", operands="text", most=2, least=1),
-    "paste": spec("-s -z", "-d"),
-    "join": spec("-i", "-1:number -2:number -j:number -t -o -a:number -v:number -e"),
-    "comm": spec("-1 -2 -3 -12 -13 -23 -123 -i --nocheck-order"),
-    "fold": spec("-s -b", "-w:width"),
-    "fmt": spec("-s -u", "-w:width"),
-    "expand": spec("-i", "-t:width"),
-    "unexpand": spec("-a", "-t:width"),
-    "column": spec("-t -x", "-s -o -c:width"),
-    "diff": spec(
-        "-u -q -s -w -b -B -i -y -c -E -Z -a -p -t -d --brief --unified --side-by-side --ignore-all-space"
-        " --no-dereference"
-        " --ignore-space-change --ignore-blank-lines --ignore-case --suppress-common-lines --color --color=never"
-        " --color=always --color=auto --minimal --report-identical-files",
-        "-U:number -C:number --unified=:number --context=:number -W:width --width:width -L --label -I",
-        "files",
-        numeric=True,
-        most=2,
-    ),
-    "cmp": spec("-s -l -b --silent --quiet --verbose", "-n:number"),
-    "od": spec("-c -x -b -d -o -a -v", "-A -t -N:number -j:number"),
-    "hexdump": spec("-C -c -b -d -o -x -v", "-n:number -s:number"),
-    "strings": spec("-a -f", "-n:number -t:letter -e:letter", numeric=True),
-    "base64": spec("-d --decode -i", "-w:number --wrap:number", most=1),
-    "md5sum": _SUM,
-    "sha1sum": _SUM,
-    "sha256sum": _SUM,
-    "sha512sum": _SUM,
-    "b2sum": _SUM,
-    "cksum": spec("", "-a"),
-    "basename": spec("-a -z", "-s", "text", least=1),
-    "dirname": spec("-z", operands="text", least=1),
-    "realpath": spec("-e -m -s -q -z -P -L", "--relative-to:path --relative-base:path", least=1),
-    "readlink": spec("-f -e -m -n -q -s -v -z", least=1),
-    "pwd": spec("-P -L", operands="none", most=0),
-    "echo": spec(operands="words"),
-    "printf": spec(operands="text", least=1, check=checks.printf, ordered=True),
-    "whoami": spec(operands="none", most=0),
-    "id": spec("-u -g -G -n -r -un -gn", operands="text", most=1),
-    "groups": spec(operands="none", most=0),
-    "uname": spec("-a -s -n -r -v -m -p -i -o --all", operands="none", most=0),
-    "arch": spec(operands="none", most=0),
-    "nproc": spec("--all", operands="none", most=0),
-    "uptime": spec("-p -s", operands="none", most=0),
-    "free": spec("-b -k -m -g -h -t -w", operands="none", most=0),
-    "hostname": spec(operands="none", most=0),
-    "tty": spec(operands="none", most=0),
-    "logname": spec(operands="none", most=0),
-    "date": spec("-u -R --utc --rfc-email -Iseconds -Idate -I", "--date:when", "text", check=checks.date,
-                 ordered=True),
-    "cal": spec("-3 -1 -y -m -s", operands="text"),
-    "df": spec("-h -H -k -m -T -i -a -l -P --total", "-t -x"),
-    "du": spec("-s -h -a -c -k -m -b -d1 -x -S -0 --summarize --human-readable --all --total --apparent-size",
-                "-d:number --max-depth:number --exclude -t --threshold"),
-    "stat": spec("-t -f --terse", "-c --format --printf"),
-    "file": spec("-b -i -k -n -N -r -v -0 -h --brief --mime --mime-type --mime-encoding", "-F"),
-    "which": spec("-a -s", operands="text", check=checks.names_only),
-    "type": spec("-a -t -p -P -f", operands="text", check=checks.names_only, ordered=True),
-    "command": spec("-v -V", operands="text", least=1, check=checks.lookup, ordered=True),
-    "tree": spec("-a -d -f -i -s -h -D -F -r -t -C -n -p -u -g -N -q -v --dirsfirst --noreport"
-                 " --gitignore --prune --du",
-                  "-L:number -I:apart -P:apart --filelimit:number --charset"),
-    "seq": spec("-w", "-s", "text", most=3, least=1, check=checks.seq),
-    "sleep": spec(operands="text", check=checks.sleep),
-    "test": spec("", "-f:path -d:path -e:path -s:path -r:path -w:path -x:path -L:path", most=0, check=checks.one),
-    "true": spec(operands="words"),
-    "false": spec(operands="words"),
-    ":": spec(operands="words"),
-    "ps": spec("-ef -e -A -f", operands="text", check=checks.ps),
-    "pgrep": spec("-l -a -f -x -n -o -c -i", "-u -P:number", "text"),
-    "jq": spec("-r -c -e -s -n -S -M -C -j -a -R --raw-output --compact-output --slurp --null-input --sort-keys --tab"
-                " --exit-status --raw-input --join-output --color-output --monochrome-output",
-                "--indent:number", "pattern", check=jq),
-    "sed": spec("-n -E -r --quiet --silent", operands="pattern", least=1, check=checks.sed),
-    "awk": spec("", "-F", "pattern", least=1, check=checks.awk, ordered=True),
-    "locale": spec(operands="none", most=0),
-    "lscpu": spec(operands="none", most=0),
-}  # fmt: skip
 
-KNOWN = frozenset(_COMMANDS)
-_ONLY_SAYS = names("echo true false :")
+def online(command: str, cwd: Path, rules: Rules, scene: Scene, *, otherwise: bool) -> bool:
+    """Whether a command has the network in the sandbox; `otherwise` where no Network rule speaks.
 
-# Programs that ask nothing of the folder to tell their version. (rustup, yarn, pnpm and go run what it names;
-# pip and npm open sockets, java keeps a file of each run, docker tells its desktop.)
-_VERSIONED = names(
-    "python python3 node ruby perl gcc g++ cc clang make cmake uv ruff rg bash sqlite3 psql curl wget jq tar awk sed"
-    " grep find ssh openssl"
-)
-_OWN_VERSION_FLAGS = {("python", "-V"), ("python3", "-V"), ("node", "-v"), ("ruby", "-v"), ("ssh", "-V")}
+    An allow rule must cover each part that does not only read, by its literal words. It does not say that it may run.
+    """
+    allow = [rule for rule in rules.allow if rule.tool == NETWORK]
+    deny = [rule for rule in rules.deny if rule.tool == NETWORK]
+    if not deny and (otherwise or not allow):
+        return otherwise
+    judgement = judge(command, scene.workspace, cwd, trusted=scene.trusted)
+    if deny and (judgement.unclear or any(denies(r, c) is not False for r in deny for c in judgement.commands)):
+        return False
+    left = [part for part in judgement.parts if part.verdict != "read-only"]
+    covered = judgement.literal and bool(left) and all(any(allows(rule, p.argv) for rule in allow) for p in left)
+    return otherwise or covered
+
+
+def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, display: dict[str, Any]) -> Decision:
+    if mode == "bypass":
+        return Decision("allow", display=display)
+    left = [
+        part
+        for number, part in enumerate(judgement.parts)
+        if part.verdict != "read-only" and number not in found.allowed and not _free(part, mode, judgement, scene)
+    ]
+    if judgement.literal and not left:
+        return Decision("allow", display=display)
+    if scene.sandboxed and not judgement.limited:
+        return Decision("allow", "it runs in the sandbox", display=display)
+    grants = list(dict.fromkeys(_grant(part.inner or part.argv) for part in left)) if judgement.literal else [""]
+    rule = ", ".join(grants) if all(grants) else ""
+    whys = list(dict.fromkeys(part.why for part in left or judgement.parts))
+    return Decision("ask", "; ".join(whys[:3]), rule, rule, display)
+
+
+def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
+    found = _Findings()
+    words = {
+        word.text
+        for command in judgement.commands
+        if command.perhaps != "mentions"
+        for word in words_of(command)
+        if word.text
+    }
+    most = min(MAX_PATHS, MAX_PLACES // max(1, len(judgement.folders)))
+    paths = {text: _places(text, judgement.folders) for text in list(words)[:most]}
+    found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
+    found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")
+    if not judgement.read_only:
+        found.asked = found.asked or _touches_protected(paths, scene.workspace)
+    for rule in rules.deny:
+        if rule.tool == tool and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
+            found.asked = f"the rule {rule} may deny it; only run time would tell"
+    if len(words) > most:
+        why = f"it names more than {most} paths, too many to check"
+        found.asked = found.asked or why
+        found.denied = found.denied or (why if any(rule.pattern and rule.tool != tool for rule in rules.deny) else "")
+    if not found.asked and any(r.covers("Read") for r in rules.deny) and _searches_all(judgement):
+        found.asked = "it searches whole folders, which may hold files a rule denies"
+    for number, part in enumerate(judgement.parts):
+        for rule in rules.allow:
+            if (
+                rule.tool == tool
+                and part.argv
+                and (allows(rule, part.argv) or (part.inner and allows(rule, part.inner)))
+            ):
+                found.allowed.add(number)
+    return found
+
+
+def _named(judgement: Judgement) -> list[Path] | None:
+    """Where the names inside code and feeds may lead, there or not; None when they are too many to check."""
+    found, folders = mentioned(judgement.commands), judgement.folders
+    if len(found) * len(folders) > MAX_NAMES:
+        return None
+    return [Path(os.path.normpath(at / expanded(name, at))) for name in found for at in folders]
+
+
+def _says(
+    rules: tuple[Rule, ...], tool: str, judgement: Judgement, paths: dict[str, set[Path]], scene: Scene, verb: str
+) -> str:
+    """What the first rule that covers a command, or a path it names, says."""
+    inside = _named(judgement) if any(rule.pattern and rule.tool != tool for rule in rules) else []
+    for rule in rules:
+        if rule.tool == tool and any(denies(rule, command) for command in judgement.commands):
+            return f"the rule {rule} {verb} it"
+        covers = rule.covers("Read") or (rule.covers("Edit") and not judgement.read_only)
+        if not covers or not rule.pattern:
+            continue
+        for text, places in paths.items():
+            if any(path_matches(rule, place, scene.workspace.root, fold=True) for place in places):
+                return f"the rule {rule} {verb} {text}"
+        if inside is None or any(path_matches(rule, p, scene.workspace.root, fold=True) for p in inside):
+            return f"the rule {rule} {verb} a file named in its code"
+    return ""
+
+
+def _places(text: str, folders: Sequence[Path]) -> set[Path]:
+    """Where a word may lead as a path, from every folder its command may run in."""
+    text = text.removeprefix("file://").removeprefix("@")
+    if "\0" in text or len(text) > 4096:
+        return set()
+    found: set[Path] = set()
+    for folder in folders:
+        plain = Path(os.path.normpath(folder / expanded(text, folder)))
+        found |= {plain, _real(plain), *_matching(plain)}
+    return found
+
+
+def _real(path: Path) -> Path:
+    """Where a path leads; itself where that is not to be seen, as of another's process in /proc."""
+    try:
+        return Path(os.path.realpath(path))
+    except OSError:
+        return path
+
+
+def _matching(path: Path) -> list[Path]:
+    """The files a path with patterns in it stands for now."""
+    if not re.search(r"[*?\[{]", str(path)):
+        return []
+    found = [Path("/")]
+    for part in path.parts[1:]:
+        pattern = re.sub(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", "*", part)
+        fixed = not re.search(r"[*?\[]", pattern)
+        hidden = part.startswith((".", "{"))  # a plain * brings no hidden names
+        names_of = [[part] if fixed else _names(place, pattern, hidden=hidden) for place in found]
+        found = [place / name for place, these in zip(found, names_of, strict=True) for name in these][:MAX_PATHS]
+    return found
+
+
+def _names(folder: Path, pattern: str, *, hidden: bool) -> list[str]:
+    try:
+        found = os.listdir(folder)
+    except OSError:
+        return []
+    return [name for name in found if matches(name, pattern) and (hidden or not name.startswith("."))]
+
+
+def _touches_protected(paths: dict[str, set[Path]], workspace: Workspace) -> str:
+    """A command that is not known to only read and names a protected path asks, whatever the rules allow."""
+    for text, places in paths.items():
+        if text.startswith("-"):
+            continue
+        for place in places:
+            if not place.is_relative_to("/dev") and (why := workspace.protects(place)):
+                return why
+    return ""
+
+
+def _searches_all(judgement: Judgement) -> bool:
+    for command in judgement.commands:
+        argv = tuple(word.text for word in command.words if word.text != "--no-pager")
+        if argv[:2] == ("git", "-C"):
+            argv = ("git", *argv[3:])
+        if not argv or command.perhaps:
+            continue
+        if argv[0] in ("rg", "find", "tree") or (
+            argv[0] == "grep" and any(re.match(r"-\w*[rR]|--(?:rec|deref)", w) for w in argv)
+        ):
+            return True
+        if argv[0] == "git" and len(argv) > 1 and shows(argv[1:]):
+            return True
+    return False
+
+
+def _can_deny(rules: tuple[Rule, ...]) -> bool:
+    return any(rule.tool == "Bash" for rule in rules)
+
+
+def _free(part: Part, mode: str, judgement: Judgement, scene: Scene) -> bool:
+    """Making folders and empty files in the workspace is an edit."""
+    if mode not in ("accept-edits", "auto") or not part.argv or part.argv[0] not in _EDITS_FREELY:
+        return False
+    words = [word for word in part.argv[1:] if word != "-p"]
+    plain = all(not word.startswith("-") and not re.search(r"[*?]", word) for word in words)
+    return plain and all(
+        scene.workspace.may_write(real := _real(judgement.cwd / word)) and not scene.workspace.protects(real)
+        for word in words
+    )
+
+
+def _grant(argv: tuple[str, ...]) -> str:
+    """The rule "always" adds for a command: a prefix where its first words say what it does, else the exact command."""
+    if not argv or any("\n" in word or "*" in word or "?" in word for word in argv):
+        return ""
+    name = argv[0]
+    if name in _TOOLS:
+        return _offered(f"{name}:*", argv)
+    if len(argv) > 1 and argv[1] in _PREFIXES.get(name, ()):
+        length = 3 if argv[1] in _NAMED_NEXT and name != "cargo" else 2
+        words = argv[:length]
+        runs_anything = len(words) > 2 and (family(words[2]) in INTERPRETERS or family(words[2]) in SHELLS)
+        plain = len(words) == length and all(map(_PLAIN_WORD.fullmatch, words)) and not runs_anything
+        if plain and (rule := _offered(f"{' '.join(words)}:*", argv)):
+            return rule
+    return _offered(shlex.join(argv), argv)
+
+
+def _offered(pattern: str, argv: tuple[str, ...]) -> str:
+    """A rule only if, read back, it is one rule and covers this command."""
+    rule = f"Bash({pattern})"
+    try:
+        read = parse_all(rule) if len(rule) <= 200 else []
+    except UserError:
+        return ""
+    return rule if [str(one) for one in read] == [rule] and allows(read[0], argv) else ""
+
+
+def _display(judgement: Judgement, found: _Findings) -> dict[str, Any]:
+    parts = []
+    for number, part in enumerate(judgement.parts):
+        allowed = number in found.allowed and part.verdict == "ask"
+        verdict = {"read-only": "allow", "ask": "ask", "refused": "deny"}[part.verdict]
+        parts.append(
+            {
+                "text": part.text,
+                "verdict": "deny" if found.denied else "allow" if allowed else verdict,
+                "why": found.denied or ("a rule allows it" if allowed else part.why),
+            }
+        )
+    return {"kind": "command", "parts": parts}

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
-from cowork.permissions.patterns import Rule, parse
-
-MODES = ("plan", "ask", "accept-edits", "bypass")  # from the tightest to the loosest
-_SPELLINGS = {
-    "default": "ask",
-    "acceptedits": "accept-edits",
-    "bypasspermissions": "bypass",
-    "dontask": "ask",
-    "auto": "ask",
-}
+from cowork.permissions.rules import Rule, parse
 
 PLAN = (
     "plan mode is read-only. Look around with the tools that read, then present your plan as text"
@@ -54,17 +44,3 @@ class Scene:
     sandboxed: bool = False  # commands run in a sandbox and the user lets them run unasked there
     refusal: str = ""  # why no command may run at all
     given: tuple[str, ...] = ()  # paths as the model wrote them, before links were followed
-
-
-def mode_of(text: str) -> str:
-    """The mode a word stands for, also as other agents spell it."""
-    name = text.strip().replace("_", "-")
-    mode = _SPELLINGS.get(name.casefold().replace("-", ""), name.casefold())
-    if mode not in MODES:
-        raise UserError(f"{text!r} is not a permission mode.", f"Modes: {', '.join(MODES)}.")
-    return mode
-
-
-def tighter(one: str, other: str) -> str:
-    """The stricter of two modes."""
-    return min(one, other, key=MODES.index)

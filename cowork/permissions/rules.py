@@ -1,139 +1,258 @@
-"""The policy: `decide` says allow, ask or deny for one call, why, and the exact rule an "always" would add.
-
-In this order: what never runs, deny rules, folders, plan mode, protected writes, ask rules, allow rules, the mode.
-"""
+"""Rules as people write them, `Tool(pattern)`, and what each matches: paths, words of a command, names of agents."""
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import unicodedata
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
-from typing import Any
 
-from cowork.core.ports import Decision, Effect
-from cowork.core.workspace import Workspace, sensitive
-from cowork.permissions.layers import MODES, PLAN, Rules, Scene, mode_of, tighter
-from cowork.permissions.patterns import Rule, path_matches
-from cowork.permissions.repository import password_in
-from cowork.permissions.running import decide_command
+from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
+from cowork.permissions.shell.programs import program
+from cowork.permissions.shell.words import Command, Word
 
-__all__ = ["MODES", "PLAN", "Rules", "Scene", "decide", "mode_of", "tighter"]
+READERS = ("Read", "Grep", "Glob", "LS")
+WRITERS = ("Edit", "MultiEdit", "Write")
+DELEGATES = ("Task", "Agent", "subagent")
+NETWORK = "Network"  # not a tool: which commands have the network inside the sandbox
+TOOLS = (*READERS, *WRITERS, "Bash", "BashOutput", "KillBash", "TodoWrite", *DELEGATES, NETWORK)
 
-
-def decide(tool: str, effects: Sequence[Effect], rules: Rules, mode: str, scene: Scene) -> Decision:
-    """The decision for one call: the strictest of its effects."""
-    found = [_decide_one(tool, effect, rules, mode, scene) for effect in effects or (Effect("none"),)]
-    worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
-    if len(found) == 1:
-        return worst
-    same = [decision for decision in found if decision.verdict == worst.verdict]
-    grants = list(dict.fromkeys(decision.rule for decision in same))
-    rule = ", ".join(grants) if all(grants) else ""
-    return Decision(
-        worst.verdict, worst.reason, rule, rule, worst.display, read_only=all(decision.read_only for decision in found)
-    )
+_RULE = re.compile(r"\s*([A-Za-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_BETWEEN = re.compile(r"(?<=\)),\s*(?=[A-Z][A-Za-z]*\()")
+_EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
+_EXAMPLES += " Task(explore)."
 
 
-def _decide_one(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
-    match effect.kind:
-        case "read" | "write":
-            return _file(tool, effect, rules, mode, scene)
-        case "exec":
-            return decide_command(tool, effect, rules, mode, scene)
-        case "delegate" | "none":
-            return _named(tool, effect, rules)
+@frozen
+class Rule:
+    """One rule. An empty pattern covers every call of the tool."""
+
+    tool: str
+    pattern: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.tool}({self.pattern})" if self.pattern else self.tool
+
+    def covers(self, tool: str) -> bool:
+        """A Read rule holds for every tool that reads, an Edit rule for every tool that writes files."""
+        if self.tool == tool:
+            return True
+        families = {"Read": READERS, "Edit": WRITERS, "Task": DELEGATES, "Agent": DELEGATES}
+        return tool in families.get(self.tool, ())
 
 
-# ---------------------------------------------------------------- files
+def parse(text: str) -> Rule:
+    """The rule a text stands for; UserError says what is allowed."""
+    match = _RULE.fullmatch(text)
+    if match is None:
+        raise UserError(f"{text!r} is not a rule.", _EXAMPLES)
+    tool, pattern = match[1], match[2]
+    known = {name.casefold(): name for name in TOOLS}
+    if tool.casefold() not in known:
+        raise UserError(f"{text!r} names no tool.", f"Tools: {', '.join(TOOLS)}.")
+    tool = known[tool.casefold()]
+    if pattern is None or pattern.strip() in ("*", ":*", "**"):
+        return Rule(tool)
+    pattern = pattern.strip()
+    if not pattern:
+        raise UserError(f"{text!r} has an empty pattern.", _EXAMPLES)
+    if tool == "Bash":
+        _check_command(text, pattern)
+    elif tool in ("BashOutput", "KillBash", "TodoWrite"):
+        raise UserError(f"{tool} takes no pattern.", f"Write {tool} alone.")
+    return Rule(tool, pattern)
 
 
-def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
-    path = Path(effect.target)
-    writes = effect.kind == "write"
-    root = scene.workspace.root
-    shown = scene.workspace.show(path)
-    spellings = {path, *(Path(os.path.normpath(root / os.path.expanduser(given))) for given in scene.given)}
-    kind = "Edit" if writes else "Read"
-    tools = (tool,) if tool else (kind,)
+def parse_all(text: str) -> list[Rule]:
+    """One or more rules joined by commas, as an "always" for a compound command shows them."""
+    return [parse(part) for part in _BETWEEN.split(text)]
 
-    def first(wanted: tuple[Rule, ...], *, fold: bool) -> Rule | None:
-        places = spellings if fold else {path}
-        for rule in wanted:
-            if any(rule.covers(name) for name in tools) and any(path_matches(rule, p, root, fold=fold) for p in places):
-                return rule
+
+def _check_command(text: str, pattern: str) -> None:
+    words, _ = _command(pattern)
+    if words is None:
+        raise UserError(f"{text!r} has quotes that do not match.", _EXAMPLES)
+    if not words:
+        raise UserError(f"{text!r} names no command.", _EXAMPLES)
+    if any(re.search(r"[*?]", word) for word in words):
+        raise UserError(f"{text!r} has a * inside.", "A command rule is exact, or a prefix that ends in :* .")
+    if any(word in ("&&", "||", ";", "|", "&") for word in words):
+        raise UserError(f"{text!r} is a compound command.", "A rule covers one simple command; write one for each.")
+
+
+# ---------------------------------------------------------------- commands
+
+
+@lru_cache(maxsize=1024)
+def _command(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
+    """The words of a command rule, and whether more may follow."""
+    prefix = pattern.endswith((":*", " *"))
+    try:
+        return tuple(shlex.split(pattern[:-2] if prefix else pattern)), prefix
+    except ValueError:
+        return None, prefix
+
+
+def allows(rule: Rule, argv: Sequence[str]) -> bool:
+    """Whether an allow rule covers these exact words, from the first on."""
+    words, prefix = _command(rule.pattern)
+    if not rule.pattern:
+        return True
+    if words is None:
+        return False
+    if not prefix:
+        return tuple(argv) == words
+    return tuple(argv[: len(words)]) == words and not any(runs_other(argv, word) for word in argv[len(words) :])
+
+
+# Options that make a command run something else than it says, so that a prefix rule does not cover them.
+_RUNS_OTHER = {
+    "git": "--upload-pack --receive-pack --exec --ext-diff --textconv --open-files-in-pager --output --sendmail-cmd",
+    "go": "-exec -toolexec -vettool --exec --toolexec --vettool",
+    "cargo": "--config",
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "--script-shell --node-options"),
+    "gradle": "--init-script --build-file --project-dir --settings-file",
+    "tox": "--override --conf",
+    "nox": "--noxfile",
+    "mypy": "--python-executable",
+    "mix": "--require --eval",
+}
+# The same by a word or a short option, also one of several in a row.
+_RUNS_OTHER_WORD = {
+    "git rebase": r"-[A-Za-z]*x.*",
+    "git difftool": r"-[A-Za-z]*x.*|--extc.*",
+    "git grep": r"-[A-Za-z]*O.*",
+    "git bisect": "run",
+    "git submodule": "foreach",
+    "make": r"\w+[+:?!]?=.*|-[A-Za-z]*[Ef].*|--(?:f|mak|e).*",
+    "go": r".*-extld.*|--?overlay.*",
+    "mvn": r"-D.*exec.*|[\w.-]+:.*|-[fs].*|-gs.*",
+    "dotnet": r"[-/]p(?:roperty)?:.*|--prop.*",
+    "gradle": r"-[Ibpc].*",
+    "tox": r"exec|e|-[xc].*",
+    "nox": r"-f.*",
+    "mix": r"-[re].*",
+}
+
+
+def runs_other(argv: Sequence[str], word: str) -> bool:
+    """Whether this word of a command is, or names by an option, perhaps shortened, something else to run or write."""
+    option = word.partition("=")[0]
+    for name in (argv[0], " ".join(argv[:2])):
+        if re.fullmatch(_RUNS_OTHER_WORD.get(name, "(?!)"), word, re.DOTALL):
+            return True
+    return len(option) > 3 and any(known.startswith(option) for known in _RUNS_OTHER.get(argv[0], "").split())
+
+
+_MOST_MENTIONS = 100
+
+
+def denies(rule: Rule, command: Command) -> bool | None:
+    """Whether a deny or ask rule covers a command; None when only run time will tell.
+
+    Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
+    """
+    if command.perhaps == "mentions" and rule.pattern:
+        name = program(Word((_command(rule.pattern)[0] or ("",))[0]))
+        starts = [at for at, word in enumerate(command.words) if program(word) == name]
+        return None if any(_covers(rule, command.words[at:]) for at in starts[:_MOST_MENTIONS]) else False
+    covers = _covers(rule, command.words)
+    return None if covers and command.perhaps and rule.pattern else covers and not command.perhaps
+
+
+def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
+    wanted, prefix = _command(rule.pattern)
+    if not rule.pattern or wanted is None or not words:
+        return bool(words)
+    if not words[0].literal:
         return None
-
-    if rule := first(rules.deny, fold=True):
-        return Decision("deny", f"the rule {rule} denies {shown}")
-    if not (scene.workspace.may_write(path) if writes else scene.workspace.may_read(path)):
-        return Decision("deny", _outside(path, writes, scene.workspace))
-    if writes and mode == "plan":
-        return Decision("deny", PLAN)
-    if writes and (why := scene.workspace.protects(path) or _linked_protected(path, root)):
-        return Decision("ask", why, display=_resolved(path))
-    if rule := first(rules.ask, fold=True):
-        return Decision("ask", f"the rule {rule} asks", display=_resolved(path), read_only=not writes)
-    grant = _grant(kind, path, root)
-    if mode == "bypass" or first(rules.allow, fold=False):
-        return Decision("allow", read_only=not writes)
-    if not writes:
-        if any(sensitive(place) for place in spellings) or password_in(path):
-            return Decision("ask", f"{shown} may hold secrets", grant, grant, _resolved(path), read_only=True)
-        return Decision("allow", read_only=True)
-    if mode == "accept-edits":
-        return Decision("allow")
-    return Decision("ask", f"{tool} changes {shown}", grant, grant, _resolved(path))
+    if program(words[0]) != program(Word(wanted[0])):
+        return False
+    if not prefix:
+        same = [word.text for word in words[1:]] == list(wanted[1:])
+        return same if same or all(word.literal for word in words) else None
+    options = list(takewhile(re.compile("--?[A-Za-z]").match, reversed(wanted[1:])))
+    found = _in_order(wanted[1 : len(wanted) - len(options)], words[1:])
+    if found is False or all(_given(option, words) for option in options):
+        return found
+    return False if all(word.literal for word in words) else None
 
 
-def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
-    verb = "written" if writes else "read"
-    if writes and workspace.may_read(path):
-        return f"{path} may be read but not written"
-    folder = path if os.path.isdir(path) else path.parent
-    hint = f"the user can allow {'it' if folder == path else 'its folder'} with --add-dir {folder}"
-    return f"{path} is outside the workspace and may not be {verb}; {hint}"
+def _given(option: str, words: Sequence[Word]) -> bool:
+    """Whether an option is among the words, wherever it stands: `-rf` also as `-r -f`, `--force` also shortened."""
+    texts = [word.text.partition("=")[0] for word in words[1:]]
+    if option in texts or any(word.text == option for word in words):
+        return True
+    if option.startswith("--"):
+        return any(option.startswith(text) for text in texts if text.startswith("--") and len(text) > 3)
+    letters = {letter for text in texts if re.fullmatch(r"-[A-Za-z]+", text) for letter in text[1:]}
+    return set(option[1:]) <= letters
 
 
-def _linked_protected(path: Path, root: Path) -> str:
-    """A protected folder of the workspace may itself be a link to one with an innocent name."""
-    for name in (".git", ".cowork", ".claude", ".vscode", ".idea"):
-        place = root / name
-        if place.is_symlink() and path.is_relative_to(os.path.realpath(place)):
-            return f"{path} is protected: {name} leads to it"
-    return ""
+def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:
+    """Whether the wanted words come first, with options (and a value each) skipped."""
+    at = 0
+    unsure = False
+    after_option = False
+    for word in words:
+        if at == len(wanted):
+            break
+        if word.literal and word.text == wanted[at]:
+            at, after_option = at + 1, False
+        elif not word.literal:
+            unsure, after_option = True, True
+        elif word.text.startswith("-"):
+            after_option = "=" not in word.text
+        elif after_option:
+            after_option = False
+        else:
+            return None if unsure else False
+    if at == len(wanted):
+        return True
+    return None if unsure else False
 
 
-def _resolved(path: Path) -> dict[str, Any]:
-    return {"kind": "path", "path": str(path)}
+# ---------------------------------------------------------------- paths
 
 
-def _anchored(path: Path, root: Path) -> str:
-    return f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
+def path_matches(rule: Rule, path: Path, root: Path, *, fold: bool) -> bool:
+    """Whether a rule covers a path. `fold`: also in another case, and by the real place the pattern leads to."""
+    if not rule.pattern:
+        return True
+    if fold and "/" not in rule.pattern.rstrip("/") and not path.is_relative_to(root):
+        root = Path("/")  # a name alone is denied wherever it lies, also in folders that were added
+    return any(regex.fullmatch(_spelled(str(path), fold)) for regex in _regexes(rule.pattern, str(root), fold))
 
 
-def _grant(kind: str, path: Path, root: Path) -> str:
-    """What "always" grants: this file only. None where its name would read as a pattern, or as more than one rule."""
-    text = _anchored(path, root)
-    return "" if re.search(r"[*?\n()]", text) or text != text.strip() else f"{kind}({text})"
+@lru_cache(maxsize=1024)
+def _regexes(pattern: str, root: str, fold: bool) -> tuple[re.Pattern[str], ...]:
+    """A pattern as expressions over absolute paths; it also covers what lies below a folder it names."""
+    anywhere = "/" not in pattern.rstrip("/") and not pattern.startswith("~")
+    whole = os.path.expanduser(pattern) if pattern.startswith("~") else pattern.removeprefix("./")
+    base = "" if whole.startswith("/") else root
+    whole = re.sub(r"(?<=[^/*])(?:/\*\*)*/*$", "", whole)  # `src/**` is `src` and all below it, like `src`
+    found = {_expression(base, whole, anywhere)}
+    if fold and not anywhere:
+        fixed = re.split(r"[*?]", whole)[0].rpartition("/")[0] if re.search(r"[*?]", whole) else whole
+        real = os.path.realpath(os.path.join(base or "/", fixed))
+        found.add(_expression(real, whole[len(fixed) :].strip("/"), False))
+    return tuple(re.compile(_spelled(expression, fold), re.DOTALL) for expression in sorted(found))
 
 
-# ---------------------------------------------------------------- agents and the rest
+def _expression(base: str, pattern: str, anywhere: bool) -> str:
+    parts = []
+    for token in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
+        parts.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token) or re.escape(token))
+    body = "".join(parts)
+    start = re.escape(base.rstrip("/"))
+    middle = "/(?:.*/)?" if anywhere else "/" if body and not body.startswith("/") else ""
+    return f"{start}{middle}{body}(?:/.*)?"
 
 
-def _named(tool: str, effect: Effect, rules: Rules) -> Decision:
-    """Calls without a file or command: allowed unless a rule speaks of them."""
-
-    def first(wanted: tuple[Rule, ...]) -> Rule | None:
-        name = _agent(effect.target)
-        return next((r for r in wanted if r.covers(tool) and (not r.pattern or _agent(r.pattern) == name)), None)
-
-    if rule := first(rules.deny):
-        return Decision("deny", f"the rule {rule} denies it")
-    if rule := first(rules.ask):
-        return Decision("ask", f"the rule {rule} asks")
-    return Decision("allow")
-
-
-def _agent(name: str) -> str:
-    return re.sub(r"[-_ ]", "", name).casefold()
+def _spelled(text: str, fold: bool) -> str:
+    return unicodedata.normalize("NFC", text).lower() if fold else text

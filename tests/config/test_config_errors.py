@@ -41,8 +41,8 @@ FILE = "~/.config/cowork/config.toml"
         ),
         (
             "[permissions]\nmode = 'yolo'",
-            f'config: {FILE}:2 permissions.mode must be one of ask, accept-edits, plan, bypass, it is "yolo"',
-            "Allowed: one of ask, accept-edits, plan, bypass.",
+            f'config: {FILE}:2 permissions.mode must be one of ask, accept-edits, auto, plan, bypass, it is "yolo"',
+            "Allowed: one of ask, accept-edits, auto, plan, bypass.",
         ),
         (
             "[limits]\nmax_turns = true",

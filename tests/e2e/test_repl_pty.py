@@ -331,6 +331,8 @@ def test_shift_tab_cycles_the_mode(chat: Terminal) -> None:
     chat.type("<BackTab>")
     chat.wait_for(" accept-edits ⇧⇥")
     chat.type("<BackTab>")
+    chat.wait_for(" auto ⇧⇥")
+    chat.type("<BackTab>")
     chat.wait_for(" plan ⇧⇥")
 
 

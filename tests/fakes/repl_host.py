@@ -29,11 +29,11 @@ from cowork.core.events import (
     ToolStarted,
     TurnEnded,
 )
+from cowork.core.modes import MODES
 from cowork.core.ports import Ask, Question
 from cowork.frontends.host import Choose, Command, CommandResult, Prompt, Row, Status
 
 Play = Callable[["FakeHost", str], Awaitable[None]]
-MODES = ("ask", "accept-edits", "plan", "bypass")
 
 
 def _size() -> str:

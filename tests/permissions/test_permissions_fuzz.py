@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
-from cowork.permissions import commands, gitread
-from cowork.permissions.shell import judge
+from cowork.permissions.shell import commands, gitread
+from cowork.permissions.shell.judge import judge
 from tests.permissions.conftest import make_shop
 
 NOBODY = 65534

@@ -15,8 +15,8 @@ import pytest
 
 from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
-from cowork.permissions.holding import Holding
-from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.placeholders import Holding
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from tests.tools.shell.conftest import Desk, make_desk, soon

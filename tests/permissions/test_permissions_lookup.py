@@ -11,7 +11,7 @@ import pytest
 
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
-from cowork.permissions.shell import explain_text, judge
+from cowork.permissions.shell.judge import explain_text, judge
 
 HARMLESS = [
     "",

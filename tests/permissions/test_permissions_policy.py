@@ -12,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
+from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.patterns import parse, parse_all
-from cowork.permissions.rules import MODES, Rules, Scene, decide, mode_of, tighter
+from cowork.permissions.layers import Rules, Scene
+from cowork.permissions.policy import decide
+from cowork.permissions.rules import parse, parse_all
 
 # What a call does                          plan    ask     accept  bypass
 TABLE = """
@@ -107,7 +109,7 @@ def table() -> list[tuple[str, str, str, str]]:
         if line.startswith("#"):
             continue
         call, rest = line[:44].strip(), line[44:].split()
-        for mode, verdict in zip(MODES, rest[:4], strict=True):
+        for mode, verdict in zip(("plan", "ask", "accept-edits", "bypass"), rest[:4], strict=True):
             rows.append((call, mode, verdict, rest[4] if len(rest) > 4 else ""))
     return rows
 

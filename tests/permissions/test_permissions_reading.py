@@ -17,9 +17,10 @@ from cowork.core.blocks import ToolUse
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
 from cowork.engine.runner import Runner
-from cowork.permissions import Permissions, fence
-from cowork.permissions.holding import Holding
-from cowork.permissions.sandbox import Sandbox
+from cowork.permissions import Permissions
+from cowork.permissions.sandbox import landlock as fence
+from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.placeholders import Holding
 from cowork.tools.builtin import TOOLS
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash

@@ -20,10 +20,10 @@ from cowork.core.errors import ToolError, UserError
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.hiding import sockets
-from cowork.permissions.sandbox import Sandbox
-from cowork.permissions.seatbelt import profile
-from cowork.permissions.temporary import Temporary
+from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.masks import sockets
+from cowork.permissions.sandbox.seatbelt import profile
+from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
 
 NOBODY = 65534

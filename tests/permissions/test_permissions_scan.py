@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from benchmarks.judge import hostile_texts
 from cowork.core.workspace import Workspace
-from cowork.permissions.scan import MAX_CHARS, scan
-from cowork.permissions.shell import judge
-from cowork.permissions.words import names
+from cowork.permissions.shell.judge import judge
+from cowork.permissions.shell.scan import MAX_CHARS, scan
+from cowork.permissions.shell.words import names
 from tests.permissions.test_permissions_shell_table import ROWS
 
 HIDING = [

@@ -9,7 +9,7 @@ import pytest
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.shell import judge
+from cowork.permissions.shell.judge import judge
 
 TABLE = Path(__file__).with_name("commands.txt")
 

@@ -13,10 +13,10 @@ import pytest
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions import shell as judging
-from cowork.permissions.lookup import _unignored
-from cowork.permissions.repository import keeps_password, repository, tracked_secret
-from cowork.permissions.shell import judge
+from cowork.permissions.shell import judge as judging
+from cowork.permissions.shell.judge import judge
+from cowork.permissions.shell.lookup import _unignored
+from cowork.permissions.shell.repository import keeps_password, repository, tracked_secret
 
 
 @pytest.fixture

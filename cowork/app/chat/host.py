@@ -22,6 +22,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
+from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
 from cowork.frontends.host import Command, Status
@@ -29,7 +30,6 @@ from cowork.sessions.cost import totals
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 
-MODES = ("ask", "accept-edits", "plan", "bypass")
 CHANGED = (
     "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
     "`cowork trust` trusts it as it is now; /clear then uses it."

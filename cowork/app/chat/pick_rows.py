@@ -13,6 +13,7 @@ from cowork.app.onboarding import setup
 from cowork.app.run import Run
 from cowork.core import format
 from cowork.core.events import PromptAdded
+from cowork.core.modes import ABOUT
 from cowork.frontends.host import Row
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan
@@ -20,12 +21,6 @@ from cowork.sessions.index import SessionEntry
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOG
 
-MODES = {
-    "ask": "Reads freely and asks before it writes or runs something.",
-    "accept-edits": "Writes files in the workspace without asking; commands still ask.",
-    "plan": "Reads and thinks, writes nothing: for a plan you want to see first.",
-    "bypass": "Asks nothing. Only for a machine or container you can lose.",
-}
 FOUND = "found:"  # before the number of a model that `/model` found
 
 
@@ -91,7 +86,7 @@ def model_rows(run: Run, found: Sequence[setup.Found]) -> list[Row]:
 
 
 def mode_rows(now: str) -> list[Row]:
-    return [Row(mode, mode, "now" if mode == now else "", about) for mode, about in MODES.items()]
+    return [Row(mode, mode, "now" if mode == now else "", about) for mode, about in ABOUT.items()]
 
 
 def agent_rows(agents: Agents) -> list[Row]:

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from cowork.app.changes import changes
 from cowork.app.chat import pages, pick_rows
-from cowork.app.chat.host import MODES, ChatHost
+from cowork.app.chat.host import ChatHost
 from cowork.app.onboarding import doctor, setup
 from cowork.app.trust import is_trusted_now
 from cowork.config import paths, render
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
+from cowork.core.modes import MODES
 from cowork.core.plain import start_of
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index

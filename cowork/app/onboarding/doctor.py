@@ -27,7 +27,7 @@ from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
-from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.sandbox.box import Sandbox
 from cowork.sessions import index
 from cowork.sessions.log.diagnose import diagnose
 from cowork.sessions.log.reader import read

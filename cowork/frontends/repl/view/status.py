@@ -10,7 +10,7 @@ from cowork.core.format import one_line
 from cowork.frontends.host import Status
 from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, line_width, width, wrap
 
-_MODES = {"ask": "dim", "accept-edits": "good", "plan": "code", "bypass": "bad"}
+_MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
 
 
 def banner_lines(status: Status, columns: int) -> list[Line]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from cowork.core.frozen import frozen
-from cowork.permissions.literal import Argument
+from cowork.permissions.shell.literal import Argument
 
 # text | number | width (of what is printed) | list (of columns) | letter | when (a date)
 # | apart (a text, never in one word with its flag) | path | glob (of names to search) | format (of git)

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from pathlib import Path
 
-from cowork.permissions.programs import program
-from cowork.permissions.words import Command, Word, names
+from cowork.permissions.shell.programs import program
+from cowork.permissions.shell.words import Command, Word, names
 
 _INJECTS = re.compile(
     r"BASH_ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|BASH_FUNC_.*|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|GCONV_PATH"

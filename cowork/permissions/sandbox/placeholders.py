@@ -21,9 +21,9 @@ from pathlib import Path
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import is_placeholder, protected
-from cowork.permissions.guarding import GIT_FILES, Guarded, guarded, left_behind, scan
-from cowork.permissions.repository import repository
-from cowork.permissions.sandbox import Sandbox
+from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.guarded import GIT_FILES, Guarded, guarded, left_behind, scan
+from cowork.permissions.shell.repository import repository
 
 _TRIES = 100
 _SET_ASIDE = ".set-aside"

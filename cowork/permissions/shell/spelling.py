@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from cowork.permissions.quoting import ansi
-from cowork.permissions.words import Command, Word
+from cowork.permissions.shell.quoting import ansi
+from cowork.permissions.shell.words import Command, Word
 
 MAX_DEPTH = 24
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^=-]+")

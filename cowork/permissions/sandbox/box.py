@@ -18,12 +18,12 @@ from cowork.core import spawn
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
-from cowork.permissions import fence
-from cowork.permissions.guarding import Guarded, guarded, worktree_of
-from cowork.permissions.hiding import AGENTS, secrets, sockets
-from cowork.permissions.reasons import reasons
-from cowork.permissions.seatbelt import profile
-from cowork.permissions.temporary import Temporary
+from cowork.permissions.sandbox import landlock as fence
+from cowork.permissions.sandbox.guarded import Guarded, guarded, worktree_of
+from cowork.permissions.sandbox.masks import AGENTS, secrets, sockets
+from cowork.permissions.sandbox.reasons import reasons
+from cowork.permissions.sandbox.seatbelt import profile
+from cowork.permissions.sandbox.temporary import Temporary
 
 MODES = ("auto", "required", "off")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
-from cowork.permissions.words import names
+from cowork.permissions.shell.words import names
 
 MAX_CHARS = 2_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from cowork.permissions.commands import KNOWN
-from cowork.permissions.words import Word, names
+from cowork.permissions.shell.commands import KNOWN
+from cowork.permissions.shell.words import Word, names
 
 SHELLS = names(
     "sh bash dash ash zsh ksh mksh pdksh fish csh tcsh rbash busybox-sh yash posh pwsh nu xonsh elvish osh rc"

@@ -6,10 +6,10 @@ import re
 from collections.abc import Sequence, Set
 from functools import partial
 
-from cowork.permissions.checks import listed, reflog, setting
-from cowork.permissions.literal import Argument, Simple
-from cowork.permissions.spec import Look, Spec, judged, parse, spec
-from cowork.permissions.words import names
+from cowork.permissions.shell.checks import listed, reflog, setting
+from cowork.permissions.shell.literal import Argument, Simple
+from cowork.permissions.shell.spec import Look, Spec, judged, parse, spec
+from cowork.permissions.shell.words import names
 
 _refs = partial(spec, operands="refs")
 

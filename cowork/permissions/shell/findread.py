@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cowork.permissions.literal import Simple
-from cowork.permissions.spec import Look
-from cowork.permissions.words import names
+from cowork.permissions.shell.literal import Simple
+from cowork.permissions.shell.spec import Look
+from cowork.permissions.shell.words import names
 
 _FIND_TESTS = names(
     "-name -iname -path -ipath -wholename -type -size -mtime -mmin -atime -amin -ctime -cmin -maxdepth -mindepth -perm"

@@ -17,14 +17,14 @@ from typing import Literal
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.workspace import Workspace
-from cowork.permissions.commands import read_only
-from cowork.permissions.literal import Argument, NotLiteral, Simple, literal
-from cowork.permissions.lookup import Lookup
-from cowork.permissions.programs import FOREIGN, family, program
-from cowork.permissions.refused import bomb, expanded, refused
-from cowork.permissions.scan import scan, substitutions
-from cowork.permissions.words import Command, Scan, Word, names
-from cowork.permissions.wrappers import UNKNOWN, counts, inside
+from cowork.permissions.shell.commands import read_only
+from cowork.permissions.shell.literal import Argument, NotLiteral, Simple, literal
+from cowork.permissions.shell.lookup import Lookup
+from cowork.permissions.shell.programs import FOREIGN, family, program
+from cowork.permissions.shell.refused import bomb, expanded, refused
+from cowork.permissions.shell.scan import scan, substitutions
+from cowork.permissions.shell.words import Command, Scan, Word, names
+from cowork.permissions.shell.wrappers import UNKNOWN, counts, inside
 
 MAX_NESTING = 8
 MAX_FOUND = 1_000

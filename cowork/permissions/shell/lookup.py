@@ -12,9 +12,9 @@ from pathlib import Path
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace, sensitive
-from cowork.permissions.guarding import worktree_of
-from cowork.permissions.literal import Argument
-from cowork.permissions.repository import (
+from cowork.permissions.sandbox.guarded import worktree_of
+from cowork.permissions.shell.literal import Argument
+from cowork.permissions.shell.repository import (
     common_of,
     head,
     is_commit,

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cowork.permissions.quoting import SPLIT_WORD, continued
-from cowork.permissions.spelling import Limit, Speller
-from cowork.permissions.words import Command, Scan, Word
+from cowork.permissions.shell.quoting import SPLIT_WORD, continued
+from cowork.permissions.shell.spelling import Limit, Speller
+from cowork.permissions.shell.words import Command, Scan, Word
 
 MAX_CHARS = 16_384
 MAX_COMMANDS = 1_000

@@ -11,9 +11,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cowork.core.frozen import frozen
-from cowork.permissions import programs
-from cowork.permissions.programs import family, program
-from cowork.permissions.words import Word
+from cowork.permissions.shell import programs
+from cowork.permissions.shell.programs import family, program
+from cowork.permissions.shell.words import Word
 
 _MOST_STARTS = 40
 _MOST_WORDS = 400

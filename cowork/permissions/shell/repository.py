@@ -13,8 +13,8 @@ from cowork.core.git_index import read_index
 from cowork.core.hygiene import has_password
 from cowork.core.plain import start_of
 from cowork.core.workspace import sensitive
-from cowork.permissions.checks import immodest
-from cowork.permissions.guarding import scan
+from cowork.permissions.sandbox.guarded import scan
+from cowork.permissions.shell.checks import immodest
 
 _MOST_CONFIG = 128 * 1024
 _MOST_LOGIN = 4 * 1024 * 1024

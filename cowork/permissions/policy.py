@@ -1,0 +1,137 @@
+"""The policy: `decide` says allow, ask or deny for one call, why, and the exact rule an "always" would add.
+
+In this order: what never runs, deny rules, folders, plan mode, protected writes, ask rules, allow rules, the mode.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from cowork.core.ports import Decision, Effect
+from cowork.core.workspace import Workspace, sensitive
+from cowork.permissions.commands import decide_command
+from cowork.permissions.layers import PLAN, Rules, Scene
+from cowork.permissions.rules import Rule, path_matches
+from cowork.permissions.shell.repository import password_in
+
+
+def decide(tool: str, effects: Sequence[Effect], rules: Rules, mode: str, scene: Scene) -> Decision:
+    """The decision for one call: the strictest of its effects."""
+    found = [_decide_one(tool, effect, rules, mode, scene) for effect in effects or (Effect("none"),)]
+    worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
+    if len(found) == 1:
+        return worst
+    same = [decision for decision in found if decision.verdict == worst.verdict]
+    grants = list(dict.fromkeys(decision.rule for decision in same))
+    rule = ", ".join(grants) if all(grants) else ""
+    return Decision(
+        worst.verdict, worst.reason, rule, rule, worst.display, read_only=all(decision.read_only for decision in found)
+    )
+
+
+def _decide_one(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+    match effect.kind:
+        case "read" | "write":
+            return _file(tool, effect, rules, mode, scene)
+        case "exec":
+            return decide_command(tool, effect, rules, mode, scene)
+        case "delegate" | "none":
+            return _named(tool, effect, rules)
+
+
+# ---------------------------------------------------------------- files
+
+
+def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+    path = Path(effect.target)
+    writes = effect.kind == "write"
+    root = scene.workspace.root
+    shown = scene.workspace.show(path)
+    spellings = {path, *(Path(os.path.normpath(root / os.path.expanduser(given))) for given in scene.given)}
+    kind = "Edit" if writes else "Read"
+    tools = (tool,) if tool else (kind,)
+
+    def first(wanted: tuple[Rule, ...], *, fold: bool) -> Rule | None:
+        places = spellings if fold else {path}
+        for rule in wanted:
+            if any(rule.covers(name) for name in tools) and any(path_matches(rule, p, root, fold=fold) for p in places):
+                return rule
+        return None
+
+    if rule := first(rules.deny, fold=True):
+        return Decision("deny", f"the rule {rule} denies {shown}")
+    if not (scene.workspace.may_write(path) if writes else scene.workspace.may_read(path)):
+        return Decision("deny", _outside(path, writes, scene.workspace))
+    if writes and mode == "plan":
+        return Decision("deny", PLAN)
+    if writes and (why := scene.workspace.protects(path) or _linked_protected(path, root)):
+        return Decision("ask", why, display=_resolved(path))
+    if rule := first(rules.ask, fold=True):
+        return Decision("ask", f"the rule {rule} asks", display=_resolved(path), read_only=not writes)
+    grant = _grant(kind, path, root)
+    if mode == "bypass" or first(rules.allow, fold=False):
+        return Decision("allow", read_only=not writes)
+    if not writes:
+        if any(sensitive(place) for place in spellings) or password_in(path):
+            return Decision("ask", f"{shown} may hold secrets", grant, grant, _resolved(path), read_only=True)
+        return Decision("allow", read_only=True)
+    if mode in ("accept-edits", "auto"):
+        return Decision("allow")
+    return Decision("ask", f"{tool} changes {shown}", grant, grant, _resolved(path))
+
+
+def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
+    verb = "written" if writes else "read"
+    if writes and workspace.may_read(path):
+        return f"{path} may be read but not written"
+    folder = path if os.path.isdir(path) else path.parent
+    hint = f"the user can allow {'it' if folder == path else 'its folder'} with --add-dir {folder}"
+    return f"{path} is outside the workspace and may not be {verb}; {hint}"
+
+
+def _linked_protected(path: Path, root: Path) -> str:
+    """A protected folder of the workspace may itself be a link to one with an innocent name."""
+    for name in (".git", ".cowork", ".claude", ".vscode", ".idea"):
+        place = root / name
+        if place.is_symlink() and path.is_relative_to(os.path.realpath(place)):
+            return f"{path} is protected: {name} leads to it"
+    return ""
+
+
+def _resolved(path: Path) -> dict[str, Any]:
+    return {"kind": "path", "path": str(path)}
+
+
+def _anchored(path: Path, root: Path) -> str:
+    return f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
+
+
+def _grant(kind: str, path: Path, root: Path) -> str:
+    """What "always" grants: this file only. None where its name would read as a pattern, or as more than one rule."""
+    text = _anchored(path, root)
+    return "" if re.search(r"[*?\n()]", text) or text != text.strip() else f"{kind}({text})"
+
+
+# ---------------------------------------------------------------- agents and the rest
+
+
+def _named(tool: str, effect: Effect, rules: Rules) -> Decision:
+    """Calls without a file or command: allowed unless a rule speaks of them."""
+
+    def first(wanted: tuple[Rule, ...]) -> Rule | None:
+        name = _agent(effect.target)
+        return next((r for r in wanted if r.covers(tool) and (not r.pattern or _agent(r.pattern) == name)), None)
+
+    if rule := first(rules.deny):
+        return Decision("deny", f"the rule {rule} denies it")
+    if rule := first(rules.ask):
+        return Decision("ask", f"the rule {rule} asks")
+    return Decision("allow")
+
+
+def _agent(name: str) -> str:
+    return re.sub(r"[-_ ]", "", name).casefold()
