@@ -13,6 +13,18 @@ from hypothesis import HealthCheck, settings
 
 from tests.fakes.command import Command
 
+
+def _names(text: str) -> list[str]:
+    return text.split()
+
+
+# What a test run as root could spoil for everybody else: seen before and after.
+_HOME = Path(os.path.expanduser("~"))
+_SYSTEM = _names("/ /tmp /var/tmp /dev /dev/null /dev/shm /etc /home /root /run /usr /usr/bin /bin /var")
+_SYSTEM += _names("/etc/passwd /etc/shadow /etc/hosts /etc/gitconfig")
+_OWN = _names(". .ssh .config .gitconfig .bashrc .profile .local .cache .npmrc")
+_MACHINE = [*map(Path, _SYSTEM), *(_HOME / name for name in _OWN), Path.cwd(), Path.cwd() / ".git"]
+
 _KEPT = {"PATH", "LANG", "LC_ALL", "TERM", "TMPDIR", "VIRTUAL_ENV", "SYSTEMROOT", "COWORK_SOAK", "CI", "PYTHONUTF8"}
 
 _KEPT_PREFIXES = ("PYTEST_", "COV_", "PIP_", "UV_", "SSL_")  # the runner's own, and how packages are found
@@ -59,6 +71,24 @@ def only_loopback() -> Iterator[None]:
     socket.socket.connect = connect  # type: ignore[method-assign,assignment]
     yield
     socket.socket.connect = real  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def machine_unchanged() -> Iterator[None]:
+    """No test changes what lies outside its own folders: modes, owners and links of what matters are as before."""
+    watched = {path: _looks(path) for path in _MACHINE}
+    yield
+    changed = [f"{path}: {before} is now {_looks(path)}" for path, before in watched.items() if _looks(path) != before]
+    assert not changed, "tests changed the machine: " + "; ".join(changed)
+
+
+def _looks(path: Path) -> str:
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        return error.strerror or "not there"
+    goal = f" -> {os.readlink(path)}" if path.is_symlink() else ""
+    return f"{status.st_mode:o} of {status.st_uid}:{status.st_gid}{goal}"
 
 
 @pytest.fixture

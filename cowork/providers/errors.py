@@ -56,6 +56,7 @@ _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|AIza)[-_][A-Za-z0-9_-]{12,}|Bearer\s
 _DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LONGEST = 300
+_SHORTEST_SECRET = 6  # a shorter one would blot out ordinary words
 
 
 def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: str, secret: str = "") -> ProviderError:
@@ -147,7 +148,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 def one_line(text: str, secret: str = "") -> str:
     """Without keys, control characters and line breaks, and not too long."""
-    if secret:
+    if len(secret) >= _SHORTEST_SECRET:
         text = text.replace(secret, "***")
     text = _SECRET.sub("***", text)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())

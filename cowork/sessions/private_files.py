@@ -21,8 +21,14 @@ def private_folder(path: Path) -> Path:
         except FileExistsError:
             if folder is not path:
                 continue  # another process was faster
-        os.chmod(folder, FOLDER_MODE)  # the umask may have taken bits we need
+        own_mode(folder)
     return path
+
+
+def own_mode(folder: Path) -> None:
+    """Close a folder to others, for the umask may have taken bits we need; not what a link of the user's leads to."""
+    if not folder.is_symlink():
+        os.chmod(folder, FOLDER_MODE)
 
 
 def open_private(path: Path, flags: int) -> int:

@@ -17,6 +17,7 @@ import pytest
 from cowork.core.blocks import Message, Text, ToolUse
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry, ToolSpec
+from cowork.providers.errors import one_line
 from cowork.providers.open import open_provider
 from cowork.providers.retry import with_retry
 from tests.wire.server import FORMATS, WHERE, Server, Turn, broken, call, status, turn
@@ -377,3 +378,8 @@ async def test_over_the_clients_lasting_faults_are_one_error(format: str) -> Non
         story = await tell([status(code), WANTED], format, transport="sdk")
         story.is_one_error(kind)
         assert (story.requests, story.slept) == (1, [])
+
+
+def test_a_short_key_does_not_blot_out_ordinary_words() -> None:
+    assert one_line("the context is too long", "x") == "the context is too long"
+    assert one_line("bad key sk-0123456789", "sk-0123456789") == "bad key ***"

@@ -22,6 +22,7 @@ from cowork.sessions.log import writer as log_module
 from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOCK, SessionLog, new_id
+from cowork.sessions.private_files import private_folder
 
 
 def durable(events: list[Event]) -> list[Event]:
@@ -401,3 +402,12 @@ def test_without_file_locks_only_one_of_many_that_start_at_once_gets_the_session
 def test_a_resumed_session_sends_what_a_live_one_would(store, turns, stamp):
     events = stamp(turns(4))
     assert fold(read(store(events)).events).messages() == fold(events).messages()
+
+
+def test_a_link_of_the_users_keeps_the_mode_of_what_it_leads_to(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o755)
+    (tmp_path / "sessions").symlink_to(shared)
+    private_folder(tmp_path / "sessions")
+    private_folder(tmp_path / "sessions" / "one")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (shared, shared / "one")] == [0o755, 0o700]

@@ -134,7 +134,7 @@ COMMANDS = [
     "echo x > new.txt; mkdir -p a/b/c; echo y > a/b/c/new.txt; mkdir hollow",
     "rm README.md && mkdir README.md && echo inside > README.md/file",
     "rm -r src && echo now a file > src",
-    "rm -r src && ln -s /tmp src",
+    "rm -r src && mkdir ../elsewhere && ln -s ../elsewhere src",
     "printf '*\\n' > .gitignore; echo w >> README.md",
     "ln -s nowhere dangling; printf 'x' > $'odd \\xff\\n name'; printf y > $'tab\\there'",
     "cp src/app.py src/copy.py; rm src/app.py; mkdir src/app.py",
@@ -246,7 +246,7 @@ def act(root: Path, points: Checkpoints, kind: str, name: str, other: str) -> No
         elif kind == "link":
             path.parent.mkdir(parents=True, exist_ok=True)
             os.symlink(other, path)
-        elif kind == "mode":
+        elif kind == "mode" and not path.is_symlink():
             path.chmod(0o700 if path.is_dir() else 0o640)
         elif kind == "folder":
             path.mkdir(parents=True)

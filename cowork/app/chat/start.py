@@ -73,6 +73,5 @@ async def _settle_trust(options: RunOptions, environ: Mapping[str, str]) -> RunO
     if seen != fingerprint(root):  # it is not what the person looked at
         message = f"What steers in {root} changed while you were asked, or is too much to compare."
         raise UserError(message, "Start again and look once more; --trust uses it whatever it holds.")
-    if answer.choice == "always":
-        grant(root, environ)
+    grant(root, environ)  # a yes is remembered until one of these files changes
     return replace(options, trusted_as=seen)

@@ -23,7 +23,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, TurnEnded, to_dict
 from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.reader import Loaded, read
-from cowork.sessions.private_files import FOLDER_MODE, open_private, private_folder, replace_private
+from cowork.sessions.private_files import open_private, own_mode, private_folder, replace_private
 
 LOG = "events.jsonl"
 LOCK = "lock"
@@ -98,7 +98,7 @@ class SessionLog:
     def open(cls, sessions: Path, session_id: str, *, report: Report = lambda text: None) -> SessionLog:
         """Go on with a session; what it holds is in `loaded`."""
         folder = existing(sessions, session_id)
-        os.chmod(folder, FOLDER_MODE)
+        own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
             return cls(folder, lock, read(existing(sessions, session_id) / LOG), report, new=False)
