@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cowork.core.blocks import Json
-from cowork.core.imports import told
+from cowork.core.note_imports import told
 from cowork.core.ports import AgentDef, ToolSpec
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")

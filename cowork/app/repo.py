@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cowork.core.plain import start_of
+from cowork.core.plain_file import start_of
 
 
 def project_root(cwd: Path) -> Path:

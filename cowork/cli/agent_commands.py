@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.shape import Command, Group, made
-from cowork.cli.streams import row
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup, made
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cowork.core.ports import AgentDef
 
 app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_markup_mode=None,
     invoke_without_command=True,
     help="Agents that Task can send out: list, show, check.",
@@ -45,7 +45,7 @@ def agents(ctx: typer.Context) -> int:
     return list_(ctx) if ctx.invoked_subcommand is None else 0
 
 
-@app.command("list", cls=Command)
+@app.command("list", cls=HelpCommand)
 def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
     """List the agents, with what each is for."""
     found = _load(ctx, cwd, trust=trust)
@@ -61,7 +61,7 @@ def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: As
     return 0
 
 
-@app.command("show", cls=Command)
+@app.command("show", cls=HelpCommand)
 def show(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -86,7 +86,7 @@ def show(
     return 0
 
 
-@app.command("check", cls=Command)
+@app.command("check", cls=HelpCommand)
 def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every agent file of yours and of this project; exit code 2 when one is wrong."""
     found = _load(ctx, cwd, trust=True)  # judging a file runs nothing of it

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from cowork.cli.shape import Command, Group
-from cowork.cli.streams import row
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
@@ -18,7 +18,7 @@ from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
 
 app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Settings: show, check, find, begin.",
@@ -36,7 +36,7 @@ Bare = Annotated[bool, typer.Option("--bare", help="Ignore the files of user and
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's file as if trusted.")]
 
 
-@app.command("show", cls=Command)
+@app.command("show", cls=HelpCommand)
 def show(
     ctx: typer.Context,
     only_set: Annotated[bool, typer.Option("--set", help="Only what differs from the defaults.")] = False,
@@ -72,7 +72,7 @@ def show(
     return 0
 
 
-@app.command("check", cls=Command)
+@app.command("check", cls=HelpCommand)
 def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     """Judge your settings file and this project's.
 
@@ -98,7 +98,7 @@ def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     return 2 if wrong else 0
 
 
-@app.command("path", cls=Command)
+@app.command("path", cls=HelpCommand)
 def path(
     everything: Annotated[bool, typer.Option("--all", help="Every place cowork uses, a line each.")] = False,
 ) -> int:
@@ -120,7 +120,7 @@ def path(
     return 0
 
 
-@app.command("init", cls=Command)
+@app.command("init", cls=HelpCommand)
 def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Use the server there instead of looking.")] = "",
@@ -134,16 +134,16 @@ def init(
     target = paths.config_file(os.environ)
     if target.exists() and not force:
         raise UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
-    from cowork.cli import choosing
+    from cowork.cli import model_choice
 
-    chosen, words = choosing.choose(os.environ, url=url, model=model, test=test)
+    chosen, words = model_choice.choose(os.environ, url=url, model=model, test=test)
     write(target, starter(chosen))
     print(f"wrote {target}")
     print(f"model: {words}")
     return 0
 
 
-@app.command("key", cls=Command)
+@app.command("key", cls=HelpCommand)
 def key(
     name: Annotated[str, typer.Argument(help="Variable the key would be in, such as ANTHROPIC_API_KEY.")],
     forget: Annotated[bool, typer.Option("--forget", help="Remove it.")] = False,

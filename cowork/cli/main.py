@@ -8,18 +8,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from cowork.cli import quick, stdin, streams
+from cowork.cli import quick_parser, standard_streams, stdin_prompt
 from cowork.config import paths
 from cowork.config.options import RunOptions
-from cowork.core.conceal import conceal
 from cowork.core.errors import UserError
 from cowork.core.hygiene import redact, secrets_of, visible
+from cowork.core.process_memory import conceal
 from cowork.core.signals import Stopped, release
 
 
 def run() -> None:
     """The installed command."""
-    streams.prepare()
+    standard_streams.prepare()
     sys.excepthook = _calm
     sys.exit(main(sys.argv[1:]))
 
@@ -44,12 +44,12 @@ def main(argv: Sequence[str]) -> int:
 def start(command: str, prompt: str | None, options: RunOptions) -> int:
     """Begin a chat or a one-shot run; without a terminal a chat is a run whose prompt comes from stdin."""
     conceal()
-    if command == "chat" and stdin.terminal():
+    if command == "chat" and stdin_prompt.terminal():
         from cowork.app import chat
 
         release()
         return chat(options)
-    words, context = stdin.gather(prompt, non_interactive=options.non_interactive, say=complain)
+    words, context = stdin_prompt.gather(prompt, non_interactive=options.non_interactive, say=complain)
     from cowork.app import run_once
 
     return run_once(replace(options, prompt=words, context=context))
@@ -67,7 +67,7 @@ def report_stop(argv: Sequence[str], stop: Stopped) -> int:
 
 def _tell_programs(argv: Sequence[str], reason: str, code: str, message: str) -> None:
     """A run that could not begin still gives the one object that programs wait for."""
-    output = quick.output_of(argv)
+    output = quick_parser.output_of(argv)
     if output == "text":
         return
     import time
@@ -127,12 +127,12 @@ def complain(message: str, hint: str = "") -> None:
 
 
 def _dispatch(argv: list[str]) -> int:
-    plain = None if "_COWORK_COMPLETE" in os.environ else quick.parse(argv)
+    plain = None if "_COWORK_COMPLETE" in os.environ else quick_parser.parse(argv)
     if plain is not None:
         return start(*plain)
-    from cowork.cli import commands
+    from cowork.cli import typer_app
 
-    return commands.run(argv)
+    return typer_app.run(argv)
 
 
 def _calm(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cowork.cli.shape import Command, Group
-from cowork.cli.streams import row
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.hygiene import ascii_json
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cowork.sessions.cost import Spending
 
 app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
     help="Conversations that were kept: list, show, remove.",
@@ -41,7 +41,7 @@ Examples:
 _BAR = 12
 
 
-@app.command("list", cls=Command)
+@app.command("list", cls=HelpCommand)
 def list_(
     everywhere: Annotated[bool, typer.Option("--all", "-a", help="Of every folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
@@ -65,7 +65,7 @@ def list_(
     return 0
 
 
-@app.command("show", cls=Command)
+@app.command("show", cls=HelpCommand)
 def show(
     session: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
@@ -83,7 +83,7 @@ def show(
     return 0
 
 
-@app.command("rm", cls=Command)
+@app.command("rm", cls=HelpCommand)
 def rm(
     sessions: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the starts of them.")],
 ) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from cowork.core.plain import start_of
+from cowork.core.plain_file import start_of
 
 MOST_BYTES = 128 << 20
 _HEADER = struct.Struct("!4sII")

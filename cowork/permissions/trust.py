@@ -18,7 +18,7 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.imports import told
+from cowork.core.note_imports import told
 from cowork.permissions.private import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.

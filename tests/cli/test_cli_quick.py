@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.main import get_command
 
-from cowork.cli import quick
-from cowork.cli.commands import app
-from cowork.cli.shape import made, said
+from cowork.cli import quick_parser
+from cowork.cli.typer_app import app
+from cowork.cli.typer_help import made, said
 from cowork.config.options import RunOptions, options_of
 
 _GROUP: Any = get_command(app)
@@ -66,7 +66,7 @@ def _argv(draw: st.DrawFn) -> list[str]:
 
 @given(_argv())
 def test_what_the_quick_parser_takes_typer_takes_alike(argv: list[str]) -> None:
-    plain = quick.parse(argv)
+    plain = quick_parser.parse(argv)
     if plain is not None:
         assert plain == by_typer(argv)
 
@@ -84,7 +84,7 @@ def test_what_the_quick_parser_takes_typer_takes_alike(argv: list[str]) -> None:
     ],
 )
 def test_ordinary_command_lines_are_plain(argv: list[str]) -> None:
-    assert quick.parse(argv) == by_typer(argv)
+    assert quick_parser.parse(argv) == by_typer(argv)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_ordinary_command_lines_are_plain(argv: list[str]) -> None:
     ],
 )
 def test_anything_else_is_left_to_typer(argv: list[str]) -> None:
-    assert quick.parse(argv) is None
+    assert quick_parser.parse(argv) is None
 
 
 @pytest.mark.parametrize(
@@ -127,4 +127,4 @@ def test_anything_else_is_left_to_typer(argv: list[str]) -> None:
     ids=str,
 )
 def test_the_output_is_known_even_where_the_rest_is_wrong(argv: list[str], output: str) -> None:
-    assert quick.output_of(argv) == output
+    assert quick_parser.output_of(argv) == output

@@ -11,8 +11,8 @@ import pytest
 from typer.main import get_command
 
 from cowork import __version__
-from cowork.cli import reference
-from cowork.cli.commands import app
+from cowork.cli import help_page
+from cowork.cli.typer_app import app
 
 HEAVY = ("typer", "rich", "prompt_toolkit", "anthropic", "openai", "pydantic", "yaml")
 
@@ -63,7 +63,7 @@ def test_help_is_on_stdout(cowork: Any, command: tuple[str, ...]) -> None:
 
 def test_the_reference_page_holds_the_help_of_every_command_as_it_is() -> None:
     file = Path(__file__).parents[2] / "docs/reference/commands.md"
-    assert file.read_text(encoding="utf-8") == reference.page(), "run: python -m cowork.cli.reference"
+    assert file.read_text(encoding="utf-8") == help_page.page(), "run: python -m cowork.cli.help_page"
 
 
 def test_every_command_and_option_says_what_it_does() -> None:

@@ -85,7 +85,7 @@ def test_a_control_code_in_a_word_is_shown_not_obeyed(cowork: Any) -> None:
 
 def test_whoever_prints_nothing_that_steers_gets_through(cowork: Any) -> None:
     code = (
-        "import sys, threading, warnings; from cowork.cli import streams; streams.prepare()\n"
+        "import sys, threading, warnings; from cowork.cli import standard_streams as streams; streams.prepare()\n"
         "bad = 'QZ\\x1b[2J\\x9b2J\\r\\u202e\\ud83d'\n"
         "print(bad); sys.stdout.writelines([bad, '\\n']); sys.stdout.write('👩'); print('\\u200d💻')\n"
         "warnings.warn(bad); threading.Thread(target=lambda: int(bad)).start()\n"

@@ -221,7 +221,7 @@ def test_kill_9_leaves_nobody_behind_and_the_session_goes_on(place: Path) -> Non
 
 
 EARLY = {
-    "the command's words are parsed": "cowork.cli.quick",
+    "the command's words are parsed": "cowork.cli.quick_parser",
     "the event loop loads": "asyncio.base_events",
     "the run is put together": "cowork.app.build",
     "the model's side loads": "cowork.providers.open",

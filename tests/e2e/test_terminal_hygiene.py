@@ -17,7 +17,7 @@ import pytest
 from typer.main import get_command
 
 import cowork
-from cowork.cli.commands import app
+from cowork.cli.typer_app import app
 from tests.e2e.terminal import Terminal
 from tests.fakes.command import COWORK, QUIET
 from tests.fakes.stage import call, say, turn

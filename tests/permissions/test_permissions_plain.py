@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cowork.app.repo import branch_of
-from cowork.core.imports import told
-from cowork.core.plain import start_of
+from cowork.core.note_imports import told
+from cowork.core.plain_file import start_of
 
 
 def test_the_start_of_a_plain_file_is_read(tmp_path: Path) -> None:

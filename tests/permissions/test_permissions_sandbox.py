@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from cowork.core.conceal import conceal
 from cowork.core.errors import ToolError, UserError
 from cowork.core.ports import Effect
+from cowork.core.process_memory import conceal
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox.box import Sandbox

@@ -15,7 +15,7 @@ from cowork.config import paths, render
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
-from cowork.core.plain import start_of
+from cowork.core.plain_file import start_of
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
 from cowork.sessions.log.fork import fork

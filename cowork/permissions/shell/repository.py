@@ -11,7 +11,7 @@ from pathlib import Path
 
 from cowork.core.git_index import read_index
 from cowork.core.hygiene import has_password
-from cowork.core.plain import start_of
+from cowork.core.plain_file import start_of
 from cowork.core.workspace import sensitive
 from cowork.permissions.sandbox.guarded import scan
 from cowork.permissions.shell.checks import immodest

@@ -13,7 +13,7 @@ from pathlib import Path
 from cowork.core import spawn
 from cowork.core.git_index import IndexEntry, read_index
 from cowork.core.hygiene import clean_environ
-from cowork.core.plain import start_of
+from cowork.core.plain_file import start_of
 
 _TIMEOUT_S = 60
 _NO_SIDE_EFFECTS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "core.pager=cat")

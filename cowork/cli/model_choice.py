@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from cowork.app.onboarding import setup
 from cowork.app.onboarding.setup import Found
-from cowork.cli.streams import row
+from cowork.cli.standard_streams import row
 from cowork.core.errors import UserError
 
 NOTHING = (

@@ -14,12 +14,12 @@ from cowork.cli import (
     agent_commands,
     config_commands,
     doctor_commands,
-    list_commands,
-    safety_commands,
+    permission_commands,
     session_commands,
+    tools_command,
 )
 from cowork.cli import main as entry
-from cowork.cli.shape import Command, Group, made, with_options
+from cowork.cli.typer_help import HelpCommand, HelpGroup, made, with_options
 from cowork.core.errors import UserError
 
 _CHAT_HELP = """A coding agent in your terminal. Without a command it opens the chat.
@@ -56,7 +56,7 @@ Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 no or refused cred
 143 terminated."""
 
 app = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     add_completion=True,
@@ -113,7 +113,7 @@ def chat(
     return entry.start("chat", None, made(given)) if ctx.invoked_subcommand is None else 0
 
 
-@app.command("run", cls=Command, help=_RUN_HELP, epilog=_RUN_EXAMPLES)
+@app.command("run", cls=HelpCommand, help=_RUN_HELP, epilog=_RUN_EXAMPLES)
 @with_options(chat=False)
 def run_command(
     ctx: typer.Context,
@@ -131,11 +131,11 @@ def _before(ctx: typer.Context) -> dict[str, Any]:
 
 
 app.add_typer(agent_commands.app, name="agents")
-app.command("tools", cls=Command, epilog=list_commands.TOOLS_EXAMPLES)(list_commands.tools)
+app.command("tools", cls=HelpCommand, epilog=tools_command.TOOLS_EXAMPLES)(tools_command.tools)
 app.add_typer(session_commands.app, name="sessions")
-app.command("cost", cls=Command, epilog=session_commands.COST_EXAMPLES)(session_commands.cost)
+app.command("cost", cls=HelpCommand, epilog=session_commands.COST_EXAMPLES)(session_commands.cost)
 app.add_typer(config_commands.app, name="config")
-app.command("trust", cls=Command, epilog=safety_commands.TRUST_EXAMPLES)(safety_commands.trust)
-app.add_typer(safety_commands.permissions, name="permissions")
-app.command("doctor", cls=Command, epilog=doctor_commands.DOCTOR_EXAMPLES)(doctor_commands.doctor)
-app.command("demo", cls=Command, epilog=doctor_commands.DEMO_EXAMPLES)(doctor_commands.demo)
+app.command("trust", cls=HelpCommand, epilog=permission_commands.TRUST_EXAMPLES)(permission_commands.trust)
+app.add_typer(permission_commands.permissions, name="permissions")
+app.command("doctor", cls=HelpCommand, epilog=doctor_commands.DOCTOR_EXAMPLES)(doctor_commands.doctor)
+app.command("demo", cls=HelpCommand, epilog=doctor_commands.DEMO_EXAMPLES)(doctor_commands.demo)

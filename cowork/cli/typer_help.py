@@ -62,7 +62,7 @@ def made(given: Mapping[str, Any]) -> RunOptions:
     return RunOptions(**values)
 
 
-class Command(TyperCommand):
+class HelpCommand(TyperCommand):
     """A command whose options are shown in their groups, examples last."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -72,7 +72,7 @@ class Command(TyperCommand):
         _examples(self.epilog, formatter)
 
 
-class Group(TyperGroup):
+class HelpGroup(TyperGroup):
     """The same for a command that has commands."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

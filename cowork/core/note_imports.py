@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from cowork.core.plain import start_of
+from cowork.core.plain_file import start_of
 from cowork.core.workspace import sensitive
 
 _LINE = re.compile(r"^@([^\s@]+)[ \t]*$", re.MULTILINE)

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from cowork.cli.shape import Command, Group
-from cowork.cli.streams import row
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import paths
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
@@ -25,7 +25,7 @@ A trusted folder's own settings, agents, notes and commands are used. When one o
 given again. Folders that are not trusted are worked in all the same, without those files."""
 
 permissions = typer.Typer(
-    cls=Group,
+    cls=HelpGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
     help="What may happen without a question.",
@@ -65,7 +65,7 @@ def trust(
     return 0
 
 
-@permissions.command("explain", cls=Command)
+@permissions.command("explain", cls=HelpCommand)
 def explain(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="A shell command, in quotes.")],
     cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder it would run in.")] = None,

@@ -8,13 +8,13 @@ from typing import Any
 
 from typer.main import get_command
 
-from cowork.cli.commands import app
+from cowork.cli.typer_app import app
 
 WIDTH = 100
 
 _HEAD = """# Commands
 
-<!-- Made from the commands' own help by `python -m cowork.cli.reference`; do not edit. -->
+<!-- Made from the commands' own help by `python -m cowork.cli.help_page`; do not edit. -->
 
 ## What a run reads and writes
 
