@@ -209,7 +209,7 @@ class Question:
     `plan`: what it means to do; `display` is the plan, the answer's `data` holds `mode` and `plan` as edited.
     """
 
-    kind: Literal["permission", "trust", "choice", "questions", "plan"]
+    kind: Literal["permission", "trust", "questions", "plan"]
     title: str
     agent: str = "main"
     tool: str = ""
@@ -218,14 +218,15 @@ class Question:
     rule: str = ""  # what "always" would add, exactly
     session_rule: str = ""  # what "this session" would grant, exactly
     display: Json = field(default_factory=dict)
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # of a plan: the modes to go on in
+    mode: str = ""  # the permission mode in which this would not be asked again
 
 
 @frozen
 class Answer:
     choice: Literal["once", "session", "always", "no"]
     note: str = ""  # why not, for the model
-    data: Json = field(default_factory=dict)  # what was filled in, where more than a choice was asked
+    data: Json = field(default_factory=dict)  # what was filled in; `mode`: go on in this permission mode
 
 
 Ask = Callable[[Question], Awaitable[Answer]]

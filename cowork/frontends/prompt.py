@@ -12,6 +12,7 @@ from typing import Any
 
 from cowork.core.hygiene import inert, visible, visible_line
 from cowork.core.ports import Answer, Question
+from cowork.frontends.questions import by_number, steps_of
 
 TERMINAL = "/dev/tty"
 _SHOWN_LINES = 60
@@ -49,23 +50,38 @@ def available(path: str = TERMINAL) -> bool:
 
 
 async def _ask(terminal: int, question: Question) -> Answer:
-    choices = _choices(question)
     termios.tcflush(terminal, termios.TCIFLUSH)  # what was typed before the question is no answer to it
     _write(terminal, "\n".join(_body(question)) + "\n")
+    if question.kind == "questions":
+        return await _ask_steps(terminal, question)
+    choices = _by_letter(question)
     while True:
-        _write(terminal, "  ".join(f"[{key}] {words}" for key, words in choices.items()) + "\n> ")
+        _write(terminal, "  ".join(f"[{key}] {words}" for key, (words, _) in choices.items()) + "\n> ")
         line = await _line(terminal)
         if line is None:
             return Answer("no", "the terminal was closed")
         word, _, rest = line.strip().partition(" ")
         key = word.lower()[:1]
-        if question.kind == "choice" and word.isdigit() and 1 <= int(word) <= len(question.options):
-            return Answer("once", question.options[int(word) - 1])
-        if key == "n" and "n" in choices:
+        if key == "n":
             heard = question.kind != "trust"  # no model is there yet to be told why
             return Answer("no", rest.strip() or (await _why(terminal) if heard else ""))
-        if key in choices and key in _ANSWERS:
-            return Answer(_ANSWERS[key])
+        if key in choices:
+            return choices[key][1]
+
+
+async def _ask_steps(terminal: int, question: Question) -> Answer:
+    """Each question with its options numbered; any other text is an answer too, an empty line none."""
+    answers: list[str] = []
+    for step in steps_of(question):
+        rows = [f"  {number} {choice.label}" for number, choice in enumerate(step.choices, 1) if not choice.writes]
+        _write(terminal, "\n".join([visible_line(step.title), *rows]) + "\nnumber, or your answer > ")
+        line = await _line(terminal)
+        text = (line or "").strip()
+        if not text:
+            return Answer("no", "" if line is not None else "the terminal was closed")
+        chosen = by_number(step, text)
+        answers.append(chosen.label if chosen and not chosen.writes else text)
+    return Answer("once", data={"answers": answers})
 
 
 async def _why(terminal: int) -> str:
@@ -73,21 +89,22 @@ async def _why(terminal: int) -> str:
     return (await _line(terminal) or "").strip()
 
 
-_ANSWERS: dict[str, Any] = {"y": "once", "s": "session", "a": "always"}
-
-
-def _choices(question: Question) -> dict[str, str]:
-    if question.kind == "choice":
-        numbered = {str(n): visible_line(words) for n, words in enumerate(question.options, 1)}
-        return {**numbered, "n": "none of these"}
+def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
+    """What each letter says and answers."""
+    choices: dict[str, tuple[str, Answer]] = {}
     if question.kind == "trust":
-        return {"y": "yes, trust it", "n": "no"}
-    choices = {"y": "once"}
-    if question.session_rule:
-        choices["s"] = f"this session: {visible_line(question.session_rule)}"
-    if question.rule:
-        choices["a"] = f"always, adds rule {visible_line(question.rule)}"
-    return {**choices, "n": "no"}
+        choices["y"] = ("yes, trust it", Answer("always"))
+    elif question.kind == "plan":
+        modes = question.options or ("ask",)
+        answers = [(f"yes, in mode {mode}", Answer("once", data={"mode": mode})) for mode in modes]
+        choices |= {str(number): answer for number, answer in enumerate(answers, 1)}
+    else:
+        choices["y"] = ("once", Answer("once"))
+        if question.session_rule:
+            choices["s"] = (f"this session: {visible_line(question.session_rule)}", Answer("session"))
+        if question.rule:
+            choices["a"] = (f"always, adds rule {visible_line(question.rule)}", Answer("always"))
+    return {**choices, "n": ("no", Answer("no"))}
 
 
 def _body(question: Question) -> Iterator[str]:

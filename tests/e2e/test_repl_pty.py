@@ -164,10 +164,10 @@ def test_questions_of_parallel_children_queue_in_one_place(chat: Terminal) -> No
     chat.wait_for("2 more waiting (explore-1, explore-2)")
     chat.wait_for("2 git commit -m")
     for key, left in (("y", "1 more waiting (explore-2)"), ("n", "asked by main/explore-2")):
-        chat.settle(0.2)
+        chat.wait_for("y · n · digits")
         chat.type(key)
         chat.wait_for(left)
-    chat.settle(0.2)
+    chat.wait_for("y · n · digits")
     chat.type("2")
     finish(chat, "answers: once no session")
 
@@ -178,6 +178,34 @@ def test_typing_when_a_question_pops_up_is_not_an_answer(chat: Terminal) -> None
     chat.type("y")
     finish(chat, "Done, allowed once.")
     assert any(row.startswith("❯ yes y 1 yes") for row in chat.screen())
+
+
+def test_a_message_typed_at_an_open_question_is_a_message(chat: Terminal) -> None:
+    chat.type("edit", "<Enter>")
+    chat.wait_for("y · n · digits")
+    chat.type("my idea: why not use tox 1 y")
+    chat.wait_for("❯ my idea: why not use tox 1 y")
+    chat.wait_for("you are writing: ↑↓ or Esc to answer")
+    chat.settle(0.7)  # longer than any key is waited for
+    assert "Allow this edit?" in chat.text()
+    chat.type("<Enter>")  # sends the message; the question stays
+    chat.wait_for("my idea: why not use tox 1 y  queued")
+    chat.wait_for("y · n · digits")
+    chat.type("y", "<Enter>")
+    chat.wait_for("Done, allowed once.")
+    finish(chat, "You said: my idea: why not use tox 1 y")
+
+
+def test_an_arrow_or_esc_goes_back_from_the_input_to_the_question(chat: Terminal) -> None:
+    chat.type("edit", "<Enter>")
+    chat.wait_for("y · n · digits")
+    chat.type("hm")
+    chat.wait_for("you are writing")
+    chat.type("<Down>")
+    chat.wait_for("y · n · digits")
+    chat.type("<Down>", "<Enter>")
+    finish(chat, "Done, allowed session.")
+    assert any(row.startswith("❯ hm") for row in chat.screen())
 
 
 @pytest.mark.parametrize("key", ["<Esc>", "<Ctrl+C>"])
@@ -262,16 +290,6 @@ def test_keys_are_told_and_commands_complete_with_their_help_and_run(chat: Termi
     chat.wait_for("Did you mean /compact?")
     chat.type("/init", "<Enter>")
     finish(chat, "You said: Explore this repository and write AGENTS.md")
-
-
-def test_a_long_choice_can_be_narrowed_by_typing(chat: Terminal) -> None:
-    chat.type("/resume", "<Enter>")
-    chat.wait_for("15 in all · type to filter")
-    chat.wait_for("Esc is no")
-    chat.type("fix number ")
-    chat.wait_for("matching fix number")
-    chat.type("<Down>", "<Enter>")
-    finish(chat, "resumed session 2 · fix number 2")
 
 
 def test_files_and_agents_complete_after_an_at_sign() -> None:

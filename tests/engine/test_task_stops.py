@@ -57,7 +57,8 @@ async def test_an_interrupt_leaves_the_parent_what_each_child_had(stage: Stage) 
 
 
 async def test_the_question_of_a_killed_child_is_withdrawn_and_the_next_one_comes_up(stage: Stage) -> None:
-    dialogs = Dialogs(changed=lambda: None)
+    now = [0.0]
+    dialogs = Dialogs(changed=lambda: None, clock=lambda: now[0])
     stage._ask = dialogs.ask  # type: ignore[method-assign]
     children = {"general-purpose": [turn(call("Write", file_path="a", content="b")), say("done")]}
     stage.set_up(Scripted([turn(task("general-purpose"), task("general-purpose", "more")), say("ok")], children))
@@ -69,7 +70,10 @@ async def test_the_question_of_a_killed_child_is_withdrawn_and_the_next_one_come
     await stage.until("agent.ended", "main/general-purpose-1")
     assert dialogs.current.question.agent == "main/general-purpose-2"
     assert dialogs.waiting() == []
+    now[0] += 10  # it has been read
     dialogs.type("y")
+    now[0] += 10  # and nothing follows
+    dialogs.tick()
     await running
     asked = [e.question_id for e in stage.events if isinstance(e, QuestionAsked)]
     answered = {e.question_id: (e.choice, e.note) for e in stage.events if isinstance(e, QuestionAnswered)}

@@ -83,7 +83,7 @@ class FakeHost:
             Command("clear", "start over", self._say(""), resets=True),
             Command("init", "write AGENTS.md by exploring", self._init),
             Command("model", "show or change the model", self._say("model"), "[main|light]", lambda: ("main", "light")),
-            Command("resume", "go on with an earlier session", self._resume),
+            Command("resume", "go on with an earlier session", self._say("resumed")),
             Command("sessions", "a list to choose from", self._sessions),
             Command("context", "what fills the window", self._say("context")),
         )
@@ -249,11 +249,6 @@ class FakeHost:
             for n in range(1, 15)
         ]  # fmt: skip
         return Choose("Go on with which session?", rows, chosen)
-
-    async def _resume(self, rest: str) -> CommandResult:
-        options = tuple(f"session {n} · fix number {n}" for n in range(1, 15))
-        answer = await self.ask(Question("choice", "Which session?", options=options))
-        return f"resumed {answer.note}" if answer.choice != "no" else "nothing resumed"
 
     def _say(self, word: str) -> Callable[[str], Awaitable[CommandResult]]:
         async def run(rest: str) -> CommandResult:

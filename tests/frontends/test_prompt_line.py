@@ -139,11 +139,20 @@ async def test_waiting_can_be_cancelled_at_once(terminal: Terminal) -> None:
         await asyncio.wait_for(asked, 60)
 
 
-async def test_a_choice_gives_the_words_chosen(terminal: Terminal) -> None:
-    question = Question("choice", "Which?", options=("red", "blue"))
-    asked = asyncio.create_task(LinePrompt(terminal.name)(question))
-    await terminal.answer("3\n", "2\n")
-    assert await asked == Answer("once", "blue")
+async def test_the_questions_of_a_model_are_answered_one_after_the_other(terminal: Terminal) -> None:
+    asked = [{"question": "Which?", "options": [{"label": "red"}, {"label": "blue"}]}, {"question": "Why?"}]
+    question = Question("questions", "A question", input={"questions": asked})
+    waiting = asyncio.create_task(LinePrompt(terminal.name)(question))
+    await terminal.answer("2\n", "it is calm\n")
+    assert await waiting == Answer("once", data={"answers": ["blue", "it is calm"]})
+
+
+async def test_a_plan_is_approved_with_the_mode_to_go_on_in(terminal: Terminal) -> None:
+    waiting = asyncio.create_task(
+        LinePrompt(terminal.name)(Question("plan", "Go on?", options=("accept-edits", "ask")))
+    )
+    await terminal.answer("1\n")
+    assert await waiting == Answer("once", data={"mode": "accept-edits"})
 
 
 async def test_escapes_in_a_question_are_shown_not_obeyed(terminal: Terminal) -> None:

@@ -22,7 +22,9 @@ from cowork.core.events import (
 )
 from cowork.core.ports import Question
 from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
-from cowork.frontends.repl.input.dialogs import Dialog, choices_of, dialog_lines
+from cowork.frontends.questions import steps_of
+from cowork.frontends.repl.input.dialog_lines import dialog_lines
+from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.input.picker import Picking, picker_lines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.diffs import changes_lines, diff_lines
@@ -84,7 +86,7 @@ def ask(
     question: Question, *, index: int = 0, why: str | None = None, waiting: tuple[Question, ...] = (), rows: int = 40
 ) -> Callable[[int], list[Line]]:
     def draw(columns: int) -> list[Line]:
-        dialog = Dialog(question, choices_of(question), asyncio.Future(loop=asyncio.new_event_loop()), index, why)
+        dialog = Dialog(question, steps_of(question), asyncio.Future(loop=asyncio.new_event_loop()), index, why)
         return dialog_lines(dialog, waiting, columns, rows)
 
     return draw
@@ -166,6 +168,25 @@ def ends(columns: int) -> list[Line]:
     return [*out, notes.retry_line(RetryScheduled(3, 5, 8.0, "overloaded", "x"), 8.0, columns)]
 
 
+QUESTIONS = Question(
+    "questions",
+    "Questions",
+    agent="main/general-purpose-3",
+    input={
+        "questions": [
+            {
+                "question": "Which store should refunds of guests be kept in, now that there is no user for them?",
+                "options": [
+                    {"label": "A table of their own", "description": "one migration, no change to users"},
+                    {"label": "A made-up user", "description": "no migration; reports count one user more"},
+                ],
+            },
+            {"question": "And the name?"},
+        ]
+    },
+)
+
+
 PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "panels-collapsed": running(),
     "panels-expanded": running(expanded=True, selected="s1"),
@@ -176,10 +197,11 @@ PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "diff-limited": lambda columns: diff_lines(DIFF, columns, limit=3),
     "dialog-edit": ask(EDIT, index=2, waiting=(COMMAND, COMMAND)),
     "dialog-command": ask(COMMAND),
-    "dialog-why": ask(COMMAND, why="use the staging branch instead"),
+    "dialog-why": ask(COMMAND, index=3, why="use the staging branch instead"),
     "dialog-script": ask(SCRIPT),
     "dialog-low": ask(EDIT, rows=10),
-    "dialog-choice": ask(Question("choice", "Which one?", options=tuple(f"session {n}" for n in range(12))), index=10),
+    "dialog-questions": ask(QUESTIONS, index=1),
+    "dialog-plan": ask(Question("plan", "Go on with this plan?", options=("accept-edits", "ask"))),
     "dialog-trust": ask(Question("trust", "Trust this folder?", reason="It has an agent file and a hook.")),
     "picker": pick(SESSIONS, index=1),
     "picker-filtered": pick(SESSIONS, query="session 1"),

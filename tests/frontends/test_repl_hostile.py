@@ -28,7 +28,7 @@ from cowork.core.hygiene import inert
 from cowork.core.ports import Question
 from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
-from cowork.frontends.repl.input import completion, dialogs, picker
+from cowork.frontends.repl.input import completion, dialog_lines, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.view import diffs, live, notes, panels, scene, status, tool_lines
 from cowork.frontends.repl.view.stream import MarkdownStream
@@ -106,12 +106,14 @@ def questions(text: str) -> list[Question]:
     displays.append({"kind": "command", "parts": [given(text), given(text)]})
     asked = [Question("permission", text, text, tool, given(text), text, text, text, display)
              for display in displays for tool in ("Bash", "Read", text)]  # fmt: skip
-    return [*asked, Question("choice", text, text, options=(text, text)), Question("trust", text, text, reason=text)]
+    steps = {"questions": [{"question": text, "options": [{"label": text, "description": text}]}]}
+    others = [Question("questions", text, text, input=steps), Question("plan", text, text, options=(text,))]
+    return [*asked, *others, Question("trust", text, text, reason=text)]
 
 
 def dialog(question: Question, **changes: str) -> dialogs.Dialog:
     loop = asyncio.new_event_loop()
-    made = dialogs.Dialog(question, dialogs.choices_of(question), loop.create_future(), **changes)  # type: ignore[arg-type]
+    made = dialogs.Dialog(question, dialogs.steps_of(question), loop.create_future(), **changes)  # type: ignore[arg-type]
     loop.close()
     return made
 
@@ -175,11 +177,11 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "completion.Menu.lines": lambda t: completion.Menu(
         [completion.Item(t, t), completion.Item(t, t, "agent")]
     ).lines(70),
-    "dialogs.dialog_lines": lambda t: [
-        line for q in questions(t) for changes in ({}, {"why": t}, {"filter": t[:1]}, {"filter": t})
-        for line in dialogs.dialog_lines(dialog(q, **changes), [q], 80, 60)
+    "dialog_lines.dialog_lines": lambda t: [
+        line for q in questions(t) for changes in ({}, {"text": t})
+        for line in dialog_lines.dialog_lines(dialog(q, **changes), [q], 80, 60)
     ],
-    "dialogs.what_lines": lambda t: [line for q in questions(t) for line in dialogs.what_lines(q, 40)],
+    "dialog_lines.what_lines": lambda t: [line for q in questions(t) for line in dialog_lines.what_lines(q, 40)],
     "diffs.diff_lines": lambda t: diffs.diff_lines(given(t)["diff"], 60),
     "diffs.changes_lines": lambda t: diffs.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
     "diffs.command_lines": lambda t: [x for w in (40, 300) for x in diffs.command_lines([given(t)], w)],

@@ -7,7 +7,7 @@ import pytest
 from cowork.core.events import ContextCompacted, ToolStarted
 from cowork.core.ports import Question
 from cowork.frontends.host import Status
-from cowork.frontends.repl.input.dialogs import what_lines
+from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.notes import compacted_lines
 from cowork.frontends.repl.view.scene import Scene

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.host import Choose, Row
-from cowork.frontends.repl.input.dialogs import choices_of, what_lines
+from cowork.frontends.questions import Choice, Step, steps_of
+from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.styled import plain
 
 if TYPE_CHECKING:
@@ -62,21 +63,29 @@ class LineChat:
         self._sink.flush()
 
     async def ask(self, question: Question) -> Answer:
-        """The question as text; the answer is a number, or text that becomes the reason for a no."""
+        """The question as text; the answer is a number, or text: the reason for a no, or the answer itself."""
         async with self._asking:
             self.flush()
-            choices = choices_of(question)
             for line in what_lines(question, 79, self._repl.scene.cwd):
                 print(plain(line).rstrip(), file=self._sink)
-            print(f"{one_line(question.title)} (asked by {one_line(question.agent)})", file=self._sink)
-            for number, choice in enumerate(choices, 1):
-                print(f"  {number} {choice.label}", file=self._sink)
-            print("number, or why not: ", end="", file=self._sink, flush=True)
-            said = await self._next_line()
-        text = (said or "").strip()
-        if text.isdigit() and 1 <= int(text) <= len(choices):
-            return Answer(choices[int(text) - 1].answer, choices[int(text) - 1].note)
-        return Answer("once") if text.lower() in ("y", "yes") else Answer("no", "" if text in ("n", "no") else text)
+            answers: list[str] = []
+            for step in steps_of(question):
+                print(f"{one_line(step.title)} (asked by {one_line(question.agent)})", file=self._sink)
+                for number, choice in enumerate(step.choices, 1):
+                    print(f"  {number} {choice.label}", file=self._sink)
+                words = "number, or your answer: " if question.kind == "questions" else "number, or why not: "
+                print(words, end="", file=self._sink, flush=True)
+                said = await self._next_line()
+                text = (said or "").strip()
+                chosen = (
+                    step.choices[int(text) - 1] if text.isdecimal() and 1 <= int(text) <= len(step.choices) else None
+                )
+                if question.kind != "questions":
+                    return _answer(chosen, text, step)
+                if said is None or not text:
+                    return Answer("no")
+                answers.append(chosen.label if chosen and not chosen.writes else text)
+        return Answer("once", data={"answers": answers})
 
     async def choose(self, choose: Choose) -> Row | None:
         """The list with numbers; a line that is no number of it chooses nothing and is taken as the next message."""
@@ -122,6 +131,14 @@ class LineChat:
     def _interrupt(self) -> None:
         if not self._repl.turns.interrupt():
             self.leave(130)
+
+
+def _answer(chosen: Choice | None, text: str, step: Step) -> Answer:
+    """What a line answers: a number its choice, yes the first one, anything else is a no and why."""
+    chosen = step.choices[0] if text.lower() in ("y", "yes") else chosen
+    if chosen is not None:
+        return Answer(chosen.answer, data=chosen.data)
+    return Answer("no", "" if text in ("n", "no") else text)
 
 
 @contextlib.contextmanager

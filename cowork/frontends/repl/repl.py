@@ -57,7 +57,7 @@ class Repl:
         self._folder = os.path.basename(self.scene.cwd)
         self.composer = Composer(History(self.options.history))
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
-        self.dialogs = Dialogs(self._dialogs_changed)
+        self.dialogs = Dialogs(self._dialogs_changed, drafting=lambda: bool(self.composer.text))
         self.picker = Picker(self.redraw)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
@@ -337,8 +337,7 @@ class Repl:
 
     def _after_key(self, sender: object) -> None:
         if self.mode in ("write", "pick"):  # in the middle of a message or a choice, or done with it
-            typing = self.composer.text or self.picker.current
-            self.dialogs.last_key = self.scene.clock() if typing else -10.0
+            self.dialogs.wrote(something=bool(self.composer.text or self.picker.current))
         if self.dialogs.current is not None:
             asyncio.get_running_loop().call_later(QUIET_S + 0.01, self.redraw)  # the dialog arms itself
 
@@ -382,10 +381,13 @@ class Repl:
 
     def _dialogs_changed(self) -> None:
         dialog = self.dialogs.current
+        loop = asyncio.get_running_loop()
         if dialog is not None:
             self.terminal.asked(dialog, dialog.question.title)
             for moment in (SETTLE_S, QUIET_S):  # when it starts to take keys
-                asyncio.get_running_loop().call_later(moment + 0.01, self.redraw)
+                loop.call_later(moment + 0.01, self.redraw)
+        if (due := self.dialogs.due) is not None:
+            loop.call_later(due + 0.001, self.dialogs.tick)
         self.redraw()
 
     def _set_kind(self, kind: Kind) -> None:

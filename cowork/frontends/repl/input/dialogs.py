@@ -4,31 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from cowork.core.format import one_line
-from cowork.core.frozen import frozen
-from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.repl.view.boxes import MARGIN, box
-from cowork.frontends.repl.view.diffs import command_lines, diff_lines
-from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
-from cowork.frontends.repl.view.tool_lines import argument
+from cowork.frontends.questions import Choice, Step, steps_of
 
-QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog that pops up
-SETTLE_S = 0.15  # a key pressed twice or held down must not answer a question nobody has seen
-_SHOWN = 9  # choices at a time
+QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog
+SETTLE_S = 0.3  # a fresh question answers to no key: nobody can have read it yet
+ALONE_S = 0.3  # a letter answers when nothing else is typed for so long after it
+PASTED_S = 0.05  # Enter followed by more within this is part of a paste
+CHOICES_SHOWN = 9  # choices at a time
 
-
-@frozen
-class Choice:
-    label: str
-    answer: Literal["once", "session", "always", "no"]
-    note: str = ""
-    asks_why: bool = False
+Focus = Literal["auto", "input", "dialog"]
 
 
 @dataclass(slots=True)
@@ -36,28 +25,52 @@ class Dialog:
     """One question on the screen."""
 
     question: Question
-    choices: list[Choice]
+    steps: tuple[Step, ...]
     future: asyncio.Future[Answer]
-    index: int = 0
-    why: str | None = None  # the reason being typed
-    filter: str = ""
+    index: int = 0  # the choice the cursor stands on
+    text: str | None = None  # what is being written, in place of a choice
+    answers: list[str] = field(default_factory=list)  # to the steps before this one
 
     @property
-    def shown(self) -> list[Choice]:
-        """The choices that match what was typed."""
-        if not self.filter:
-            return self.choices
-        return [c for c in self.choices if self.filter.lower() in c.label.lower()]
+    def step(self) -> Step:
+        return self.steps[len(self.answers)]
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        return self.step.choices
+
+    @property
+    def writes(self) -> str:
+        """The words over the line being written in."""
+        return self.choices[self.index].writes
+
+
+@dataclass(slots=True)
+class _Held:
+    """A key that answers unless more is typed at once."""
+
+    text: str
+    pressed: float
+    until: float
+    choice: Choice | None  # None: it came before the question could be read, and answers nothing
 
 
 @dataclass(slots=True)
 class Dialogs:
-    """The line of questions. `ask` is the port; keys are given by the methods below it."""
+    """The line of questions. `ask` is the port; keys are given by the methods below it.
+
+    Typing must never answer by accident. A letter, a digit or Enter answers only when it stands alone: nothing was
+    typed for a moment before, and nothing follows. Everything else goes to the input, which then keeps the keys until
+    it is empty again or the person comes back with an arrow key or Esc.
+    """
 
     changed: Callable[[], None]
     clock: Callable[[], float] = time.monotonic
+    drafting: Callable[[], bool] = lambda: False  # text stands in the input: Enter is for sending it
     last_key: float = -10.0  # when the person last typed into the input
+    focus: Focus = "auto"
     _shown_at: float = -10.0  # when the current question came up
+    _held: _Held | None = None
     _line: list[Dialog] = field(default_factory=list)
 
     @property
@@ -72,11 +85,16 @@ class Dialogs:
     @property
     def armed(self) -> bool:
         """A question waits and takes the keys: nobody is in the middle of typing."""
-        return bool(self._line) and self.clock() - self.last_key >= QUIET_S
+        return bool(self._line) and self.focus != "input" and self.clock() - self.last_key >= QUIET_S
+
+    @property
+    def due(self) -> float | None:
+        """How long until a key that is held back has stood alone."""
+        return max(0.0, self._held.until - self.clock()) if self._held else None
 
     async def ask(self, question: Question) -> Answer:
         """Wait for the person's answer."""
-        dialog = Dialog(question, choices_of(question), asyncio.get_running_loop().create_future())
+        dialog = Dialog(question, steps_of(question), asyncio.get_running_loop().create_future())
         self._line.append(dialog)
         self._advance(dialog)
         try:
@@ -84,59 +102,110 @@ class Dialogs:
         finally:
             was_current = self.current is dialog
             self._line.remove(dialog)
+            if not self._line:
+                self.focus = "auto"
             self._advance(self.current if was_current else None)
 
-    def move(self, step: int) -> None:
-        dialog = self.current
-        if dialog and dialog.why is None and dialog.shown:
-            dialog.index = (dialog.index + step) % len(dialog.shown)
+    def tick(self) -> None:
+        """Let a key count that has stood alone for long enough."""
+        held, dialog = self._held, self.current
+        if held is not None and self.clock() >= held.until:
+            self._held = None
+            if held.choice is None:
+                self.last_key = held.pressed
+            elif dialog is not None:
+                self._choose(dialog, held.choice)
 
-    def enter(self) -> None:
+    def move(self, step: int) -> None:
+        """Arrows choose, and bring the keys back from the input."""
+        dialog = self.current
+        self._held = None
+        self.take_focus()
+        if dialog and dialog.text is None and self.ready:
+            dialog.index = (dialog.index + step) % len(dialog.choices)
+
+    def take_focus(self) -> None:
+        """The keys belong to the question from now on."""
+        self.focus, self.last_key = "dialog", -10.0
+
+    def wrote(self, *, something: bool) -> None:
+        """A key went to the input, and something stands there now (or nothing any more)."""
+        self._held = None
+        if self._line:
+            self.last_key = self.clock()
+            self.focus = "input" if something else "auto"
+        else:
+            self.last_key = self.clock() if something else -10.0
+
+    def type(self, text: str, *, pasted: bool = False) -> str:
+        """A lone digit or letter chooses; in a line to write in it is text. Gives what belongs to the input."""
+        self.tick()
         dialog = self.current
         if dialog is None:
-            return
-        if dialog.why is not None:
-            self._settle(dialog, Answer("no", dialog.why.strip()))
-        elif dialog.shown:
-            self._choose(dialog, dialog.shown[min(dialog.index, len(dialog.shown) - 1)])
+            return text
+        if dialog.text is not None:
+            dialog.text += " ".join(text.split("\n"))
+            return ""
+        held, self._held = self._held, None
+        choice = None if pasted or held or not self.armed else _chosen_by(text, dialog)
+        if choice is None:
+            self.wrote(something=True)
+            return (held.text if held else "") + text
+        if choice in dialog.choices and self.ready:
+            dialog.index = dialog.choices.index(choice)
+        now = self.clock()
+        self._held = _Held(text, now, now + ALONE_S, choice if self.ready else None)
+        self.changed()
+        return ""
+
+    def enter(self) -> bool:
+        """Take what is chosen or written; False when Enter is for the input."""
+        self.tick()
+        dialog = self.current
+        if dialog is None:
+            return False
+        if dialog.text is not None:
+            self._write(dialog, dialog.text.strip())
+        elif self._held is not None:
+            self._held.text += "\n"  # `y` and Enter is one answer, unless more follows
+        elif not self.armed or (self.focus == "auto" and self.drafting()):
+            return False
+        else:
+            now, choice = self.clock(), dialog.choices[dialog.index] if self.ready else None
+            self._held = _Held("", now, now + PASTED_S, choice)
+            self.changed()
+        return True
 
     def escape(self) -> None:
-        """Back from the reason to the choices; from the choices it is a plain no."""
+        """Back from the line being written to the choices; from the choices it is a plain no."""
         dialog = self.current
-        if dialog is None:
+        self._held = None
+        if dialog is None or not self.ready:
             return
-        if dialog.why is not None:
-            dialog.why = None
-        elif dialog.filter:
-            dialog.filter, dialog.index = "", 0
+        if dialog.text is not None:
+            dialog.text = None
         else:
             self._settle(dialog, Answer("no"))
 
-    def type(self, text: str) -> None:
-        """A digit or letter chooses; in the reason (or a long list) it is text."""
+    def backspace(self) -> bool:
+        """False when there is nothing to delete in the dialog."""
         dialog = self.current
-        if dialog is None:
-            return
-        if dialog.why is not None:
-            dialog.why += " ".join(text.split("\n"))
-        elif dialog.question.kind == "choice" and not text.isdigit():
-            dialog.filter, dialog.index = dialog.filter + " ".join(text.split("\n")), 0
-        elif text.isdigit() and 1 <= int(text) <= min(_SHOWN, len(dialog.shown)):
-            self._choose(dialog, dialog.shown[int(text) - 1])
-        elif text in ("y", "Y"):
-            self._choose(dialog, dialog.choices[0])
-        elif text in ("n", "N"):
-            self._settle(dialog, Answer("no"))
+        if dialog is None or dialog.text is None:
+            return False
+        dialog.text = dialog.text[:-1]
+        return True
 
-    def backspace(self) -> None:
+    def take_mode(self) -> None:
+        """⇧⇥: yes, and go on in the mode that does not ask this again."""
         dialog = self.current
-        if dialog and dialog.why:
-            dialog.why = dialog.why[:-1]
-        elif dialog and dialog.filter:
-            dialog.filter, dialog.index = dialog.filter[:-1], 0
+        if dialog and dialog.text is None and self.ready and self.armed:
+            choice = next((c for c in dialog.choices if c.data.get("mode")), None)
+            if choice is not None:
+                self._choose(dialog, choice)
 
     def refuse_all(self) -> None:
         """The turn is interrupted: every open question is a no."""
+        self._held = None
         for dialog in list(self._line):
             self._settle(dialog, Answer("no", "interrupted by the user"))
 
@@ -145,147 +214,59 @@ class Dialogs:
 
     def _advance(self, came: Dialog | None) -> None:
         if came is not None and came is self.current:
-            self._shown_at = self.clock()
+            self._shown_at, self._held = self.clock(), None
         self.changed()
 
     def _choose(self, dialog: Dialog, choice: Choice) -> None:
-        if choice.asks_why:
-            dialog.index = dialog.shown.index(choice)
-            dialog.why = ""
+        if choice.writes:
+            dialog.index = dialog.choices.index(choice)
+            dialog.text = ""
+        elif dialog.question.kind == "questions":
+            self._next_step(dialog, choice.label)
         else:
-            self._settle(dialog, Answer(choice.answer, choice.note))
+            self._settle(dialog, Answer(choice.answer, "", choice.data))
+        self.changed()
+
+    def _write(self, dialog: Dialog, text: str) -> None:
+        if dialog.question.kind != "questions":
+            self._settle(dialog, Answer("no", text))
+        elif text:
+            self._next_step(dialog, text)
+
+    def _next_step(self, dialog: Dialog, answer: str) -> None:
+        if len(dialog.answers) + 1 == len(dialog.steps):
+            self._settle(dialog, Answer("once", data={"answers": [*dialog.answers, answer]}))
+            return
+        dialog.answers.append(answer)
+        dialog.index, dialog.text = 0, None
+        self._shown_at = self.clock()
 
     def _settle(self, dialog: Dialog, answer: Answer) -> None:
+        """Answer it, and with it what waits for the very same grant."""
         if not dialog.future.done():
             dialog.future.set_result(answer)
+        for other in self._line:
+            if not other.future.done() and _covers(dialog.question, answer, other.question):
+                other.future.set_result(Answer("once"))
 
 
-def choices_of(question: Question) -> list[Choice]:
-    """What can be answered. The grant shown is the grant given, so rules appear as they are."""
-    if question.kind == "choice":
-        options = [Choice(one_line(o), "once", o) for o in question.options]
-        return [*options, Choice("Cancel", "no")]
-    if question.kind == "trust":
-        return [Choice("Yes, trust this folder", "always"), Choice("Only this time", "session"), Choice("No", "no")]
-    out = [Choice("Yes, once", "once")]
-    if question.session_rule:
-        out.append(Choice(f"Yes, {one_line(question.session_rule)} for this session", "session"))
-    if question.rule:
-        out.append(Choice(f"Always: adds rule {one_line(question.rule)}", "always"))
-    out.append(Choice("No, and tell it why …", "no", asks_why=True))
-    return out
+def _covers(question: Question, answer: Answer, other: Question) -> bool:
+    """Whether the answer to one question settles another that waits."""
+    if other.kind != "permission":
+        return False
+    mode = answer.data.get("mode")
+    granted = question.session_rule if answer.choice == "session" else question.rule
+    return bool(mode and other.mode == mode) or (
+        answer.choice in ("session", "always") and bool(granted) and granted in (other.session_rule, other.rule)
+    )
 
 
-def dialog_lines(
-    dialog: Dialog,
-    waiting: Sequence[Question],
-    columns: int,
-    rows: int,
-    *,
-    armed: bool = True,
-    ready: bool = True,
-    cwd: str = "",
-) -> list[Line]:
-    """What is asked about, as much as fits, and under it the box with the choices."""
-    box = _box(dialog, min(columns, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
-    room = max(0, rows - len(box))
-    body = what_lines(dialog.question, columns, cwd)
-    if len(body) > room:
-        kept = max(0, room - 1)
-        more: Line = [("dim", f"  … {len(body) - kept:,} more lines · Ctrl+O shows all")]
-        body = [*body[:kept], clip_line(more, columns)][:room]
-    return [*body, *box]
-
-
-def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
-    """The thing the question is about: the call, why it asks, and the diff, command or text."""
-    out = _call_lines(question, columns, cwd) if question.tool else []
-    match question.display.get("kind"):
-        case "diff":
-            out.extend(diff_lines(str(question.display.get("diff", "")), columns))
-        case "command":
-            parts = question.display.get("parts")
-            out.extend(command_lines(parts if isinstance(parts, list) else [], columns))
-        case "path":
-            where = one_line(str(question.display.get("path", "")))
-            out.extend(
-                [("dim", "  → " if not n else "    "), ("", row)] for n, row in enumerate(wrap(where, columns - 5))
-            )
-        case "text" | "terminal":
-            text = str(question.display.get("text") or question.display.get("output") or "")
-            out.extend([("", f"  {row}")] for row in wrap(visible(text), columns - 3))
-    if question.reason and question.reason not in _told(question):
-        out.extend([("dim", f"  {row}")] for row in wrap(visible(question.reason), columns - 3))
-    return out
-
-
-def _told(question: Question) -> list[object]:
-    """The reasons that stand beside the parts of a command."""
-    parts = question.display.get("parts")
-    return [part.get("why") for part in parts] if isinstance(parts, list) else []
-
-
-def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
-    """The call in a line; a command that does not fit in one is shown whole below it."""
-    name = one_line(question.tool)
-    room = columns - len(name) - 4
-    head: Line = [("accent", "● "), ("bold", name)]
-    if question.tool != "Bash":
-        return [[*head, ("", f" {clip_start(argument(question.tool, question.input, cwd), room)}")]]
-    command = visible(str(question.input.get("command", "")))
-    if "\n" not in command and width(command) + 2 <= room:
-        return [[*head, ("", f" $ {command}")]]
-    rows: list[Line] = [[("faint", "  │ "), ("", row)] for row in wrap(command, columns - 5)]
-    return [head, *rows]
-
-
-def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
-    agent = one_line(dialog.question.agent)
-    who = agent if columns >= 60 else agent.rpartition("/")[2]
-    inner = columns - MARGIN
-    rows = _why_rows(dialog, inner) if dialog.why is not None else _choice_rows(dialog, inner)
-    head: Line = [("bold", one_line(dialog.question.title))]
-    asked = f"asked by {who}"
-    if line_width(head) + width(asked) + 6 > columns:  # who asks is said in every width
-        return box(head, "", [[("dim", clip(asked, inner))], *rows], foot, columns, "accent")
-    return box(head, asked, rows, foot, columns, "accent")
-
-
-def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:
-    shown = dialog.shown
-    index = min(dialog.index, max(0, len(shown) - 1))
-    start = max(0, min(index - _SHOWN + 1, len(shown) - _SHOWN))
-    out: list[Line] = []
-    if dialog.filter:
-        out.append([("dim", "  matching "), ("bold", clip_start(visible_line(dialog.filter), inner - 12))])
-    for place, choice in enumerate(shown[start : start + _SHOWN], start):
-        chosen = place == index
-        digit = f"{place + 1} " if place < _SHOWN else "  "
-        pieces = wrap(choice.label, inner - 4)
-        out.append([("accent", "❯ " if chosen else "  "), ("dim", digit), ("selected" if chosen else "", pieces[0])])
-        out.extend([("", "    "), ("selected" if chosen else "", piece)] for piece in pieces[1:])
-    if len(shown) > _SHOWN:
-        out.append([("dim", f"    {len(shown)} in all · type to filter")])
-    return out
-
-
-def _why_rows(dialog: Dialog, inner: int) -> list[Line]:
-    return [
-        [("dim", "Not allowed. What should it do instead? (Enter sends, Esc goes back)")],
-        [("accent", "❯ "), ("", clip_start(visible_line(dialog.why or ""), inner - 4)), ("reverse", " ")],
-    ]
-
-
-def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool, ready: bool) -> str:
-    parts: list[str] = []
-    if waiting:
-        names = Counter(q.agent.rpartition("/")[2] for q in waiting)
-        who = ", ".join(f"{one_line(name)} ×{n}" if n > 1 else one_line(name) for name, n in names.items())
-        parts.append(f"{len(waiting)} more waiting ({who})")
-    if not armed:
-        parts.append("your typing goes to the input; pause to answer")
-    elif ready and dialog.why is None and not waiting:
-        parts.append(
-            "↑↓ Enter · digits · Esc is no" if dialog.question.kind == "choice" else "↑↓ Enter · y · n · digits"
-        )
-    return " · ".join(parts)
+def _chosen_by(key: str, dialog: Dialog) -> Choice | None:
+    """The answer a key stands for."""
+    if key.isdecimal() and 1 <= int(key) <= min(CHOICES_SHOWN, len(dialog.choices)):
+        return dialog.choices[int(key) - 1]
+    if dialog.question.kind == "questions":
+        return None
+    if key in ("y", "Y"):
+        return dialog.choices[0]
+    return Choice("no", "no") if key in ("n", "N") else None

@@ -153,44 +153,60 @@ def _menu_keys(keys: KeyBindings, repl: Repl) -> None:
 
 
 def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
-    asked = Condition(lambda: repl.mode == "dialog" and repl.dialogs.ready)
-    settling = Condition(lambda: repl.mode == "dialog" and not repl.dialogs.ready)
+    asked = Condition(lambda: repl.mode == "dialog")
+    beside = Condition(  # a message is being written while a question is open
+        lambda: repl.mode == "write" and repl.dialogs.current is not None and not repl.completer.menu.items
+    )
+    acts: dict[str, Callable[[], None]] = {
+        "up": lambda: repl.dialogs.move(-1), "down": lambda: repl.dialogs.move(1), "tab": lambda: repl.dialogs.move(1),
+        "enter": lambda: _enter(repl), "c-j": lambda: _enter(repl), "backspace": lambda: _backspace(repl),
+        "c-o": repl.view_question, "s-tab": repl.dialogs.take_mode,
+    }  # fmt: skip
+    for name, act in acts.items():
 
-    @keys.add(Keys.Any, filter=settling)
-    @keys.add("enter", filter=settling)
-    def _(event: KeyPressEvent) -> None:
-        pass
-
-    @keys.add("up", filter=asked)
-    def _(event: KeyPressEvent) -> None:
-        repl.dialogs.move(-1)
-
-    @keys.add("down", filter=asked)
-    @keys.add("tab", filter=asked)
-    def _(event: KeyPressEvent) -> None:
-        repl.dialogs.move(1)
-
-    @keys.add("enter", filter=asked)
-    def _(event: KeyPressEvent) -> None:
-        repl.dialogs.enter()
+        @keys.add(name, filter=asked)
+        def _(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
+            act()
 
     @keys.add("escape", filter=asked, eager=True)
     def _(event: KeyPressEvent) -> None:
         repl.dialogs.escape()
 
-    @keys.add("backspace", filter=asked)
+    @keys.add("escape", filter=beside, eager=True)
+    @keys.add("up", filter=beside)
+    @keys.add("down", filter=beside)
     def _(event: KeyPressEvent) -> None:
-        repl.dialogs.backspace()
-
-    @keys.add("c-o", filter=asked)
-    def _(event: KeyPressEvent) -> None:
-        repl.view_question()
+        repl.dialogs.take_focus()
 
     @keys.add(Keys.Any, filter=asked)
+    def _(event: KeyPressEvent) -> None:
+        if event.data.isprintable():
+            _type(repl, event.data)
+
     @keys.add(Keys.BracketedPaste, filter=asked)
     def _(event: KeyPressEvent) -> None:
-        if event.data.isprintable() or "\n" in event.data:
-            repl.dialogs.type(event.data)
+        _type(repl, event.data, pasted=True)
+
+
+def _type(repl: Repl, data: str, *, pasted: bool = False) -> None:
+    """Text typed while a question is open: an answer only if it stands alone, else part of a message."""
+    message = repl.dialogs.type(data, pasted=pasted)
+    if pasted and message:
+        repl.composer.paste(message)
+    elif message:
+        repl.composer.buffer.insert_text(message)
+
+
+def _enter(repl: Repl) -> None:
+    if not repl.dialogs.enter():
+        repl.enter()
+        repl.dialogs.wrote(something=bool(repl.composer.text))
+
+
+def _backspace(repl: Repl) -> None:
+    if not repl.dialogs.backspace() and repl.composer.text:
+        repl.composer.buffer.delete_before_cursor(1)
+        repl.dialogs.wrote(something=bool(repl.composer.text))
 
 
 def _picker_keys(keys: KeyBindings, repl: Repl) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cowork.core.format import one_line
 from cowork.core.ports import Question
 from cowork.frontends.host import Host
-from cowork.frontends.repl.input.dialogs import what_lines
+from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.terminal.control import TerminalControl
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.tree import Node, tree

@@ -1,0 +1,76 @@
+"""What can be answered to a question, whatever asks it: the choices, the lines to write in, the steps."""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal
+
+from cowork.core.blocks import Json
+from cowork.core.frozen import frozen
+from cowork.core.hygiene import visible_line
+from cowork.core.ports import Question
+
+
+@frozen
+class Choice:
+    """One answer on offer. With `writes`, choosing it opens a line to write in, under these words."""
+
+    label: str
+    answer: Literal["once", "session", "always", "no"] = "once"
+    detail: str = ""
+    writes: str = ""
+    data: Json = field(default_factory=dict)
+
+
+@frozen
+class Step:
+    """One thing asked: most questions have one, those of a model up to four."""
+
+    title: str
+    choices: tuple[Choice, ...]
+
+
+_WHY_NOT = "Not allowed. What should it do instead? (Enter sends, Esc goes back)"
+_OWN_WORDS = "Your answer (Enter sends, Esc goes back)"
+_CHANGES = "What should be different? (Enter sends, Esc goes back)"
+
+
+def steps_of(question: Question) -> tuple[Step, ...]:
+    """What is asked, one thing after the other, with what can be answered."""
+    if question.kind == "questions":
+        asked = question.input.get("questions")
+        return tuple(_step_of(item) for item in asked if isinstance(item, dict)) if isinstance(asked, list) else ()
+    return (Step(question.title, tuple(choices_of(question))),)
+
+
+def by_number(step: Step, text: str) -> Choice | None:
+    """The choice a typed number stands for."""
+    number = int(text) if text.isdecimal() else 0
+    return step.choices[number - 1] if 1 <= number <= len(step.choices) else None
+
+
+def _step_of(item: Json) -> Step:
+    options = [o if isinstance(o, dict) else {"label": o} for o in item.get("options") or ()]
+    made = [
+        Choice(visible_line(str(option.get("label", ""))), detail=visible_line(str(option.get("description", ""))))
+        for option in options
+    ]
+    return Step(str(item.get("question", "")), (*made, Choice("Something else …", writes=_OWN_WORDS)))
+
+
+def choices_of(question: Question) -> list[Choice]:
+    """What can be answered. The grant shown is the grant given, so rules appear as they are."""
+    if question.kind == "trust":
+        return [Choice("Yes, trust this folder", "always"), Choice("Only this time", "session"), Choice("No", "no")]
+    if question.kind == "plan":
+        going = [Choice(f"Yes, go on in mode {visible_line(mode)}", data={"mode": mode}) for mode in question.options]
+        return [*going, Choice("No, plan on: say what to change …", "no", writes=_CHANGES)]
+    out = [Choice("Yes, once", "once")]
+    if question.mode:
+        out.append(Choice(f"Yes, and go on in mode {visible_line(question.mode)} (⇧⇥)", data={"mode": question.mode}))
+    if question.session_rule:
+        out.append(Choice(f"Yes, {visible_line(question.session_rule)} for this session", "session"))
+    if question.rule:
+        out.append(Choice(f"Always: adds rule {visible_line(question.rule)}", "always"))
+    out.append(Choice("No, and tell it why …", "no", writes=_WHY_NOT))
+    return out
