@@ -48,7 +48,7 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
         from cowork.app import chat
 
         release()
-        return chat(options)
+        return chat(replace(options, prompt=stdin_prompt.clean(prompt or "")))
     words, context = stdin_prompt.gather(prompt, non_interactive=options.non_interactive, say=complain)
     from cowork.app import run_once
 

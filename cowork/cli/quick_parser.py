@@ -12,6 +12,9 @@ from typing import Any
 
 from cowork.config.options import Option, RunOptions, options_of
 
+# The words that are commands and never prompts; a test holds the list equal to what typer knows.
+COMMANDS = ("run", "agents", "tools", "sessions", "cost", "config", "trust", "permissions", "doctor", "demo")
+
 CONVERT: dict[str, Callable[[str], Any]] = {
     "str": str,
     "Path | None": Path,
@@ -23,6 +26,7 @@ CONVERT: dict[str, Callable[[str], Any]] = {
 
 def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:
     """(command, prompt, options) of a plain command line; None when it is not plain."""
+    argv = spell_out(argv)
     command = "run" if argv[:1] == ["run"] else "chat"
     table = {flag: entry for entry in options_of(chat=command == "chat") for flag in entry[3].flags}
     given: dict[str, Any] = {}
@@ -47,14 +51,33 @@ def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:
                 return None
         if not _take(given, name, kind, option, value):
             return None
-    if len(words) > (1 if command == "run" else 0):
+    if len(words) > 1 or (command == "chat" and words and not is_prompt(words[0])):
         return None
     return command, words[0] if words else None, RunOptions(**given)
 
 
+def spell_out(argv: Sequence[str]) -> list[str]:
+    """`-p` or `--print` before or instead of a command is another way to say `run`."""
+    before = list(argv[: argv.index("--")] if "--" in argv else argv)
+    at = next((i for i, word in enumerate(before) if word in ("-p", "--print")), None)
+    if at is None or any(word in COMMANDS for word in before[:at]):
+        return list(argv)
+    return ["run", *argv[:at], *argv[at + 1 :]]
+
+
+def is_prompt(word: str) -> bool:
+    """Whether a word where a command could stand opens the chat; one that looks like a command does not."""
+    if any(character.isspace() for character in word):
+        return True
+    from difflib import get_close_matches
+
+    return word not in COMMANDS and not get_close_matches(word.lower(), COMMANDS, n=1, cutoff=0.7)
+
+
 def output_of(argv: Sequence[str]) -> str:
     """What `--output` asks for, however wrong the rest of a `cowork run` is: programs wait for an object then too."""
-    words = list(argv[: argv.index("--")] if "--" in argv else argv)
+    argv = spell_out(argv)
+    words = argv[: argv.index("--")] if "--" in argv else argv
     if "run" not in words:
         return "text"
     (option,) = (entry[3] for entry in options_of(chat=False) if entry[0] == "output")

@@ -19,6 +19,7 @@ from cowork.cli import (
     tools_command,
 )
 from cowork.cli import main as entry
+from cowork.cli.quick_parser import spell_out
 from cowork.cli.typer_help import HelpCommand, HelpGroup, made, with_options
 from cowork.core.errors import UserError
 
@@ -30,8 +31,9 @@ subagents for work of its own kind. Without a key it runs on the built-in offlin
 _CHAT_EXAMPLES = """
 Examples:
   cowork                                   open the chat here
+  cowork "fix the failing test"            open it with a first prompt
   cowork --continue                        go on with the latest conversation of this folder
-  cowork run "why does test_login fail?"   ask once, answer on stdout
+  cowork run "why does test_login fail?"   ask once, answer on stdout (cowork -p is the same)
   git diff | cowork run "review this"      with context from a pipe
   cowork config init                       set up a model
 
@@ -70,7 +72,7 @@ def run(argv: Sequence[str]) -> int:
     command: Any = get_command(app)
     stdout = sys.stdout
     try:
-        result = command.main(args=list(argv), prog_name="cowork", standalone_mode=False)
+        result = command.main(args=spell_out(argv), prog_name="cowork", standalone_mode=False)
     except typer.Abort:
         return 130
     except SystemExit:
@@ -88,7 +90,7 @@ def _usage_error(error: Any) -> UserError:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "cowork"
     if message.startswith("No such command"):
-        prompt = '; a prompt goes to: cowork run "…"' if path == "cowork" else ""
+        prompt = '; a prompt goes in quotes: cowork "fix the bug"' if path == "cowork" else ""
         return UserError(message, f"{path} --help lists the commands{prompt}")
     return UserError(message[:1].lower() + message[1:].rstrip("."), f"{path} --help")
 

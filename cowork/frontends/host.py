@@ -115,6 +115,7 @@ class Options:
     notify: Literal["auto", "bell", "off"] = "auto"  # auto: OSC 9; bell: that and the bell
     notify_after_s: float = 15.0  # a turn shorter than this ends silently
     title: bool = True  # set the terminal's title
+    prompt: str = ""  # sent at the start, as if it had been typed
 
 
 class Host(Protocol):

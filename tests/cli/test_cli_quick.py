@@ -87,10 +87,48 @@ def test_ordinary_command_lines_are_plain(argv: list[str]) -> None:
     assert quick_parser.parse(argv) == by_typer(argv)
 
 
+def test_the_words_that_are_commands_are_those_typer_knows() -> None:
+    assert set(quick_parser.COMMANDS) == set(_GROUP.commands)
+
+
+@pytest.mark.parametrize(
+    ("argv", "prompt", "model"),
+    [
+        (["fix the bug"], "fix the bug", ""),
+        (["hello"], "hello", ""),
+        (["--model", "light", "config show"], "config show", "light"),
+        (["why?", "-m", "x"], "why?", "x"),
+    ],
+    ids=str,
+)
+def test_a_prompt_without_a_command_opens_the_chat_with_it(argv: list[str], prompt: str, model: str) -> None:
+    assert quick_parser.parse(argv) == ("chat", prompt, RunOptions(model=model))
+
+
+@pytest.mark.parametrize(
+    ("argv", "same"),
+    [
+        (["-p", "fix it"], ["run", "fix it"]),
+        (["--print", "fix it", "--output", "json"], ["run", "fix it", "--output", "json"]),
+        (["--model", "light", "-p", "fix it"], ["run", "--model", "light", "fix it"]),
+        (["fix it", "-p"], ["run", "fix it"]),
+        (["-p"], ["run"]),
+        (["tools", "-p"], ["tools", "-p"]),
+        (["run", "--", "-p"], ["run", "--", "-p"]),
+    ],
+    ids=str,
+)
+def test_p_is_another_way_to_say_run(argv: list[str], same: list[str]) -> None:
+    assert quick_parser.spell_out(argv) == same
+
+
 @pytest.mark.parametrize(
     "argv",
     [
         ["--help"],
+        ["fix", "it"],
+        ["confg"],
+        ["sessions"],
         ["run", "--help"],
         ["config", "show"],
         ["run", "--nope"],

@@ -56,8 +56,8 @@ def test_bad_usage_is_exit_2_in_two_lines(cowork: Any, words: list[str], message
     assert all(line.startswith("  ") for line in lines[1:])
 
 
-def test_a_word_that_is_no_command_is_sent_to_run(cowork: Any) -> None:
-    assert 'cowork run "…"' in cowork("fix", "the", "bug").stderr
+def test_a_prompt_without_quotes_is_told_about_them(cowork: Any) -> None:
+    assert 'in quotes: cowork "fix the bug"' in cowork("fix", "the", "bug").stderr
 
 
 def test_an_error_nobody_foresaw_is_one_calm_line_and_a_file_without_keys(cowork: Any, clean_environment: Any) -> None:

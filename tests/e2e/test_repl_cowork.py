@@ -136,3 +136,9 @@ def test_without_a_key_the_offline_model_answers(tmp_path: Path) -> None:
         terminal.wait_for("from cache")
         terminal.type("/exit", "<Enter>")
         assert terminal.wait_exit() == 0
+
+
+def test_a_prompt_on_the_command_line_is_the_first_of_the_chat(tmp_path: Path, script: tuple[str, str]) -> None:
+    with chat(tmp_path, *script, "where is what?") as terminal:
+        finish(terminal, "storage in store.py")
+        assert "❯ where is what?" in terminal.text()

@@ -38,6 +38,7 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
             notify="off" if not ui.notify else "bell" if ui.bell else "auto",
             notify_after_s=ui.notify_after,
             title=ui.title,
+            prompt=options.prompt,
         ),
         environ,
     )

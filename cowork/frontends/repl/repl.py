@@ -105,11 +105,11 @@ class Repl:
 
     async def run(self, input: Input | None = None, output: Output | None = None) -> int:
         """Chat until the person leaves; gives the exit code."""
-        loop = asyncio.get_running_loop()
-        before = loop.get_exception_handler()
+        before = (loop := asyncio.get_running_loop()).get_exception_handler()
         loop.set_exception_handler(self._unexpected)
         self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
         self._release(fresh=True)
+        self.turns.send(self.options.prompt)
         try:
             if input is None and output is None and not is_capable(self.environ):
                 self._plain = LineChat(self)
