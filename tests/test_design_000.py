@@ -37,6 +37,7 @@ def test_a_project_agent_runs_with_only_its_tools(project: Command) -> None:
                     call("Bash", command="id"),
                     call("Write", file_path="x", content=""),
                 ),
+                turn(call("Grep", pattern="hi")),
                 say("app.py:1 prints."),
             ]
         },
@@ -46,7 +47,7 @@ def test_a_project_agent_runs_with_only_its_tools(project: Command) -> None:
     (started,) = ended.of("agent.started")
     assert started["tools"] == ["Read", "Grep"]
     codes = {e["name"]: e["record"].get("error", {}).get("code") for e in ended.of("tool.ended", started["agent"])}
-    assert codes == {"Read": None, "Bash": "PERMISSION_DENIED", "Write": "PERMISSION_DENIED"}
+    assert codes == {"Read": None, "Grep": None, "Bash": "PERMISSION_DENIED", "Write": "PERMISSION_DENIED"}
     assert view_000(ended.record()) == {
         "success": True,
         "content": "app.py:1 prints.",

@@ -116,8 +116,8 @@ class _Once:
             return "internal_error", text, {"code": "internal_error", "message": message}
         outcome = task.result()
         strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.denials)
-        if outcome.reason == "completed" and (outcome.denied_last or strict):
-            message = "The run ended on a denied action." if outcome.denied_last else "An action was denied."
+        if outcome.reason == "completed" and (outcome.denied or strict):
+            message = "The run ended on a denied action." if outcome.denied else "An action was denied."
             return "denied", outcome.text, {"code": "denied", "message": message}
         return outcome.reason, outcome.text, outcome.error
 

@@ -146,7 +146,7 @@ def _child_end(child: InterruptedChild, start: AgentStarted) -> ChildEnd:
         model_used=start.model,
         model_id=start.model_id,
         turns=child.turns,
-        counts=child.counts,
+        tally=child.tally,
         files_changed=child.files_changed,
         usage=child.spent.usage,
         cost_usd=child.spent.cost_usd,

@@ -148,7 +148,7 @@ class AgentUpdated(Event):
     type: ClassVar[str] = "agent.updated"
     durable: ClassVar[bool] = False
     subagent_id: str = ""
-    status: str = "active"  # waiting | active | completed | error | aborted
+    status: str = "active"  # waiting | active | completed | incomplete | error | aborted
     turns: int = 0
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)

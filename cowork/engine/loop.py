@@ -22,6 +22,7 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec, Used
+from cowork.core.tally import outcome_of
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
 from cowork.engine.metering import NOTHING, Cost, RequestMeter
@@ -47,7 +48,7 @@ class Outcome:
     usage: Usage
     cost_usd: float | None
     error: Json = field(default_factory=dict)
-    denied_last: bool = False  # the final answer came straight after a denied call
+    denied: tuple[str, ...] = ()  # tools that were refused right before the final answer
     reported: bool = False  # the turn limit was reached and a last tool-less turn was given
     early: bool = False  # somebody asked it to finish, so it reported before it was done
     cut: str = ""  # why the answer is not whole
@@ -136,7 +137,7 @@ class Agent:
         before = (self.ledger.usage, self.ledger.cost_usd)
         self._finishing = False
         reason, error, text = "interrupted", {}, ""
-        stop, denied = "", False
+        stop, denied = "", tuple[str, ...]()
         self.emit(prompt.event())
         self.since = max((p.id for p in self.transcript.prompts()), default=0)
         try:
@@ -163,7 +164,7 @@ class Agent:
                 usage=usage,
                 cost_usd=cost,
                 error=error,
-                denied_last=denied,
+                denied=denied,
                 reported=stop == "limit",
                 early=stop == "early",
                 cut=CUT_SHORT.get(stop, ""),
@@ -174,9 +175,9 @@ class Agent:
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, took, error, cut_off))
         return outcome
 
-    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str, bool]:
-        """(final text, `limit` or `early` when it had to report, else why it stopped, straight after a denial)."""
-        nudged, pauses, denied = False, 0, False
+    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str, tuple[str, ...]]:
+        """(final text, `limit` or `early` when it had to report, else why it stopped, tools refused right before)."""
+        nudged, pauses, denied = False, 0, tuple[str, ...]()
         while True:
             self._drain()
             limited = self.max_turns > 0 and self.turns - turns_before >= self.max_turns
@@ -195,18 +196,19 @@ class Agent:
                 stop = "limit" if limited else "early" if self._finishing else ""
                 return reply.text or self.transcript.last_text(self.since), stop, denied
             if reply.calls:
-                denials = len(self.runner.denials)
-                await self.runner.run(reply.calls)
-                denied = len(self.runner.denials) > denials
+                records = await self.runner.run(reply.calls)
+                outcomes = zip(reply.calls, (outcome_of(r.to_dict()) for r in records), strict=True)
+                denied = tuple(call.name for call, outcome in outcomes if outcome == "denied")
                 continue
             if self._inbox or (self.more and await self.more()):
                 continue
-            if reply.stop_reason == "refusal" and not reply.text.strip():
-                raise _Stopped("api_error", {"code": "refusal", "message": "The model refused to answer."})
+            if reply.stop_reason == "refusal":
+                message = (
+                    "The model declined to answer in full." if reply.text.strip() else "The model refused to answer."
+                )
+                raise _Stopped("api_error", {"code": "refusal", "message": message}, denied)
             if said := CUT_SHORT.get(reply.stop_reason):
                 self.emit(Notice(f"The answer was cut off {said}.", "warning", reply.stop_reason))
-            if reply.stop_reason == "refusal":
-                self.emit(Notice("The model declined to answer in full.", "warning", "refusal"))
             if reply.text.strip():
                 return reply.text, reply.stop_reason, denied
             if nudged:
@@ -350,7 +352,7 @@ class Agent:
 class _Stopped(Exception):
     """The loop ended without an answer, for a reason that is not an exception of anybody else."""
 
-    def __init__(self, reason: str, error: Json, denied: bool = False) -> None:
+    def __init__(self, reason: str, error: Json, denied: tuple[str, ...] = ()) -> None:
         super().__init__(reason)
         self.reason = reason
         self.error = error

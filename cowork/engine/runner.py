@@ -17,6 +17,7 @@ from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.frozen import frozen
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
+from cowork.core.tally import Tally, outcome_of
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import clip, file_name
 from cowork.engine.slots import SlotPool
@@ -83,7 +84,7 @@ class Runner:
         self.state = state
         self.tree = tree
         self.denials: list[Denial] = []
-        self.counts: dict[str, int] = {}
+        self.tally = Tally()
         self.exit_codes: list[int] = []
         self._changed: dict[str, None] = {}  # files, in order, each once
         self._watches: list[Watch] = []  # over what background commands change
@@ -146,7 +147,7 @@ class Runner:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
         self._emit(ToolStarted(call.id, call.name, call.input))
-        self.counts[call.name] = self.counts.get(call.name, 0) + 1
+        self.tally.start(call.name)
         self._on_action(call.name, call.input)
         record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
@@ -156,8 +157,15 @@ class Runner:
             raise
         finally:
             record = self._finish(call, record, time.monotonic() - started)
+            self._count(call, record)
             self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
         return record
+
+    def _count(self, call: ToolUse, record: ToolRecord) -> None:
+        outcome = outcome_of(record.to_dict())
+        self.tally.end(call.name, outcome)
+        if outcome == "denied":
+            self.denials.append(Denial(call.name, call.input, str(record.data.get("reason") or record.text)))
 
     async def _guarded(self, call: ToolUse, look: Look | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
@@ -229,7 +237,7 @@ class Runner:
             raise ToolError("PERMISSION_DENIED", f"{call.name} is not among your tools. You have: {offered}.")
         near = difflib.get_close_matches(name, self.tools, n=3, cutoff=0.5)
         hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
-        raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}")
+        raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}", unknown_tool=True)
 
     def _look(self, tool: Tool, call: ToolUse) -> Look:
         """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
@@ -252,7 +260,6 @@ class Runner:
             if answer.choice != "no":
                 return
             reason = answer.note or "the user said no"
-        self.denials.append(Denial(call.name, call.input, reason))
         text = f"{call.name} was denied: {reason}. Do not try to get around this."
         raise ToolError("PERMISSION_DENIED", text, reason=reason)
 

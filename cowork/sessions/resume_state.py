@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.frozen import frozen
+from cowork.core.tally import Tally, outcome_of
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, charges
 
@@ -47,7 +48,7 @@ class InterruptedChild:
     doing: str = ""  # the tool that ran when it stopped
     files_changed: tuple[str, ...] = ()
     spent: Spending = field(default_factory=Spending)
-    counts: Mapping[str, int] = field(default_factory=dict)  # tool -> calls
+    tally: Tally = field(default_factory=Tally)
 
     @property
     def line(self) -> str:
@@ -209,7 +210,7 @@ def rewind_points(events: Iterable[Event]) -> tuple[PromptAdded, ...]:
 def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     path = started.agent
     text, turns = "", 0
-    counts: dict[str, int] = {}
+    tally = Tally()
     running: dict[str, str] = {}
     changed: dict[str, None] = {}
     for event in events:
@@ -225,10 +226,13 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
                 turns += 1
                 text = "".join(b.text for b in event.content if isinstance(b, Text)).strip() or text
             case ToolStarted():
-                counts[event.name] = counts.get(event.name, 0) + 1
+                tally.start(event.name)
                 running[event.tool_use_id] = event.name
             case ToolEnded():
-                running.pop(event.tool_use_id, None)
+                if running.pop(event.tool_use_id, None):
+                    tally.end(event.name, outcome_of(event.record))
+    for name in running.values():
+        tally.end(name, "failed")
     spent = Spending()
     for charge in charges(events):
         if charge.agent == path or charge.agent.startswith(path + "/"):
@@ -240,12 +244,12 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
         started.description,
         started.model_id or started.model,
         turns,
-        sum(counts.values()),
+        tally.total(),
         text,
         ", ".join(running.values()),
         tuple(changed),
         spent,
-        counts,
+        tally,
     )
 
 

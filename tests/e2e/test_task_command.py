@@ -69,7 +69,7 @@ def test_a_crash_leaves_the_parent_what_its_child_had(command: Command) -> None:
     assert problems(record) == []
     data = record["data"]
     assert (data["status"], data["result"], data["subagent_id"]) == ("aborted", "half of it", "explore-1")
-    assert data["tool_summary"] == [{"tool": "LS", "count": 1}]
+    assert data["tool_summary"] == [{"tool": "LS", "count": 1, "failed": 0, "denied": 0}]
     assert data["usage"] == {"prompt_tokens": 1_000, "completion_tokens": 100}
     assert data["metadata"]["turns_used"] == "1"
     assert view_000(record)["error"].startswith("Subagent was aborted: the process ended")

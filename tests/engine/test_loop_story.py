@@ -46,7 +46,7 @@ async def test_a_denied_write_is_told_to_the_model(stage: Stage) -> None:
     result = story.requests[1].messages[-1].results[0]
     assert result.is_error
     assert "denied: no thanks" in str(result.content)
-    assert story.outcome.denied_last
+    assert story.outcome.denied
     assert not (stage.workspace.root / "a").exists()
 
 
@@ -60,7 +60,7 @@ async def test_a_grant_for_the_session_is_asked_once(stage: Stage) -> None:
     assert len(stage.questions) == 1
     assert (stage.workspace.root / "b").read_text() == "2"
     assert story.kinds("question") == ["question.asked", "question.answered"]
-    assert not story.outcome.denied_last
+    assert not story.outcome.denied
 
 
 async def test_unknown_tools_bad_arguments_and_malformed_json_are_results(stage: Stage) -> None:
@@ -183,13 +183,18 @@ async def test_a_call_cut_off_at_the_output_limit_is_not_run(stage: Stage) -> No
     [
         ("max_tokens", "The answer was cut off at the output limit."),
         ("context_overflow", "The answer was cut off because the context window is full."),
-        ("refusal", "The model declined to answer in full."),
     ],
 )
 async def test_an_answer_that_is_not_whole_is_said_to_be(stage: Stage, stop: str, said: str) -> None:
     story = await stage.play("go", [say("Half of", stop_reason=stop)])
     assert [e.text for e in story.of(Notice)] == [said]
     assert story.outcome.text == "Half of"
+
+
+async def test_a_refusal_keeps_its_words_and_is_no_success(stage: Stage) -> None:
+    story = await stage.play("go", [say("I will not.", stop_reason="refusal")])
+    assert (story.outcome.reason, story.outcome.text) == ("api_error", "I will not.")
+    assert story.outcome.error == {"code": "refusal", "message": "The model declined to answer in full."}
 
 
 async def test_readers_run_side_by_side_and_writers_in_order(stage: Stage) -> None:

@@ -167,7 +167,7 @@ class Child:
             self.id,
             self.status,
             self.agent.turns,
-            sum(self.runner.counts.values()),
+            self.runner.tally.started,
             self.agent.ledger.usage,
             self.agent.ledger.cost_usd,
             self.elapsed_ms,
@@ -198,7 +198,7 @@ class Child:
             model_id=self.agent.provider.model,
             turns=self.agent.turns if turns is None else turns,
             max_turns_reached=max_turns_reached,
-            counts=dict(self.runner.counts),
+            tally=self.runner.tally,
             exit_codes=tuple(self.runner.exit_codes),
             files_changed=self.runner.files_changed(),
             usage=self.agent.ledger.usage,
@@ -241,7 +241,7 @@ async def bounded(child: Child, order: Json) -> ChildEnd:
         if not limit.expired():
             raise
         code, message = child.clock.hit()
-        return child.end("error" if code == "TIMEOUT" else "incomplete", child.salvage(), code, message)
+        return child.end("error", child.salvage(), code, message)
     finally:
         child.clock.stop()
 
@@ -281,6 +281,8 @@ def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> Chil
         case "completed" if outcome.cut:
             reason = f"Its report was cut off {outcome.cut}."
             return child.end("incomplete", text, reason=reason, turns=turns, structured=structured)
+        case "completed" if reason := _denial(child, outcome):
+            return child.end("incomplete", text, reason=reason, turns=turns, structured=structured)
         case "completed":
             return child.end("completed", text, turns=turns, structured=structured)
         case "max_turns":
@@ -289,11 +291,23 @@ def _end_of(child: Child, outcome: Outcome, turns: int, structured: Any) -> Chil
                 "incomplete", kept, reason=reason, turns=turns, max_turns_reached=True, structured=structured
             )
         case "budget":
-            return child.end("incomplete", kept, "QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", turns=turns)
+            return child.end("error", kept, "QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", turns=turns)
         case _ if outcome.error.get("code") == "empty":
             return child.end("incomplete", kept, reason="It ended without a report.", turns=turns)
+        case _ if outcome.error.get("code") == "refusal":
+            return child.end("incomplete", kept, reason=message, turns=turns)
         case _:
             return child.end("error", kept, "INTERNAL_ERROR", f"Subagent execution failed: {message}", turns=turns)
+
+
+def _denial(child: Child, outcome: Outcome) -> str:
+    """Why an answer that followed a refused call cannot be taken for done; empty when it can."""
+    tally = child.runner.tally
+    if outcome.denied:
+        return f"It ended right after a denied call: {', '.join(dict.fromkeys(outcome.denied))}."
+    if tally.total() and tally.nothing_ran:
+        return f"None of its {tally.total()} tool calls ran."
+    return ""
 
 
 def delivered(subagent_id: str, status: str, text: str) -> Prompt:

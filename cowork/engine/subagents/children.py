@@ -323,7 +323,7 @@ class Subagents:
             record.data["matched_from"] = matched_from
         self._telemetry.ended(end, child.agent.max_turns, truncation)
         self.accounts.close(child, end, record)
-        child.status = "completed" if end.status == "incomplete" else end.status
+        child.status = end.status
         self.world.emitter.publish(child.update(), child.path)
         self.world.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
         if child.as_parent.placed:

@@ -11,6 +11,7 @@ from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ToolErrorCode
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
+from cowork.core.tally import Tally
 from cowork.engine.clip import cut, save
 
 RESULT_CHARS = 10_000
@@ -34,7 +35,7 @@ class ChildEnd:
     model_id: str
     turns: int = 0
     max_turns_reached: bool = False
-    counts: Mapping[str, int] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
     exit_codes: Sequence[int] = ()
     files_changed: Sequence[str] = ()
     usage: Usage = field(default_factory=Usage)
@@ -61,13 +62,13 @@ def record_of(
     data: Json = {
         "status": end.status,
         "result": result,
-        "short_result": f"Task failed: {end.reason}" if failed else f"Task completed by {end.subagent_type}",
+        "short_result": _short(end),
         "subagent_type": end.subagent_type,
         "subagent_id": end.subagent_id,
         "model_requested": end.model_requested,
         "model_used": end.model_used,
         "model_id": end.model_id,
-        "tool_summary": [{"tool": name, "count": count} for name, count in end.counts.items()],
+        "tool_summary": end.tally.summary(),
         "usage": {"prompt_tokens": end.usage.prompt_tokens, "completion_tokens": end.usage.output_tokens},
         "total_cost_usd": end.cost_usd,
         "duration_ms": end.duration_ms,
@@ -91,7 +92,7 @@ def record_of(
         _text(end, result),
         data,
         error={"code": end.code, "message": end.reason} if failed else None,
-        stats={"time_ms": end.duration_ms, "tool_calls": sum(end.counts.values()), "model": end.model_used},
+        stats={"time_ms": end.duration_ms, "tool_calls": end.tally.total("run"), "model": end.model_used},
         display={"kind": "task", "summary": receipts(end), "status": end.status, "text": result},
     )
     return record, truncation
@@ -116,12 +117,11 @@ def shorten(result: str, *, keep_in: Path, max_bytes: int | None) -> tuple[str, 
 
 
 def receipts(end: ChildEnd) -> str:
-    """Turns, tools, tokens, cost, time and traces in one line; work without a single tool call is flagged."""
-    calls, about = sum(end.counts.values()), "about " * end.estimated
-    tools = ", ".join(f"{name} {count}" for name, count in end.counts.items())
+    """Turns, tools, tokens, cost, time and traces in one line; work of which no tool call ran is flagged."""
+    about = "about " * end.estimated
     parts = [
         f"{end.turns} turn{'s' * (end.turns != 1)}",
-        f"{calls} tool call{'s' * (calls != 1)} ({tools})" if calls else "0 tool calls: nothing was looked at",
+        end.tally.line(),
         f"{about}{end.usage.total:,} tokens",
         "cost unknown" if end.cost_usd is None else f"{about}${end.cost_usd:.4f}",
         f"{end.duration_ms / 1000:.1f} s",
@@ -136,6 +136,12 @@ def receipts(end: ChildEnd) -> str:
         parts.append("still running: " + ", ".join(end.still_running))
     parts.append(f"subagent_id {end.subagent_id}")
     return " · ".join(parts)
+
+
+def _short(end: ChildEnd) -> str:
+    if end.status == "completed":
+        return f"Task completed by {end.subagent_type}"
+    return f"Task {'incomplete' if end.status == 'incomplete' else 'failed'}: {end.reason}"
 
 
 def _text(end: ChildEnd, result: str) -> str:
