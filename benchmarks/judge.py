@@ -11,6 +11,7 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.shell.scan import MAX_CHARS
+from tests.fakes.calls import TOOLS
 
 TABLE = Path(__file__).parent.parent / "tests/permissions/commands.txt"
 HOSTILE = TABLE.with_name("hostile.txt")
@@ -48,7 +49,7 @@ def _commands() -> list[str]:
 
 def _milliseconds(permit: Permissions, command: str) -> float:
     start = time.process_time()
-    permit.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+    permit.judge("main", TOOLS["Bash"], {"command": command}, [Effect("exec", command)])
     return (time.process_time() - start) * 1000
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cowork.core.frozen import frozen
 from cowork.core.modes import MODES
-from cowork.core.ports import AgentDef, AgentOrigin
+from cowork.core.ports import AgentDef, AgentOrigin, is_tool_word
 
 MAX_FILE = 256 * 1024
 MAX_FILES = 500
@@ -61,7 +61,7 @@ class Agents(Mapping[str, AgentDef]):
         return self._by_name[best]
 
 
-def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Sequence[str] = ()) -> Agents:
+def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = ()) -> Agents:
     """Agents of all folders; a later folder's agent takes the place of an earlier one of the same name."""
     found: dict[str, AgentDef] = {}
     problems: list[Problem] = []
@@ -83,7 +83,7 @@ def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Sequen
     return Agents(found.values(), problems)
 
 
-def read_agent(path: Path, origin: AgentOrigin, known_tools: Sequence[str]) -> tuple[AgentDef | None, list[Problem]]:
+def read_agent(path: Path, origin: AgentOrigin, known_tools: Collection[str]) -> tuple[AgentDef | None, list[Problem]]:
     """One file: the agent, or None, and what is wrong with it."""
     try:
         with path.open("rb") as file:
@@ -143,7 +143,7 @@ def _agent(
     matter: dict[str, Any],
     lines: dict[str, int],
     body: str,
-    known_tools: Sequence[str],
+    known_tools: Collection[str],
 ) -> tuple[AgentDef, list[Problem]]:
     given, notes = _known(path, matter, lines)
 
@@ -159,7 +159,7 @@ def _agent(
         raise _Bad(1, "the role prompt below the front matter is empty")
     tools = _names(given, "tools", at("tools"))
     for key, names in (("tools", tools), ("disallowed_tools", _names(given, "disallowed_tools", 1))):
-        for unknown in (n for n in names or () if known_tools and n not in known_tools and n != "*"):
+        for unknown in (n for n in names or () if known_tools and not is_tool_word(n, known_tools)):
             notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", fatal=False))
     mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
     if mode and mode not in MODES:
@@ -212,11 +212,11 @@ def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | N
     return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
 
 
-def _disallowed(given: Mapping[str, Any], line: int, known_tools: Sequence[str]) -> tuple[str, ...]:
+def _disallowed(given: Mapping[str, Any], line: int, known_tools: Collection[str]) -> tuple[str, ...]:
     """What an agent may not have, as the tools are spelled here: a word that is not understood must not loosen it."""
     names = ("*",) if given.get("disallowed_tools") == "*" else _names(given, "disallowed_tools", line) or ()
     if "*" in names:
-        return tuple(known_tools)
+        return ("*",)
     spelled = {name.casefold(): name for name in known_tools}
     return tuple(spelled.get(name.casefold(), name) for name in names)
 

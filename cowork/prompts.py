@@ -8,9 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from cowork.core.blocks import Json
 from cowork.core.note_imports import told
-from cowork.core.ports import AgentDef, ToolSpec
+from cowork.core.ports import AgentDef
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
 KNOWLEDGE_BYTES = 32_000
@@ -46,11 +45,6 @@ def system_prompt(*, agents: Mapping[str, AgentDef], can_delegate: bool, append:
 def child_prompt(agent: AgentDef, description: str) -> str:
     """A child's whole system prompt, to the byte."""
     return f"{agent.role}\n\n# Task\n{description}"
-
-
-def tool_specs(schemas: Mapping[str, Json], agents: Mapping[str, AgentDef]) -> tuple[ToolSpec, ...]:
-    """What a model reads about its tools, given the schema of each."""
-    return tuple(ToolSpec(name, _description(name, agents), schema) for name, schema in schemas.items())
 
 
 def environment(cwd: Path, branch: str = "") -> str:
@@ -90,21 +84,6 @@ def knowledge(
         if body.strip():
             parts.append(f'<instructions from="{path}">\n{body.strip()}\n</instructions>')
     return "\n\n".join(parts)
-
-
-def _description(name: str, agents: Mapping[str, AgentDef]) -> str:
-    text = text_of(f"tools/{name}")
-    if name != "Task":
-        return text
-    return "\n".join([text, *(f"- {a.name}: {_clip(a.description)} ({_tools(a)})" for a in agents.values())])
-
-
-def _model(agent: AgentDef) -> str:
-    return "light" if agent.model == "light" else "main"
-
-
-def _tools(agent: AgentDef) -> str:
-    return ", ".join(agent.tools) if agent.tools is not None else "all but Task"
 
 
 def _clip(text: str, width: int = 200) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cowork import agents as module
 from cowork.agents import Agents, load_agents, read_agent
-from cowork.tools.builtin import TOOLS
+from tests.fakes.calls import TOOLS
 from tests.fakes.stage import agent_def
 
 KNOWN = tuple(TOOLS)
@@ -95,7 +95,7 @@ def test_no_spelling_of_disallowed_tools_leaves_one_in(tmp_path: Path, text: str
     path = write(tmp_path, "a", f"---\nname: a\ndescription: d\ndisallowed_tools: {text}\n---\nYou are a.")
     agent, _ = read_agent(path, "project", ("Read", "Bash"))
     assert agent is not None
-    assert "Bash" in agent.disallowed_tools
+    assert "Bash" not in TOOLS.only(refused=agent.disallowed_tools)
 
 
 def test_the_project_wins_over_the_user_and_the_user_over_the_shipped(tmp_path: Path) -> None:

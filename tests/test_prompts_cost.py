@@ -9,11 +9,12 @@ import pytest
 
 from cowork import prompts
 from cowork.agents import load_agents
-from cowork.tools.builtin import TOOLS
+from cowork.tools.builtin import builtin_tools
+from tests.fakes.calls import TOOLS
 
 GOLDEN = Path(__file__).parent / "golden"
-AGENTS = load_agents([("shipped", prompts.data_root() / "agents")], tuple(TOOLS))
-OFFERED = {name: tool.schema for name, tool in TOOLS.items() if name != "subagent"}
+AGENTS = load_agents([("shipped", prompts.data_root() / "agents")], TOOLS)
+OFFERED = builtin_tools(prompts.text_of, AGENTS).only(refused=["subagent"])
 
 
 def test_the_system_prompt_is_the_golden_one() -> None:
@@ -26,7 +27,7 @@ def test_guidance_on_subagents_is_there_only_where_task_is() -> None:
 
 
 def test_the_fixed_cost_with_every_tool_is_under_3500_tokens() -> None:
-    specs = prompts.tool_specs(OFFERED, AGENTS)
+    specs = OFFERED.specs()
     system = prompts.system_prompt(agents=AGENTS, can_delegate=True)
     wire = [{"name": s.name, "description": s.description, "input_schema": s.schema} for s in specs]
     tools = json.dumps(wire, separators=(",", ":"))
@@ -35,7 +36,7 @@ def test_the_fixed_cost_with_every_tool_is_under_3500_tokens() -> None:
 
 
 def test_the_task_tool_lists_the_agents_with_their_tools() -> None:
-    (task,) = prompts.tool_specs({"Task": TOOLS["Task"].schema}, AGENTS)
+    task = OFFERED["Task"]
     assert "- explore: " in task.description
     assert "(LS, Glob, Grep, Read, TodoWrite)" in task.description
     assert "(all but Task)" in task.description

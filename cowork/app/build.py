@@ -28,10 +28,10 @@ from cowork.engine.budget import Ledger, Limits
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent
-from cowork.engine.runner import ALIASES, Runner
+from cowork.engine.runner import Runner
 from cowork.engine.subagents.child import Child
 from cowork.engine.subagents.children import Subagents
-from cowork.engine.subagents.order import Parent, canonical
+from cowork.engine.subagents.order import Parent
 from cowork.engine.subagents.spawn import World
 from cowork.permissions import Permissions
 from cowork.sessions import index
@@ -40,8 +40,9 @@ from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.tools.arguments import schema_problems
-from cowork.tools.base import AgentState, Tool, TreeState
-from cowork.tools.builtin import TOOLS
+from cowork.tools.base import AgentState, TreeState
+from cowork.tools.task import subagent
+from cowork.tools.toolset import ToolSet
 
 OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
 
@@ -98,7 +99,6 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
         tree=tree,
         permit_for=lambda modes: tightened(permissions, modes),
         model=models,
-        specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, place.agents),
         system=prompts.child_prompt,
         compact=compaction,
         recall=lambda path: _recalled(log, path),
@@ -134,28 +134,24 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
     )
 
 
-def chosen_tools(config: Config) -> dict[str, Tool]:
+def chosen_tools(tools: ToolSet, config: Config) -> ToolSet:
     """The tools the configuration leaves; unknown names are a mistake worth a word."""
     enabled, disabled = config.tools.enabled, config.tools.disabled
     for name in (*enabled, *disabled):
-        if ALIASES.get(name, name) not in TOOLS:
-            raise UserError(f"There is no tool {name!r}.", f"The tools are {', '.join(TOOLS)}.")
-    off = {ALIASES.get(name, name) for name in disabled}
-    if not config.agent.subagent.expose_subagent_tool:
-        off.add("subagent")
-    on = {ALIASES.get(name, name) for name in enabled} or set(TOOLS)
-    return {name: tool for name, tool in TOOLS.items() if name in on and name not in off}
+        if not tools.knows(name):
+            raise UserError(f"There is no tool {name!r}.", f"The tools are {', '.join(tools)}.")
+    hidden = () if config.agent.subagent.expose_subagent_tool else (subagent.name,)
+    return tools.only(enabled or None, refused=(*disabled, *hidden))
 
 
 def _main_agent(
     place: Project, world: World, subagents: Subagents, permissions: Permissions, ledger: Ledger, transcript: Transcript
 ) -> Agent:
     options, config = place.options, place.config
-    tools = chosen_tools(config)
+    tools = chosen_tools(place.tools, config)
     role = _role(options.agent, place.agents)
     if role:
-        wanted, refused = canonical(tools if role.tools is None else role.tools), canonical(role.disallowed_tools)
-        tools = {n: t for n, t in tools.items() if n in wanted - refused}
+        tools = tools.only(role.tools, refused=role.disallowed_tools)
     provider, tier = world.model(options.model or (role.model if role and role.model != "inherit" else "main"))
     if options.model not in ("", "main", "light", "offline") and provider.name == "offline":
         raise UserError(
@@ -176,15 +172,13 @@ def _main_agent(
         state=AgentState(cwd=place.root),
         tree=world.tree,
         spawn=subagents.spawner(parent),
-        known_tools=tuple(TOOLS),
     )
-    can_delegate = "Task" in tools and bool(place.agents)
+    can_delegate = bool(place.agents) and any(tool.family == "delegate" for tool in tools.values())
     system = prompts.system_prompt(agents=place.agents, can_delegate=can_delegate)
     agent = Agent(
         path="main",
         provider=provider,
         system="\n\n".join(p for p in (role.role if role else system, options.system_prompt_append) if p),
-        specs=world.specs(tools),
         runner=runner,
         transcript=transcript,
         emit=emit,

@@ -18,7 +18,8 @@ from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
 from cowork.permissions.rules import parse, path_matches
-from cowork.tools.builtin import TOOLS
+from cowork.tools.builtin import builtin_tools
+from cowork.tools.toolset import ToolSet
 
 
 @frozen
@@ -30,6 +31,7 @@ class Project:
     root: Path
     trusted: bool
     config: Config
+    tools: ToolSet  # all there are, whether or not the configuration leaves them
     agents: Agents
     notes: tuple[Path, ...]  # the AGENTS.md files
     knowledge: str  # what they say
@@ -51,11 +53,13 @@ def load_project(options: RunOptions, environ: Mapping[str, str]) -> Project:
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = configured(options, environ, root, trusted=trusted)
-    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
+    names = builtin_tools(prompts.text_of)
+    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), names)
+    tools = builtin_tools(prompts.text_of, agents)
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
-    return Project(options, environ, root, trusted, config, agents, tuple(notes), knowledge)
+    return Project(options, environ, root, trusted, config, tools, agents, tuple(notes), knowledge)
 
 
 def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:
@@ -72,7 +76,7 @@ def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, t
 
 def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:
     """Whether no rule denies a file to be read."""
-    denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.covers("Read")]
+    denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.speaks_of("read")]
     return lambda path: not any(path_matches(rule, path, root, fold=True) for rule in denied)
 
 

@@ -20,7 +20,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, RunEnded, SessionStarted
-from cowork.core.ports import Answer, Decision, Effect, Emit, Question
+from cowork.core.ports import Answer, Decision, Effect, Emit, Question, ToolFacts
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
@@ -32,7 +32,6 @@ from cowork.permissions import Permissions
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import NoHold, TreeState, unwrapped
-from cowork.tools.builtin import TOOLS
 from cowork.tools.shell import jobs
 
 
@@ -127,7 +126,7 @@ class Run:
         jobs.prepare(self.tree)
         return Runner(
             agent="main",
-            tools=TOOLS,
+            tools=theirs.tools.all,
             emit=self.emit,
             ask=_unasked,
             permit=Unjudged(),
@@ -175,7 +174,7 @@ class Run:
 class Unjudged:
     """Allows everything: the person is the one who acts."""
 
-    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         return Decision("allow")
 
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:

@@ -10,10 +10,10 @@ from cowork.app.trust import steering
 from cowork.config import paths
 from cowork.core.events import Notice
 from cowork.core.hygiene import clean_environ
-from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
+from cowork.permissions.rules import check_tools
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.placeholders import Holding
 from cowork.permissions.sandbox.temporary import Temporary
@@ -42,6 +42,7 @@ def safety(place: Project, workspace: Workspace, scratch: Path, emitter: Emitter
         sandbox=sandbox,
         auto_allow=config.sandbox.auto_allow,
     )
+    check_tools((*permissions.rules.allow, *permissions.rules.ask, *permissions.rules.deny), place.tools)
     sandbox.online = permissions.online
     tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap, closing=temporary.close)
     tree.explain = sandbox.explain
@@ -51,9 +52,7 @@ def safety(place: Project, workspace: Workspace, scratch: Path, emitter: Emitter
         lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made})),
     ).begin
     if any(rule.startswith("Read") for rule in config.permissions.deny):
-        tree.may_read = lambda path: (
-            permissions.judge("main", "Read", {}, [Effect("read", str(path))]).verdict != "deny"
-        )
+        tree.may_read = permissions.may_read
     return permissions, tree
 
 

@@ -102,13 +102,14 @@ def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
     from cowork.app.project import agent_folders
     from cowork.app.run import folder_of
     from cowork.app.trust import is_trusted
-    from cowork.tools.builtin import TOOLS
+    from cowork.prompts import text_of
+    from cowork.tools.builtin import builtin_tools
 
     before: dict[str, Any] = dict(ctx.obj or {})
     options = made(before | ({"cwd": cwd} if cwd else {}))
     root = folder_of(options)
     trusted = trust or options.trust or is_trusted(root, os.environ)
-    return load_agents(agent_folders(root, os.environ, trusted=trusted, bare=options.bare), tuple(TOOLS))
+    return load_agents(agent_folders(root, os.environ, trusted=trusted, bare=options.bare), builtin_tools(text_of))
 
 
 def _facts(agent: AgentDef) -> dict[str, Any]:

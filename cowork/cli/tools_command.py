@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Annotated, Any
 
@@ -19,12 +20,13 @@ def tools(
     as_json: Annotated[bool, typer.Option("--json", help="Names, descriptions and schemas.")] = False,
 ) -> int:
     """List the tools the model can use."""
+    from cowork.app.project import load_project
+    from cowork.config.options import RunOptions
     from cowork.core.errors import UserError
     from cowork.core.hygiene import ascii_json
-    from cowork.prompts import text_of
-    from cowork.tools.builtin import TOOLS
 
-    known = {tool: (text_of(f"tools/{tool}"), spec.schema) for tool, spec in TOOLS.items()}
+    tools = load_project(RunOptions(), os.environ).tools
+    known = {spec.name: (spec.description, spec.schema) for spec in tools.specs()}
     if name is not None:
         found = next((tool for tool in known if tool.lower() == name.lower()), None)
         if found is None:

@@ -84,6 +84,8 @@ class ToolStarted(Event):
     tool_use_id: str = ""
     name: str = ""
     input: Json = field(default_factory=dict)
+    family: str = ""  # of the tool: read | search | write | exec | delegate | fetch | other
+    line: str = ""  # the call in one line, without the tool's name
 
 
 @frozen

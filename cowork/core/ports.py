@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -124,11 +124,49 @@ class Provider(Protocol):
 # ---------------------------------------------------------------- tools
 
 
+Family = Literal["read", "search", "write", "exec", "delegate", "fetch", "other"]
+
+
+class ToolFacts(Protocol):
+    """What permissions, agents and front ends may know of a tool, whoever wrote it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def family(self) -> Family: ...
+    @property
+    def reads(self) -> bool: ...  # it changes nothing, so calls of it may run beside others
+
+
+# Words for several tools at once, where a list names tools.
+TOOL_GROUPS: Mapping[str, tuple[Family, ...]] = {
+    "file_ops": ("read", "search", "write"),
+    "terminal": ("exec",),
+    "fetch": ("fetch",),
+}
+
+
+def is_tool_word(word: str, names: Container[str]) -> bool:
+    """Whether a word of a list can name tools, given the names there are; those of a server may come later."""
+    return word in names or word in TOOL_GROUPS or word == "*" or word.startswith("mcp__")
+
+
+def names_tool(word: str, name: str) -> bool:
+    """Whether a word of a rule or a list is this tool's name; `mcp__git` and `mcp__git__*` are all of that server."""
+    if not word.startswith("mcp__"):
+        return word == name
+    return word == name or name.startswith(word[:-1] if word.endswith("*") else f"{word}__")
+
+
 @frozen
 class Effect:
-    """What a call would touch, for permissions to judge: a resolved path, a command line, an agent's name."""
+    """What a call would touch, for permissions to judge.
 
-    kind: Literal["read", "write", "exec", "delegate", "none"]
+    The target is a resolved path, a command line, an agent's name or a URL. `call` is a tool that says nothing about
+    what it does, so only rules by its name speak of it; `none` touches nothing that needs a permission.
+    """
+
+    kind: Literal["read", "write", "exec", "delegate", "fetch", "call", "none"]
     target: str = ""
     cwd: str = ""  # where a command would run; empty: the workspace root
     needs: Literal["", "network", "outside"] = ""  # what a command says it needs beyond the sandbox
@@ -220,6 +258,8 @@ class Question:
     display: Json = field(default_factory=dict)
     options: tuple[str, ...] = ()  # of a plan: the modes to go on in
     mode: str = ""  # the permission mode in which this would not be asked again
+    family: Family = "other"  # of the tool
+    line: str = ""  # the call in one line, without the tool's name
 
 
 @frozen
@@ -247,5 +287,5 @@ class Decision:
 class Permit(Protocol):
     """Judges calls and remembers what the person granted."""
 
-    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision: ...
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision: ...
     def grant(self, agent: str, rule: str, *, forever: bool) -> None: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
@@ -77,7 +77,6 @@ class Agent:
         path: str,
         provider: Provider,
         system: str,
-        specs: Sequence[ToolSpec],
         runner: Runner,
         transcript: Transcript,
         emit: Emit,
@@ -90,7 +89,6 @@ class Agent:
         self.path = path
         self.provider = provider
         self.system = system
-        self.specs = tuple(specs)
         self.runner = runner
         self.transcript = transcript
         self.emit = emit
@@ -112,6 +110,11 @@ class Agent:
         self._before = Usage()  # of the last request
         self._full = False  # its answer ended because the window did
         self._lost = NOTHING  # of requests without a reply, in this turn
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What its model is told of its tools; they may grow while it works."""
+        return self.runner.tools.specs()
 
     @property
     def context_tokens(self) -> int:

@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -24,11 +24,11 @@ from cowork.engine.slots import SlotPool
 from cowork.engine.watch import Watch
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
-from cowork.tools.builtin import DELEGATES
+from cowork.tools.call_lines import call_line, flat
+from cowork.tools.toolset import ToolSet
 
 log = logging.getLogger("cowork.engine")
 
-ALIASES = {"Agent": "Task"}
 AT_ONCE = 16  # calls of one agent; children stand in a line of their own
 SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
 
@@ -68,7 +68,7 @@ class Runner:
         self,
         *,
         agent: str,
-        tools: Mapping[str, Tool],
+        tools: ToolSet,
         emit: Emit,
         ask: Ask,
         permit: Permit,
@@ -76,8 +76,7 @@ class Runner:
         state: AgentState,
         tree: TreeState,
         spawn: Spawn | None = None,
-        known_tools: Sequence[str] = (),
-        on_action: Callable[[str, Json], None] = lambda name, args: None,
+        on_action: Callable[[str], None] = lambda action: None,  # told of each call in one line
     ) -> None:
         self.agent = agent
         self.tools = tools
@@ -93,7 +92,6 @@ class Runner:
         self._permit = permit
         self._workspace = workspace
         self._spawn = spawn
-        self._known_tools = known_tools
         self._on_action = on_action
         self._failures: dict[str, int] = {}
         self._slots = SlotPool(AT_ONCE)
@@ -120,8 +118,8 @@ class Runner:
 
     def _beside(self, call: ToolUse) -> tuple[bool, Look | None]:
         """Whether the call may run beside others, and the look at it where that took one."""
-        tool = self.tools.get(ALIASES.get(call.name, call.name))
-        if tool is None or call.malformed or tool.parallel:
+        tool = self.tools.get(call.name)
+        if tool is None or call.malformed or tool.reads:
             return True, None
         try:
             look = self._look(tool, call)
@@ -133,7 +131,7 @@ class Runner:
 
     async def _in_turn(self, call: ToolUse, look: Look | None) -> ToolRecord:
         """The call, once there is a place for it: a model may ask for hundreds in one reply."""
-        if ALIASES.get(call.name, call.name) in DELEGATES:
+        if (tool := self.tools.get(call.name)) and tool.family == "delegate":
             return await self._one(call, look)
         if not self._slots.try_take():
             await self._slots.take()
@@ -146,9 +144,9 @@ class Runner:
     async def _one(self, call: ToolUse, look: Look | None) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
-        self._emit(ToolStarted(call.id, call.name, call.input))
+        self._emit(event := self._started(call))
         self.tally.start(call.name)
-        self._on_action(call.name, call.input)
+        self._on_action(f"{call.name} {event.line}".rstrip())
         record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
             record = await self._guarded(call, look)
@@ -166,6 +164,15 @@ class Runner:
         self.tally.end(call.name, outcome)
         if outcome == "denied":
             self.denials.append(Denial(call.name, call.input, str(record.data.get("reason") or record.text)))
+
+    def _started(self, call: ToolUse) -> ToolStarted:
+        """The event that tells of a call before it is known whether it may run."""
+        tool = self.tools.get(call.name) or self.tools.all.get(call.name)
+        line = self._line_of(tool, call.input) if tool else flat(call_line(call.input))
+        return ToolStarted(call.id, call.name, call.input, tool.family if tool else "other", line)
+
+    def _line_of(self, tool: Tool, args: Json) -> str:
+        return tool.line(args, str(self._workspace.root))
 
     async def _guarded(self, call: ToolUse, look: Look | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
@@ -229,13 +236,12 @@ class Runner:
         self._changed.update(dict.fromkeys(paths))
 
     def _find(self, call: ToolUse) -> Tool:
-        name = ALIASES.get(call.name, call.name)
-        if tool := self.tools.get(name):
+        if tool := self.tools.get(call.name):
             return tool
         offered = ", ".join(self.tools)
-        if name in self._known_tools:
+        if call.name in self.tools.all:
             raise ToolError("PERMISSION_DENIED", f"{call.name} is not among your tools. You have: {offered}.")
-        near = difflib.get_close_matches(name, self.tools, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(call.name, self.tools, n=3, cutoff=0.5)
         hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
         raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}", unknown_tool=True)
 
@@ -243,7 +249,7 @@ class Runner:
         """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
         args, ctx = check(tool.schema, call.input), self._context(call)
         effects = list(tool.effects(ctx, args))
-        decision = self._permit.judge(self.agent, tool.name, args, effects)
+        decision = self._permit.judge(self.agent, tool, args, effects)
         ctx.reads = decision.read_only
         return Look(ctx, args, effects, decision)
 
@@ -275,6 +281,8 @@ class Runner:
             rule=decision.rule,
             session_rule=decision.session_rule,
             display=display or decision.display,
+            family=tool.family,
+            line=self._line_of(tool, args),
         )
         question_id = uuid4().hex[:12]
         self._emit(QuestionAsked(question_id, _question_dict(question)))
@@ -298,6 +306,7 @@ class Runner:
             emit=self._emit,
             output=lambda text: self._emit(ToolOutput(call.id, text)),
             spawn=self._spawn,
+            offer=self.tools.add,
         )
 
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:
@@ -328,4 +337,6 @@ def _question_dict(question: Question) -> Json:
         "rule": question.rule,
         "session_rule": question.session_rule,
         "display": question.display,
+        "family": question.family,
+        "line": question.line,
     }

@@ -1,25 +1,21 @@
-"""A tool call in one line."""
+"""A tool call in one line, as its `tool.started` tells it."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from cowork.core.events import ToolStarted
 from cowork.core.format import one_line
 
-LOOKS = ("Read", "Grep", "Glob", "LS")  # a run of these is folded
+LOOKS = ("read", "search")  # families of tools; a run of such calls is folded
 FEW = 2  # looks that are told one by one
-_SUBJECTS = ("file_path", "pattern", "command", "description", "path", "label", "bash_id", "shell_id")
-_QUOTED = frozenset({"pattern", "command", "description", "label"})
 
 
-def call_text(name: str, given: dict[str, Any], *, cwd: str = "", width: int = 72) -> str:
-    """A call in a few words: `Read shop/a.py`, `Grep "guest"`, `Bash "git push"`."""
-    name = one_line(name, 40)
-    for subject in _SUBJECTS:
-        value = given.get(subject)
-        if not isinstance(value, str) or not value.strip():
-            continue
-        text = value.removeprefix(f"{cwd}/") if cwd and subject not in _QUOTED else value
-        text = one_line(text, width)
-        return f'{name} "{text}"' if subject in _QUOTED else f"{name} {text}"
-    return name
+def call_line(call: ToolStarted) -> str:
+    """What the call is about; in logs of earlier versions, which do not say it, the first text it was given."""
+    if call.family:
+        return one_line(call.line)
+    return one_line(next((value for value in call.input.values() if isinstance(value, str)), ""))
+
+
+def call_text(call: ToolStarted, *, width: int = 72) -> str:
+    """A call in a few words: `Read shop/a.py`, `Grep "guest"`, `Bash $ git push`."""
+    return f"{one_line(call.name, 40)} {one_line(call_line(call), width)}".rstrip()

@@ -15,7 +15,6 @@ from cowork.core.events import (
     ReplyAdded,
     RetryScheduled,
     RunEnded,
-    SessionStarted,
     TextDelta,
     TodoUpdated,
     ToolEnded,
@@ -53,10 +52,9 @@ class TextOutput:
         self._err = err
         self._live = live
         self._quiet = quiet
-        self._cwd = ""
         self._fold = fold
-        # Open calls and their input. Services that count calls give two children the same ids.
-        self._calls: dict[tuple[str, str], dict[str, Any]] = {}
+        # Open calls. Services that count calls give two children the same ids.
+        self._calls: dict[tuple[str, str], ToolStarted] = {}
         self._looks: dict[str, list[str]] = {}  # agent path -> the tools of the run of looks that goes on
         self._children: dict[str, str] = {}  # agent path -> its label
         self._delegated: set[tuple[str, str]] = set()  # calls whose child has lines of its own
@@ -67,8 +65,6 @@ class TextOutput:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case SessionStarted():
-                self._cwd = event.cwd
             case TextDelta() if event.agent == "main" and self._live:
                 self._end_looks("main")
                 self._print(self._stream.feed(event.text))
@@ -76,7 +72,7 @@ class TextOutput:
             case ReplyAdded() if event.agent == "main" and self._live:
                 self._finish_reply(event)
             case ToolStarted():
-                self._calls[event.agent, event.tool_use_id] = event.input
+                self._calls[event.agent, event.tool_use_id] = event
             case ToolEnded():
                 self._tool(event)
             case AgentStarted():
@@ -98,10 +94,10 @@ class TextOutput:
 
     def _tool(self, event: ToolEnded) -> None:
         key = event.agent, event.tool_use_id
-        given = self._calls.pop(key, {})
+        call = self._calls.pop(key, ToolStarted(event.tool_use_id, event.name))
         if key in self._delegated or event.display.get("kind") == "todos":
             return  # its own events told it already
-        what = call_text(event.name, given, cwd=self._cwd)
+        what = call_text(call)
         error = event.record.get("error")
         if isinstance(error, dict):
             denied = error.get("code") == "PERMISSION_DENIED"
@@ -111,7 +107,7 @@ class TextOutput:
             return
         summary = event.display.get("summary")
         told = f"{what} · {one_line(str(summary), 200)}" if summary else what
-        if self._fold and event.name in LOOKS:
+        if self._fold and call.family in LOOKS:
             self._look(event, told)
         else:
             self._progress(event, told)

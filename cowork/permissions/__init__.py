@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
 from cowork.core.modes import mode_of, tighter
-from cowork.core.ports import Decision, Effect
+from cowork.core.ports import Decision, Effect, Family, ToolFacts
 from cowork.core.workspace import Workspace
 from cowork.permissions.commands import online
 from cowork.permissions.layers import Rules, Scene
@@ -29,6 +30,15 @@ class Box(Protocol):
     def tight(self) -> bool: ...
     @property
     def refusal(self) -> str: ...
+
+
+@frozen
+class _Reader:
+    """The facts of any tool that reads a file."""
+
+    name: str = ""
+    family: Family = "read"
+    reads: bool = True
 
 
 class Permissions:
@@ -55,7 +65,7 @@ class Permissions:
         self.auto_allow = auto_allow
         self.rules_file = rules_file
         self.rules = Rules.of(allow, ask, deny).tighten(Rules.of((), project_ask, project_deny))
-        denied = (rule.pattern for rule in self.rules.deny if rule.pattern and rule.covers("Read"))
+        denied = (rule.pattern for rule in self.rules.deny if rule.pattern and rule.speaks_of("read"))
         workspace.unsearched = tuple(dict.fromkeys((*workspace.unsearched, *(p.removeprefix("./") for p in denied))))
         self.granted: list[tuple[str, Rule]] = []  # (who asked, what was granted), of the whole tree
         self._kept = Rules(allow=tuple(_load(rules_file, workspace.root))) if rules_file else Rules()
@@ -79,7 +89,7 @@ class Permissions:
         child._parent = self
         return child
 
-    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         """The decision for one call."""
         rules = self._all()
         given = tuple(str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name))
@@ -92,6 +102,10 @@ class Permissions:
             given=given if any(effect.kind in ("read", "write") for effect in effects) else (),
         )
         return decide(tool, effects, rules, self.mode, scene)
+
+    def may_read(self, path: Path) -> bool:
+        """Whether no rule denies a file to be read."""
+        return self.judge("main", _Reader(), {}, [Effect("read", str(path))]).verdict != "deny"
 
     def _held(self, effect: Effect) -> bool:
         """Whether the sandbox holds all a command may do, whatever it turns out to be, and the user trusts in that."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cowork.core.errors import UserError
-from cowork.core.ports import Decision, Effect
+from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace
 from cowork.permissions.layers import PLAN, Rules, Scene
-from cowork.permissions.rules import NETWORK, Rule, allows, denies, parse_all, path_matches
+from cowork.permissions.rules import COMMAND, NETWORK, Rule, allows, denies, parse_all, path_matches
 from cowork.permissions.shell.gitread import shows
 from cowork.permissions.shell.judge import Judgement, Part, judge, mentioned, words_of
 from cowork.permissions.shell.lookup import matches
@@ -58,7 +58,7 @@ class _Findings:
     allowed: set[int] = field(default_factory=set)  # parts an allow rule covers
 
 
-def decide_command(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+def decide_command(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
     if _HALF.search(effect.target):
         return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
     cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
@@ -122,7 +122,7 @@ def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, di
     return Decision("ask", "; ".join(whys[:3]), rule, rule, display)
 
 
-def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
+def _apply(tool: ToolFacts, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
     found = _Findings()
     words = {
         word.text
@@ -138,18 +138,20 @@ def _apply(tool: str, judgement: Judgement, rules: Rules, scene: Scene) -> _Find
     if not judgement.read_only:
         found.asked = found.asked or _touches_protected(paths, scene.workspace)
     for rule in rules.deny:
-        if rule.tool == tool and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
+        if _speaks(rule, tool) and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
             found.asked = f"the rule {rule} may deny it; only run time would tell"
     if len(words) > most:
         why = f"it names more than {most} paths, too many to check"
         found.asked = found.asked or why
-        found.denied = found.denied or (why if any(rule.pattern and rule.tool != tool for rule in rules.deny) else "")
-    if not found.asked and any(r.covers("Read") for r in rules.deny) and _searches_all(judgement):
+        found.denied = found.denied or (
+            why if any(rule.pattern and not _speaks(rule, tool) for rule in rules.deny) else ""
+        )
+    if not found.asked and any(r.speaks_of("read") for r in rules.deny) and _searches_all(judgement):
         found.asked = "it searches whole folders, which may hold files a rule denies"
     for number, part in enumerate(judgement.parts):
         for rule in rules.allow:
             if (
-                rule.tool == tool
+                _speaks(rule, tool)
                 and part.argv
                 and (allows(rule, part.argv) or (part.inner and allows(rule, part.inner)))
             ):
@@ -166,14 +168,14 @@ def _named(judgement: Judgement) -> list[Path] | None:
 
 
 def _says(
-    rules: tuple[Rule, ...], tool: str, judgement: Judgement, paths: dict[str, set[Path]], scene: Scene, verb: str
+    rules: tuple[Rule, ...], tool: ToolFacts, judgement: Judgement, paths: dict[str, set[Path]], scene: Scene, verb: str
 ) -> str:
     """What the first rule that covers a command, or a path it names, says."""
-    inside = _named(judgement) if any(rule.pattern and rule.tool != tool for rule in rules) else []
+    inside = _named(judgement) if any(rule.pattern and not _speaks(rule, tool) for rule in rules) else []
     for rule in rules:
-        if rule.tool == tool and any(denies(rule, command) for command in judgement.commands):
+        if _speaks(rule, tool) and any(denies(rule, command) for command in judgement.commands):
             return f"the rule {rule} {verb} it"
-        covers = rule.covers("Read") or (rule.covers("Edit") and not judgement.read_only)
+        covers = rule.speaks_of("read") or (rule.speaks_of("write") and not judgement.read_only)
         if not covers or not rule.pattern:
             continue
         for text, places in paths.items():
@@ -254,7 +256,12 @@ def _searches_all(judgement: Judgement) -> bool:
 
 
 def _can_deny(rules: tuple[Rule, ...]) -> bool:
-    return any(rule.tool == "Bash" for rule in rules)
+    return any(rule.tool == COMMAND for rule in rules)
+
+
+def _speaks(rule: Rule, tool: ToolFacts) -> bool:
+    """Whether a rule is about commands that this tool runs."""
+    return rule.tool == COMMAND or rule.covers(tool)
 
 
 def _free(part: Part, mode: str, judgement: Judgement, scene: Scene) -> bool:
@@ -288,7 +295,7 @@ def _grant(argv: tuple[str, ...]) -> str:
 
 def _offered(pattern: str, argv: tuple[str, ...]) -> str:
     """A rule only if, read back, it is one rule and covers this command."""
-    rule = f"Bash({pattern})"
+    rule = f"{COMMAND}({pattern})"
     try:
         read = parse_all(rule) if len(rule) <= 200 else []
     except UserError:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.core.ports import Decision, Effect
+from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.commands import decide_command
 from cowork.permissions.layers import PLAN, Rules, Scene
@@ -19,7 +19,7 @@ from cowork.permissions.rules import Rule, path_matches
 from cowork.permissions.shell.repository import password_in
 
 
-def decide(tool: str, effects: Sequence[Effect], rules: Rules, mode: str, scene: Scene) -> Decision:
+def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Scene) -> Decision:
     """The decision for one call: the strictest of its effects."""
     found = [_decide_one(tool, effect, rules, mode, scene) for effect in effects or (Effect("none"),)]
     worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
@@ -33,7 +33,7 @@ def decide(tool: str, effects: Sequence[Effect], rules: Rules, mode: str, scene:
     )
 
 
-def _decide_one(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
     match effect.kind:
         case "read" | "write":
             return _file(tool, effect, rules, mode, scene)
@@ -41,24 +41,26 @@ def _decide_one(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene
             return decide_command(tool, effect, rules, mode, scene)
         case "delegate" | "none":
             return _named(tool, effect, rules)
+        case "call" | "fetch":
+            return _call(tool, rules, mode)
 
 
 # ---------------------------------------------------------------- files
 
 
-def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+def _file(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
     path = Path(effect.target)
     writes = effect.kind == "write"
     root = scene.workspace.root
     shown = scene.workspace.show(path)
     spellings = {path, *(Path(os.path.normpath(root / os.path.expanduser(given))) for given in scene.given)}
     kind = "Edit" if writes else "Read"
-    tools = (tool,) if tool else (kind,)
 
     def first(wanted: tuple[Rule, ...], *, fold: bool) -> Rule | None:
         places = spellings if fold else {path}
         for rule in wanted:
-            if any(rule.covers(name) for name in tools) and any(path_matches(rule, p, root, fold=fold) for p in places):
+            speaks = rule.covers(tool) or rule.speaks_of("write" if writes else "read")
+            if speaks and any(path_matches(rule, p, root, fold=fold) for p in places):
                 return rule
         return None
 
@@ -81,7 +83,7 @@ def _file(tool: str, effect: Effect, rules: Rules, mode: str, scene: Scene) -> D
         return Decision("allow", read_only=True)
     if mode in ("accept-edits", "auto"):
         return Decision("allow")
-    return Decision("ask", f"{tool} changes {shown}", grant, grant, _resolved(path))
+    return Decision("ask", f"{tool.name} changes {shown}", grant, grant, _resolved(path))
 
 
 def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
@@ -119,7 +121,7 @@ def _grant(kind: str, path: Path, root: Path) -> str:
 # ---------------------------------------------------------------- agents and the rest
 
 
-def _named(tool: str, effect: Effect, rules: Rules) -> Decision:
+def _named(tool: ToolFacts, effect: Effect, rules: Rules) -> Decision:
     """Calls without a file or command: allowed unless a rule speaks of them."""
 
     def first(wanted: tuple[Rule, ...]) -> Rule | None:
@@ -131,6 +133,23 @@ def _named(tool: str, effect: Effect, rules: Rules) -> Decision:
     if rule := first(rules.ask):
         return Decision("ask", f"the rule {rule} asks")
     return Decision("allow")
+
+
+def _call(tool: ToolFacts, rules: Rules, mode: str) -> Decision:
+    """Calls of a tool that does not say what it touches: asked about unless a rule or the mode allows them."""
+
+    def first(wanted: tuple[Rule, ...]) -> Rule | None:
+        return next((rule for rule in wanted if rule.covers(tool) and not rule.pattern), None)
+
+    if rule := first(rules.deny):
+        return Decision("deny", f"the rule {rule} denies it")
+    if mode == "plan":
+        return Decision("deny", PLAN)
+    if rule := first(rules.ask):
+        return Decision("ask", f"the rule {rule} asks")
+    if mode == "bypass" or first(rules.allow):
+        return Decision("allow")
+    return Decision("ask", f"nothing is known of what {tool.name} changes", tool.name, tool.name)
 
 
 def _agent(name: str) -> str:

@@ -6,26 +6,33 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.core.ports import Family, ToolFacts, names_tool
 from cowork.permissions.shell.programs import program
 from cowork.permissions.shell.words import Command, Word
 
-READERS = ("Read", "Grep", "Glob", "LS")
-WRITERS = ("Edit", "MultiEdit", "Write")
-DELEGATES = ("Task", "Agent", "subagent")
 NETWORK = "Network"  # not a tool: which commands have the network inside the sandbox
-TOOLS = (*READERS, *WRITERS, "Bash", "BashOutput", "KillBash", "TodoWrite", *DELEGATES, NETWORK)
+COMMAND = "Bash"  # speaks of shell commands, whichever tool runs them
+_FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of every tool of a family
+    "Read": ("read", "search"),
+    "Edit": ("write",),
+    "Task": ("delegate",),
+    "Agent": ("delegate",),
+    "WebFetch": ("fetch",),
+}
+_WORDS = {word.casefold(): word for word in (*_FAMILIES, COMMAND, NETWORK)}
 
-_RULE = re.compile(r"\s*([A-Za-z]+)\s*(?:\((.*)\))?\s*", re.DOTALL)
-_BETWEEN = re.compile(r"(?<=\)),\s*(?=[A-Z][A-Za-z]*\()")
+_NAME = r"[A-Za-z][A-Za-z0-9_-]*"
+_RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")
 _EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
-_EXAMPLES += " Task(explore)."
+_EXAMPLES += " Task(explore), mcp__git__*."
 
 
 @frozen
@@ -38,34 +45,42 @@ class Rule:
     def __str__(self) -> str:
         return f"{self.tool}({self.pattern})" if self.pattern else self.tool
 
-    def covers(self, tool: str) -> bool:
-        """A Read rule holds for every tool that reads, an Edit rule for every tool that writes files."""
-        if self.tool == tool:
-            return True
-        families = {"Read": READERS, "Edit": WRITERS, "Task": DELEGATES, "Agent": DELEGATES}
-        return tool in families.get(self.tool, ())
+    def covers(self, tool: ToolFacts) -> bool:
+        """Whether it names the tool, or speaks of all tools of its family: Read of those that read, Edit of writers."""
+        return names_tool(self.tool.casefold(), tool.name.casefold()) or self.speaks_of(tool.family)
+
+    def speaks_of(self, family: Family) -> bool:
+        """Whether it holds for whatever a tool of that family does."""
+        return family in _FAMILIES.get(self.tool, ())
 
 
 def parse(text: str) -> Rule:
-    """The rule a text stands for; UserError says what is allowed."""
+    """The rule a text stands for; UserError says what is allowed. Whether there is such a tool is not asked here."""
     match = _RULE.fullmatch(text)
     if match is None:
         raise UserError(f"{text!r} is not a rule.", _EXAMPLES)
-    tool, pattern = match[1], match[2]
-    known = {name.casefold(): name for name in TOOLS}
-    if tool.casefold() not in known:
-        raise UserError(f"{text!r} names no tool.", f"Tools: {', '.join(TOOLS)}.")
-    tool = known[tool.casefold()]
+    tool, pattern = _WORDS.get(match[1].casefold(), match[1]), match[2]
     if pattern is None or pattern.strip() in ("*", ":*", "**"):
         return Rule(tool)
     pattern = pattern.strip()
     if not pattern:
         raise UserError(f"{text!r} has an empty pattern.", _EXAMPLES)
-    if tool == "Bash":
+    if tool == COMMAND:
         _check_command(text, pattern)
-    elif tool in ("BashOutput", "KillBash", "TodoWrite"):
-        raise UserError(f"{tool} takes no pattern.", f"Write {tool} alone.")
     return Rule(tool, pattern)
+
+
+def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
+    """Raise UserError for a rule that no tool of these can ever meet, which is a slip of the pen."""
+    known = {name.casefold(): tool for name, tool in tools.items()}
+    for rule in rules:
+        if rule.tool in _WORDS.values() or (rule.tool.casefold().startswith("mcp__") and not rule.pattern):
+            continue
+        tool = known.get(rule.tool.casefold())
+        if tool is None:
+            raise UserError(f"{str(rule)!r} names no tool.", f"Tools: {', '.join((*tools, NETWORK))}.")
+        if rule.pattern and tool.family in ("exec", "other"):
+            raise UserError(f"{tool.name} takes no pattern.", f"Write {tool.name} alone.")
 
 
 def parse_all(text: str) -> list[Rule]:

@@ -29,8 +29,6 @@ from cowork.sessions.cost import Spending, charges
 
 MAIN = "main"
 _PEOPLE = ("user", "queue", "steer")
-_READERS = ("Read", "Write", "Edit", "MultiEdit")
-_WRITERS = ("Write", "Edit", "MultiEdit")
 
 
 @frozen
@@ -159,7 +157,7 @@ def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[s
     """Path -> hash of every file an agent read or wrote, as it last knew it."""
     seen: dict[str, str] = {}
     for event in events:
-        if not isinstance(event, ToolEnded) or event.agent != agent or event.name not in _READERS:
+        if not isinstance(event, ToolEnded) or event.agent != agent:
             continue
         data = _data(event)
         path, digest = data.get("path"), data.get("hash")
@@ -184,20 +182,16 @@ def lost_jobs(events: Iterable[Event]) -> tuple[LostJob, ...]:
     """The main agent's background commands that nobody saw the end of."""
     running: dict[str, LostJob] = {}
     for event in events:
-        if (
-            not isinstance(event, ToolEnded)
-            or event.agent != MAIN
-            or event.name not in ("Bash", "BashOutput", "KillBash")
-        ):
+        if not isinstance(event, ToolEnded) or event.agent != MAIN:
             continue
         data = _data(event)
         name = str(data.get("bash_id") or data.get("shell_id") or "")
+        context = event.record.get("context")
+        given = context.get("params_input") if isinstance(context, dict) else None
         if data.get("running") is not True:
             running.pop(name, None)
-        elif event.name == "Bash":
-            context = event.record.get("context")
-            given = context.get("params_input") if isinstance(context, dict) else None
-            command = " ".join(str(given.get("command", "")).split()) if isinstance(given, dict) else ""
+        elif isinstance(given, dict) and "command" in given:
+            command = " ".join(str(given["command"]).split())
             running[name] = LostJob(name, command[:200], str(data.get("output_file") or "no file"))
     return tuple(running.values())
 
@@ -255,7 +249,7 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
 
 def _number(event: Event) -> int:
     """Of the background command a call started."""
-    name = str(_data(event).get("bash_id") or "") if isinstance(event, ToolEnded) and event.name == "Bash" else ""
+    name = str(_data(event).get("bash_id") or "") if isinstance(event, ToolEnded) else ""
     number = name.rpartition("_")[2]
     return int(number) if number.isdecimal() else 0
 
@@ -267,7 +261,7 @@ def _changed(event: ToolEnded) -> list[str]:
     listed = data.get("files_changed")
     found = [str(p) for p in listed] if isinstance(listed, list) else []
     path = data.get("path")
-    return [*found, path] if event.name in _WRITERS and isinstance(path, str) else found
+    return [*found, path] if "added" in data and isinstance(path, str) else found
 
 
 def _data(event: ToolEnded) -> dict[str, Any]:

@@ -12,13 +12,15 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.ports import Effect, Emit, ToolRecord
+from cowork.core.ports import Effect, Emit, Family, ToolRecord
 from cowork.core.workspace import Workspace
+from cowork.tools.call_lines import call_line, flat
 
 Run = Callable[..., Awaitable[ToolRecord]]
 Effects = Callable[["ToolContext", Mapping[str, Any]], Sequence[Effect]]
 Precheck = Callable[[Mapping[str, Any]], None]
 Preview = Callable[["ToolContext", Mapping[str, Any]], Json]
+Tell = Callable[[Mapping[str, Any], str], str]
 Spawn = Callable[["ToolContext", Json], Awaitable[ToolRecord]]
 
 
@@ -111,6 +113,7 @@ class ToolContext:
     emit: Emit
     output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
     spawn: Spawn | None = None
+    offer: Callable[[Tool], None] = lambda tool: None  # adds a tool to this agent's; its next request has it
     reads: bool = False  # the call was judged to change nothing, and is held to that
     resolved: dict[str, Path] = field(default_factory=dict)
 
@@ -137,38 +140,76 @@ class Param:
     name: str = ""
     minimum: int | None = None
     maximum: int | None = None
+    min_length: int | None = None
+
+
+def touches_nothing(ctx: ToolContext, args: Mapping[str, Any]) -> Sequence[Effect]:
+    """The effects of a tool that needs no permission."""
+    return ()
 
 
 @frozen
 class Tool:
-    """A tool as the runner sees it. `parallel`: it only reads, so it may run beside others."""
+    """A tool: what a model is told of it, what permissions and front ends may know of it, and how it runs."""
 
     name: str
+    description: str
     schema: Json
     run: Run
     effects: Effects
-    parallel: bool
-    python_names: Mapping[str, str]  # wire name -> parameter
-    precheck: Precheck | None = None  # words of its own for bad arguments, before the schema speaks
+    family: Family = "other"
+    reads: bool = False  # it changes nothing, so calls of it may run beside others
+    tell: Tell | None = None  # a call in one line; without it the line is made from the arguments
+    aliases: tuple[str, ...] = ()  # other names that models call it by
+    python_names: Mapping[str, str] = field(default_factory=dict)  # wire name -> parameter, where they differ
+    precheck: Precheck | None = None  # its own words for bad arguments, before the schema speaks
     preview: Preview | None = None  # what the call would change, as a display; ToolError when it would be refused
 
     async def __call__(self, ctx: ToolContext, args: Mapping[str, Any]) -> ToolRecord:
-        return await self.run(ctx, **{self.python_names[name]: value for name, value in args.items()})
+        return await self.run(ctx, **{self.python_names.get(name, name): value for name, value in args.items()})
+
+    def line(self, args: Mapping[str, Any], cwd: str = "") -> str:
+        """The call in one line, without the tool's name; paths in `cwd` are relative. Takes any arguments."""
+        try:
+            return flat(self.tell(args, cwd) if self.tell else call_line(args, cwd))
+        except (TypeError, ValueError, KeyError, AttributeError):  # a model may send anything
+            return flat(call_line(args, cwd))
 
 
 def tool(
     name: str,
     *,
-    effects: Effects = lambda ctx, args: (),
-    parallel: bool = False,
+    family: Family = "other",
+    reads: bool = False,
+    effects: Effects | None = None,
+    description: str = "",
+    line: Tell | None = None,
+    aliases: tuple[str, ...] = (),
     precheck: Precheck | None = None,
     preview: Preview | None = None,
 ) -> Callable[[Run], Tool]:
-    """Make a tool of an async function: its signature is the schema."""
+    """Make a tool of an async function: its signature is the schema, its docstring the description.
+
+    Without `effects` nothing is known of what it does, so its calls are asked about unless it only `reads`.
+    """
 
     def make(run: Run) -> Tool:
         schema, python_names = _schema_of(run)
-        return Tool(name, schema, run, effects, parallel, python_names, precheck, preview)
+        unknown = [Effect("none" if reads else "call", name)]
+        return Tool(
+            name,
+            description or inspect.getdoc(run) or "",
+            schema,
+            run,
+            effects or (lambda ctx, args: unknown),
+            family,
+            reads,
+            line,
+            aliases,
+            python_names,
+            precheck,
+            preview,
+        )
 
     return make
 
@@ -182,9 +223,12 @@ def _schema_of(run: Run) -> tuple[Json, dict[str, str]]:
         param, schema = _parameter(hints[parameter.name])
         wire = param.name or parameter.name
         properties[wire] = schema
-        python_names[wire] = parameter.name
+        if wire != parameter.name:
+            python_names[wire] = parameter.name
         if parameter.default is inspect.Parameter.empty:
             required.append(wire)
+        elif parameter.default not in (None, "", False):
+            schema["default"] = parameter.default
     schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
     return schema, python_names
 
@@ -196,10 +240,8 @@ def _parameter(hint: Any) -> tuple[Param, Json]:
     schema = json_type(base)
     if param.description:
         schema["description"] = param.description
-    if param.minimum is not None:
-        schema["minimum"] = param.minimum
-    if param.maximum is not None:
-        schema["maximum"] = param.maximum
+    bounds = {"minimum": param.minimum, "maximum": param.maximum, "minLength": param.min_length}
+    schema |= {name: bound for name, bound in bounds.items() if bound is not None}
     return param, schema
 
 

@@ -1,7 +1,11 @@
-"""All tools in the order models see them."""
+"""The tools cowork brings, in the order models see them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from cowork.core.ports import AgentDef
 from cowork.tools.base import Tool
 from cowork.tools.files.edit import edit, multi_edit
 from cowork.tools.files.read import read
@@ -10,27 +14,18 @@ from cowork.tools.search.glob import glob
 from cowork.tools.search.grep import grep
 from cowork.tools.search.ls import ls
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
-from cowork.tools.task import subagent, task
+from cowork.tools.task import agents_list, subagent, task
 from cowork.tools.todo import todo_write
+from cowork.tools.toolset import ToolSet
 
-TOOLS: dict[str, Tool] = {
-    tool.name: tool
-    for tool in (
-        read,
-        write,
-        edit,
-        multi_edit,
-        grep,
-        glob,
-        ls,
-        bash,
-        bash_output,
-        kill_bash,
-        todo_write,
-        task,
-        subagent,
-    )
-}
+_ALL = (read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent)
 
-READ_ONLY = ("LS", "Glob", "Grep", "Read", "TodoWrite")
-DELEGATES = frozenset({"Task", "subagent"})
+
+def builtin_tools(text: Callable[[str], str], agents: Mapping[str, AgentDef] | None = None) -> ToolSet:
+    """The tools with their descriptions; `text` gives the text of prompts/<name>.md, and Task lists the agents."""
+    return ToolSet(replace(tool, description=_description(tool, text, agents or {})) for tool in _ALL)
+
+
+def _description(tool: Tool, text: Callable[[str], str], agents: Mapping[str, AgentDef]) -> str:
+    own = text(f"tools/{tool.name}")
+    return f"{own}\n{agents_list(agents)}" if tool is task and agents else own

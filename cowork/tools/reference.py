@@ -9,9 +9,9 @@ from typing import Any, get_args
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.tools.base import Tool
-from cowork.tools.builtin import TOOLS
+from cowork.tools.builtin import builtin_tools
 
-PROMPTS = Path(__file__).parents[2] / "prompts" / "tools"
+PROMPTS = Path(__file__).parents[2] / "prompts"
 
 _HEAD = """\
 # Tools
@@ -32,15 +32,16 @@ Every call ends in one record: `{status, data, text, error, stats, context}`. `s
 def render(prompts: Path = PROMPTS) -> str:
     """The whole page."""
     codes = ", ".join(f"`{code}`" for code in get_args(ToolErrorCode))
-    sections = [_section(tool, (prompts / f"{tool.name}.md").read_text("utf-8").strip()) for tool in TOOLS.values()]
+    tools = builtin_tools(lambda name: (prompts / f"{name}.md").read_text("utf-8").strip())
+    sections = [_section(tool) for tool in tools.values()]
     return _HEAD + f"Error codes: {codes}.\n\n" + "\n".join(sections)
 
 
-def _section(tool: Tool, prose: str) -> str:
-    beside = "It only reads, so calls of it run beside others.\n\n" if tool.parallel else ""
+def _section(tool: Tool) -> str:
+    beside = "It only reads, so calls of it run beside others.\n\n" if tool.reads else ""
     rows = "\n".join(_rows(tool.schema, ""))
     table = f"| parameter | type | | meaning |\n|---|---|---|---|\n{rows}\n" if rows else "It takes no parameters.\n"
-    return f"## {tool.name}\n\n{prose}\n\n{beside}{table}"
+    return f"## {tool.name}\n\n{tool.description}\n\n{beside}{table}"
 
 
 def _rows(schema: Json, prefix: str) -> Iterator[str]:

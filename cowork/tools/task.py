@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect, ToolRecord
+from cowork.core.ports import AgentDef, Effect, ToolRecord
 from cowork.tools.base import Param, ToolContext, tool
 
 DEFAULT_SUMMARY = "Summarize your findings concisely"
@@ -39,21 +39,34 @@ def _check_turns(args: Mapping[str, Any]) -> None:
         raise ToolError("INVALID_PARAM", f"max_turns must be between 1 and {MAX_TURNS}")
 
 
+def agents_list(agents: Mapping[str, AgentDef]) -> str:
+    """The agents a model may send out, a line each, for Task's description."""
+    rows = ((a, ", ".join(a.tools) if a.tools is not None else "all but Task") for a in agents.values())
+    return "\n".join(f"- {agent.name}: {_clip(agent.description)} ({tools})" for agent, tools in rows)
+
+
+def _clip(text: str, width: int = 200) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
 @tool(
     "Task",
+    family="delegate",
+    reads=True,
     effects=lambda ctx, args: [Effect("delegate", str(args["subagent_type"]))],
-    parallel=True,
+    line=lambda args, cwd: str(args["description"]),
+    aliases=("Agent",),
     precheck=_check_task,
 )
 async def task(
     ctx: ToolContext,
-    description: Annotated[str, "3-5 words"],
-    prompt: Annotated[str, "All the child needs to know: it sees nothing else"],
-    subagent_type: Annotated[str, "Which agent"],
+    description: Annotated[str, Param("3-5 words", min_length=1)],
+    prompt: Annotated[str, Param("All the child needs to know: it sees nothing else", min_length=1)],
+    subagent_type: Annotated[str, Param("Which agent", min_length=1)],
     model: Annotated[Literal["main", "light"] | None, "light for simple work"] = None,
     summary_prompt: Annotated[str | None, "Ask for a last summary in this form"] = None,
     allowed_tools: Annotated[list[str] | None, "Narrow its tools"] = None,
-    max_turns: Annotated[int | None, Param("1-50", minimum=1, maximum=MAX_TURNS)] = None,
+    max_turns: Annotated[int | None, Param("Requests it may make", minimum=1, maximum=MAX_TURNS)] = None,
     output_schema: Annotated[dict[str, Any] | None, "JSON Schema the result must satisfy"] = None,
     run_in_background: Annotated[bool, "Go on while it works; its result comes later"] = False,
     resume: Annotated[str | None, "subagent_id to go on with"] = None,
@@ -75,17 +88,19 @@ async def task(
 
 @tool(
     "subagent",
+    family="delegate",
+    reads=True,
     effects=lambda ctx, args: [Effect("delegate", GENERAL_PURPOSE)],
-    parallel=True,
+    line=lambda args, cwd: str(args["label"]),
     precheck=_check_subagent,
 )
 async def subagent(
     ctx: ToolContext,
-    label: Annotated[str, "Identifies this subagent"],
-    task_prompt: Annotated[str, "The task, self-contained"],
+    label: Annotated[str, Param("Identifies this subagent", min_length=1)],
+    task_prompt: Annotated[str, Param("The task, self-contained", min_length=1)],
     summary_prompt: Annotated[str | None, "How to summarize the findings"] = None,
     allowed_tools: Annotated[list[str] | None, "Tool names it may use"] = None,
-    max_turns: Annotated[int | None, Param("1-50", minimum=1, maximum=MAX_TURNS)] = None,
+    max_turns: Annotated[int | None, Param("Requests it may make", minimum=1, maximum=MAX_TURNS)] = None,
 ) -> ToolRecord:
     return await _spawn(
         ctx,

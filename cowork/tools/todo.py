@@ -22,7 +22,7 @@ class Todo(_Needed, total=False):
     activeForm: Annotated[str, "While it is done: Running the tests"]
 
 
-@tool("TodoWrite")
+@tool("TodoWrite", reads=True, line=lambda args, cwd: "")
 async def todo_write(ctx: ToolContext, todos: Annotated[list[Todo], "The whole list, in order"]) -> ToolRecord:
     items: list[Json] = [{**todo, "activeForm": todo.get("activeForm") or todo["content"]} for todo in todos]
     _sensible(items)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cowork.tools.builtin import TOOLS
+from tests.fakes.calls import TOOLS
 
 
 def test_tools_lists_every_tool_with_its_parameters(cowork: Any) -> None:

@@ -15,7 +15,7 @@ from cowork.config.sections import Subagent
 from cowork.core.events import EVENTS, Event
 from cowork.engine.subagents.result import ChildEnd, record_of
 from cowork.engine.subagents.telemetry import Telemetry
-from cowork.tools.builtin import TOOLS
+from tests.fakes.calls import TOOLS
 from tests.fakes.command import COWORK
 
 DOCS = Path(__file__).parents[2] / "docs"

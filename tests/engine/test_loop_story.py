@@ -220,7 +220,7 @@ async def test_no_more_than_sixteen_calls_of_a_turn_run_at_once(stage: Stage) ->
     most = 0
     full = asyncio.Event()
 
-    @tool("LS", parallel=True)
+    @tool("Wait", reads=True)
     async def wait(ctx: ToolContext, name: Annotated[str, "Who"]) -> ToolRecord:
         nonlocal most
         inside.append(name)
@@ -231,8 +231,8 @@ async def test_no_more_than_sixteen_calls_of_a_turn_run_at_once(stage: Stage) ->
         inside.remove(name)
         return ok(name)
 
-    stage.tools["LS"] = wait
+    stage.tools.add(wait)
     names = [str(n) for n in range(3 * AT_ONCE)]
-    story = await stage.play("go", [turn(*(call("LS", name=n) for n in names)), say("ok")])
+    story = await stage.play("go", [turn(*(call("Wait", name=n) for n in names)), say("ok")])
     assert most == AT_ONCE == 16
     assert [r.content for r in story.last_message.results] == names

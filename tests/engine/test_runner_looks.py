@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cowork.core.ports import Answer, Decision, Effect
+from cowork.core.ports import Answer, Decision, Effect, ToolFacts
 from cowork.engine import runner
 from cowork.tools.shell import jobs
 from tests.fakes.stage import Policy, Stage, call, say, turn
@@ -18,8 +18,8 @@ class Counting(Policy):
 
     judged: list[str] = field(default_factory=list)
 
-    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
-        self.judged.append(str(args.get("command", tool)))
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        self.judged.append(str(args.get("command", tool.name)))
         return super().judge(agent, tool, args, effects)
 
 
@@ -66,7 +66,7 @@ async def test_what_waited_in_line_is_judged_anew(stage: Stage) -> None:
 
 async def test_a_judge_that_fails_is_told_in_the_result(stage: Stage) -> None:
     class Broken(Policy):
-        def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
             raise OSError("no such luck")
 
     stage.policy = Broken()

@@ -13,8 +13,8 @@ from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, To
 from cowork.engine.loop import Prompt
 from cowork.engine.subagents.result import view_000, view_002, view_003
 from cowork.providers.scripted import Scripted
-from cowork.tools.builtin import TOOLS
 from cowork.tools.record_rules import problems
+from tests.fakes.calls import TOOLS
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 from tests.fakes.wire_rules import violations
 
@@ -344,7 +344,7 @@ async def test_a_long_result_is_cut_and_kept_whole_in_a_file(stage: Stage) -> No
 
 
 async def test_the_subagent_tool_is_the_same_machinery(stage: Stage) -> None:
-    stage.tools = dict(TOOLS)
+    stage.tools = TOOLS
     children = {"general-purpose": [say("looked"), say("y" * 5_000)]}
     order = call("subagent", label="research", task_prompt="look around", allowed_tools=["Read"], max_turns=3)
     story = await stage.play("go", [turn(order), say("ok")], children)

@@ -15,7 +15,7 @@ from cowork import prompts
 from cowork.agents import Agents, load_agents
 from cowork.core.blocks import Json, Message
 from cowork.core.events import Event
-from cowork.core.ports import AgentDef, Answer, Decision, Effect, Provider, Question, Request
+from cowork.core.ports import AgentDef, Answer, Decision, Effect, Provider, Question, Request, ToolFacts
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
@@ -27,8 +27,8 @@ from cowork.engine.subagents.children import Subagents
 from cowork.engine.subagents.order import Parent
 from cowork.engine.subagents.spawn import World
 from cowork.providers.scripted import Scripted
-from cowork.tools.base import AgentState, Tool, TreeState
-from cowork.tools.builtin import TOOLS
+from cowork.tools.base import AgentState, TreeState
+from cowork.tools.builtin import builtin_tools
 
 
 def call(name: str, /, **given: Any) -> Json:
@@ -72,16 +72,17 @@ class Policy:
     deny_agents: frozenset[str] = frozenset()
     granted: list[tuple[str, str, bool]] = field(default_factory=list)
 
-    def judge(self, agent: str, tool: str, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
-        if tool in self.deny:
-            return Decision("deny", f"a rule denies {tool}")
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        name = tool.name
+        if name in self.deny:
+            return Decision("deny", f"a rule denies {name}")
         if any(e.kind == "delegate" and e.target in self.deny_agents for e in effects):
             return Decision("deny", "a rule denies that agent")
         harmless = all(e.kind in ("read", "delegate", "none") for e in effects)
-        if self.allow_all or harmless or any(rule == tool for _, rule, _ in self.granted):
+        if self.allow_all or harmless or any(rule == name for _, rule, _ in self.granted):
             read_only = str(args.get("command", "")).startswith(("sleep", "echo"))
             return Decision("allow", read_only=harmless or read_only)
-        return Decision("ask", f"{tool} changes things", rule=tool, session_rule=tool)
+        return Decision("ask", f"{name} changes things", rule=name, session_rule=name)
 
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         self.granted.append((agent, rule, forever))
@@ -127,7 +128,7 @@ class Stage:
         self.settings = Settings()
         self.policy = Policy()
         self.agents: Agents = load_agents([("shipped", prompts.data_root() / "agents")])
-        self.tools: dict[str, Tool] = {name: tool for name, tool in TOOLS.items() if name != "subagent"}
+        self.tools = builtin_tools(prompts.text_of, self.agents).only(refused=["subagent"])
         self.answer: Answer | Callable[[Question], Answer] = Answer("no", "the test says no")
         self.light: Provider | None = None
         self.init_error: Exception | None = None
@@ -147,7 +148,6 @@ class Stage:
             tree=self.tree,
             permit_for=self._permit,
             model=self._model,
-            specs=lambda tools: prompts.tool_specs({n: t.schema for n, t in tools.items()}, self.agents),
             system=prompts.child_prompt,
             compact=self.compaction,
             recall=lambda path: self.recall(path),
@@ -167,13 +167,11 @@ class Stage:
             state=AgentState(cwd=self.workspace.root),
             tree=self.tree,
             spawn=self.subagents.spawner(parent),
-            known_tools=tuple(TOOLS),
         )
         self.agent = parent.agent = Agent(
             path="main",
             provider=provider,
             system=prompts.system_prompt(agents=self.agents, can_delegate="Task" in self.tools),
-            specs=self.world.specs(self.tools),
             runner=self.runner,
             transcript=transcript,
             emit=emit,

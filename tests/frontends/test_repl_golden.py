@@ -17,7 +17,6 @@ from cowork.core.events import (
     Event,
     RetryScheduled,
     ToolEnded,
-    ToolStarted,
     TurnEnded,
 )
 from cowork.core.ports import Question
@@ -34,6 +33,7 @@ from cowork.frontends.repl.view.status import banner_lines, status_line
 from cowork.frontends.repl.view.styled import Line, line_width, plain
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines
+from tests.fakes.calls import started
 from tests.fakes.repl_demo import ANSWER, DIFF
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "repl"
@@ -47,9 +47,9 @@ def panel(number: int, kind: str, description: str, *, status: str = "active") -
     made = new_panel(AgentStarted(f"s{number}", "main", f"t{number}", description, "", kind, "light", status=status,
                                   agent=path), 0.0)  # fmt: skip
     story: list[Event] = [
-        ToolStarted("a", "Grep", {"pattern": "guest"}),
+        started("a", "Grep", {"pattern": "guest"}),
         ToolEnded("a", "Grep", {"status": "success"}, {"summary": "31 in 9 files"}),
-        ToolStarted("b", "Read", {"file_path": "shop/checkout/gäste_支払い.py", "offset": 1, "limit": 200}),
+        started("b", "Read", {"file_path": "shop/checkout/gäste_支払い.py", "offset": 1, "limit": 200}),
         AgentUpdated(f"s{number}", status, 3, 2, Usage(5_000, 1_100), 0.004),
     ]
     for event in story:
@@ -116,9 +116,10 @@ def pick(rows: list[Row], *, index: int = 0, query: str = "", height: int = 30) 
 LOOP = asyncio.new_event_loop()
 CHANGES = [FileChange("shop/refunds/service.py", DIFF, "+3 −1"), FileChange("logo.png", remark="new")]
 EDIT = Question("permission", "Allow this edit?", tool="Edit", input={"file_path": "shop/refunds/service.py"},
+                family="write", line="shop/refunds/service.py",
                 rule="Edit(shop/refunds/**)", session_rule="edits in shop/refunds/**", reason="writes outside src/",
                 display={"kind": "diff", "diff": DIFF})  # fmt: skip
-COMMAND = Question("permission", "Allow this command?", agent="main/explore-1", tool="Bash",
+COMMAND = Question("permission", "Allow this command?", agent="main/explore-1", tool="Bash", family="exec",
                    input={"command": 'git add -A && git commit -m "Allow guest refunds"'}, rule="Bash(git commit:*)",
                    session_rule="Bash(git commit:*)",
                    display={"kind": "command", "parts": [
@@ -126,7 +127,11 @@ COMMAND = Question("permission", "Allow this command?", agent="main/explore-1", 
                        {"text": 'git commit -m "Allow guest refunds"', "verdict": "ask", "why": "runs hooks"},
                    ]})  # fmt: skip
 SCRIPT = Question(
-    "permission", "Allow this command?", tool="Bash", input={"command": "set -e\ncd build && make\nrm -rf /"}
+    "permission",
+    "Allow this command?",
+    tool="Bash",
+    family="exec",
+    input={"command": "set -e\ncd build && make\nrm -rf /"},
 )
 TODOS = (
     {"content": "Read the refund service", "status": "completed", "activeForm": "Reading the refund service"},
@@ -152,7 +157,7 @@ def tool_lines(columns: int) -> list[Line]:
          {"status": "success"}, {"summary": "1 match in 1 file"}),
     )  # fmt: skip
     for name, given, record, display in calls:
-        out += finished_lines(name, given, record, dict(display), columns, "/srv/shop")
+        out += finished_lines(started("1", name, given, cwd="/srv/shop"), record, dict(display), columns)
     return out
 
 

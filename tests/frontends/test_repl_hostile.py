@@ -36,6 +36,7 @@ from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Kind, Theme
 from cowork.frontends.repl.view.tree import tree
 from cowork.frontends.repl.view.viewer import Viewer
+from tests.fakes.calls import started
 from tests.permissions.test_permissions_hygiene import PAYLOADS
 
 THEME = Theme()
@@ -96,7 +97,7 @@ def played(text: str) -> scene.Scene:
 def looked(text: str) -> list[Line]:
     made = scene.Scene(cwd="/w")
     for number in range(3):
-        made.apply(events.ToolStarted(str(number), "Read", given(text)))
+        made.apply(started(str(number), "Read", given(text)))
         made.apply(events.ToolEnded(str(number), "Read", {"status": "success"}, given(text)))
     return made.look_lines(80, THEME)
 
@@ -104,8 +105,10 @@ def looked(text: str) -> list[Line]:
 def questions(text: str) -> list[Question]:
     displays: list[dict[str, Any]] = [{"kind": kind} | given(text) for kind in ("diff", "path", "text", "terminal")]
     displays.append({"kind": "command", "parts": [given(text), given(text)]})
-    asked = [Question("permission", text, text, tool, given(text), text, text, text, display)
-             for display in displays for tool in ("Bash", "Read", text)]  # fmt: skip
+    asked = [Question("permission", text, text, tool, given(text), text, text, text, display,
+                      family=family, line=text)
+             for display in displays
+             for tool, family in (("Bash", "exec"), ("Read", "read"), (text, "other"))]  # fmt: skip
     steps = {"questions": [{"question": text, "options": [{"label": text, "description": text}]}]}
     others = [Question("questions", text, text, input=steps), Question("plan", text, text, options=(text,))]
     return [*asked, *others, Question("trust", text, text, reason=text)]
@@ -215,8 +218,9 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "tool_lines.finished_lines": lambda t: [
         line for name in ("Read", "Edit", "Bash", "Grep", "Glob", t) for state in ("success", "error", "partial")
         for kind in ("diff", "terminal", "files")
-        for line in tool_lines.finished_lines(name, given(t), {"status": state, "error": given(t)},
-                                              given(t) | {"kind": kind, "summary": ""}, 80, "/w")
+        for line in tool_lines.finished_lines(
+            started("1", name, given(t), cwd="/w"), {"status": state, "error": given(t)},
+            given(t) | {"kind": kind, "summary": ""}, 80)
     ],
     "tool_lines.looks_line": lambda t: [tool_lines.looks_line(["Read", t], 80)],
     "tool_lines.output_lines": lambda t: tool_lines.output_lines(t, 80, 5),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cowork.core.events import ContextCompacted, ToolStarted
+from cowork.core.events import ContextCompacted
 from cowork.core.ports import Question
 from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialog_lines import what_lines
@@ -15,6 +15,7 @@ from cowork.frontends.repl.view.status import banner_lines, status_line
 from cowork.frontends.repl.view.styled import Line, plain
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines
+from tests.fakes.calls import started
 
 ASKED = Question("permission", "Allow Bash?", tool="Bash", input={"command": "make"}, reason="runs a command")
 STATUS = Status("0.1", "/srv/shops/of/many/kinds/shop", "main", True, "sonnet", context_percent=3.0)
@@ -27,8 +28,8 @@ def text(lines: list[Line]) -> list[str]:
 def test_a_call_that_is_asked_about_is_not_drawn_beside_its_question() -> None:
     scene = Scene(clock=lambda: 0.0)
     scene.begin()
-    scene.apply(ToolStarted("1", "Bash", {"command": "make"}))
-    scene.apply(ToolStarted("2", "Bash", {"command": "make check"}))
+    scene.apply(started("1", "Bash", {"command": "make"}))
+    scene.apply(started("2", "Bash", {"command": "make check"}))
     shown = "\n".join(text(live_lines(scene, 60, 20, Theme(), asked=ASKED, asking=True)))
     assert "$ make check" in shown
     assert "$ make\n" not in f"{shown}\n"
@@ -39,7 +40,7 @@ def test_the_time_of_a_call_starts_when_it_was_allowed() -> None:
     now = [0.0]
     scene = Scene(clock=lambda: now[0])
     scene.begin()
-    scene.apply(ToolStarted("1", "Bash", {"command": "make"}))
+    scene.apply(started("1", "Bash", {"command": "make"}))
     now[0] = 60.0
     assert "60 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
     scene.resume("Bash", {"command": "make"})
@@ -85,7 +86,7 @@ def test_of_a_hint_that_does_not_fit_the_last_part_stays() -> None:
 def test_one_hidden_line_is_shown_instead_of_counted(lines: int, note: str) -> None:
     output = "".join(f"line {n}\n" for n in range(lines))
     display = {"kind": "terminal", "output": output, "exit_code": 0, "lines": lines}
-    drawn = text(finished_lines("Bash", {"command": "x"}, {"status": "success"}, display, 60))
+    drawn = text(finished_lines(started("1", "Bash", {"command": "x"}), {"status": "success"}, display, 60))
     assert drawn[1] == (note or "  │ line 0")
 
 

@@ -16,7 +16,6 @@ from cowork.core.events import (
     TodoUpdated,
     ToolEnded,
     ToolOutput,
-    ToolStarted,
     TurnEnded,
 )
 from cowork.frontends.repl.view.live import live_lines
@@ -25,6 +24,7 @@ from cowork.frontends.repl.view.styled import plain
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tree import Node, tree
 from cowork.frontends.repl.view.viewer import Viewer
+from tests.fakes.calls import started
 
 THEME = Theme()
 
@@ -50,8 +50,8 @@ def test_a_turn_reads_as_prompt_answer_and_tools_set_apart() -> None:
         TextDelta("I'll loo"),
         TextDelta("k."),
         ReplyAdded((Text("I'll look."), ToolUse("1", "Read", {})), "tool_use"),
-        ToolStarted("1", "Read", {"file_path": "a.py"}),
-        ToolStarted("2", "Read", {"file_path": "b.py"}),
+        started("1", "Read", {"file_path": "a.py"}),
+        started("2", "Read", {"file_path": "b.py"}),
         ToolEnded("2", "Read", {"status": "success"}, {"summary": "2 lines"}),
         ToolEnded("1", "Read", {"status": "success"}, {"summary": "1 line"}),
         ReplyAdded((Text("Because."),), "end_turn"),
@@ -103,9 +103,9 @@ def child(*, parent: str = "main") -> AgentStarted:
 
 def test_a_child_is_a_panel_while_it_works_and_a_line_when_it_is_done() -> None:
     scene = scene_of(
-        ToolStarted("t1", "Task", {"description": "refund service"}),
+        started("t1", "Task", {"description": "refund service"}),
         child(),
-        ToolStarted("c1", "Bash", {"command": "pytest"}, agent="main/explore-1"),
+        started("c1", "Bash", {"command": "pytest"}, agent="main/explore-1"),
         ToolOutput("c1", "1 passed\n2 failed\n", agent="main/explore-1"),
         AgentUpdated("s1", "active", 2, 1, Usage(5_000, 1_000), 0.004, agent="main/explore-1"),
     )
@@ -122,7 +122,7 @@ def test_a_child_is_a_panel_while_it_works_and_a_line_when_it_is_done() -> None:
 
 def test_a_task_that_never_started_is_told_as_a_failed_call() -> None:
     error = {"status": "error", "data": {}, "error": {"code": "INVALID_PARAM", "message": "Subagent 'x' not found."}}
-    scene = scene_of(ToolStarted("t", "Task", {"description": "go"}), ToolEnded("t", "Task", error))
+    scene = scene_of(started("t", "Task", {"description": "go"}), ToolEnded("t", "Task", error))
     assert printed(scene) == ["✗ Task go · invalid param", "  │ Subagent 'x' not found."]
 
 
@@ -150,10 +150,10 @@ def test_escape_sequences_from_anywhere_are_shown_not_obeyed() -> None:
         PromptAdded(f"say {bad}"),
         Notice(f"note {bad}", "warning"),
         child(),
-        ToolStarted("9", f"To{bad}ol", {"x": bad}, agent="main/explore-1"),
-        ToolStarted("1", "Bash", {"command": f"echo {bad}"}),
+        started("9", f"To{bad}ol", {"x": bad}, agent="main/explore-1"),
+        started("1", "Bash", {"command": f"echo {bad}"}),
         ToolOutput("1", f"out {bad}\n"),
-        ToolStarted("2", "Edit", {"file_path": f"{bad}.py"}),
+        started("2", "Edit", {"file_path": f"{bad}.py"}),
     )
     drawn = live(scene)
     scene.apply(ToolEnded("1", "Bash", {"status": "error", "text": bad, "error": {"message": bad}}, {"summary": bad}))
@@ -170,7 +170,7 @@ def test_the_live_part_never_grows_past_its_rows() -> None:
     events: list[Event] = [TextDelta("word " * 2_000)]
     for number in range(9):
         events.append(AgentStarted(f"s{number}", "main", f"t{number}", "work", "", "explore", agent=f"main/e-{number}"))
-        events.append(ToolStarted(f"b{number}", "Bash", {"command": "x"}))
+        events.append(started(f"b{number}", "Bash", {"command": "x"}))
         events.append(ToolOutput(f"b{number}", "row\n" * 50))
     scene = scene_of(*events)
     scene.begin()
@@ -182,10 +182,10 @@ def history() -> list[Event]:
     return [
         PromptAdded("find the bug", id=1),
         ReplyAdded((Text("Looking."), ToolUse("t1", "Task", {})), "tool_use", id=2),
-        ToolStarted("t1", "Task", {"description": "refund service"}, id=3),
+        started("t1", "Task", {"description": "refund service"}, id=3),
         child(),
         PromptAdded("find it", source="agent", agent="main/explore-1", id=5),
-        ToolStarted("c1", "Grep", {"pattern": "needle"}, agent="main/explore-1", id=6),
+        started("c1", "Grep", {"pattern": "needle"}, agent="main/explore-1", id=6),
         ToolEnded("c1", "Grep", {"status": "success", "text": "hay\nneedle here"}, {}, agent="main/explore-1", id=7),
         AgentEnded("s1", "completed", {}, agent="main/explore-1", id=8),
         ToolEnded("t1", "Task", {"status": "success", "text": "Found."}, {}, id=9),
@@ -243,7 +243,7 @@ def looks(count: int, *, failed: int = -1) -> list[Event]:
         name = "Grep" if number % 3 else "Read"
         given = {"pattern": f"word{number}"} if number % 3 else {"file_path": f"part{number}.py"}
         status = "error" if number == failed else "success"
-        out.append(ToolStarted(f"t{number}", name, given))
+        out.append(started(f"t{number}", name, given))
         out.append(ToolEnded(f"t{number}", name, {"status": status}, {"summary": f"{number} lines"}))
     return out
 

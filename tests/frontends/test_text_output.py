@@ -23,9 +23,9 @@ from cowork.core.events import (
     TodoUpdated,
     ToolEnded,
     ToolOutput,
-    ToolStarted,
 )
 from cowork.frontends.text import TextOutput
+from tests.fakes.calls import started
 
 GOLDEN = Path(__file__).parents[1] / "golden/text"
 
@@ -36,7 +36,7 @@ def called(id: str, name: str, given: dict[str, object], *, agent: str = "main",
     if error:
         record |= {"status": "error", "error": error, "data": ended.get("data", {})}
     display = {"kind": "text", "text": "x"} | ({"summary": summary} if summary else {})
-    return [ToolStarted(id, name, given, agent=agent), ToolEnded(id, name, record, display, agent=agent)]
+    return [started(id, name, given, cwd="/src/shop", agent=agent), ToolEnded(id, name, record, display, agent=agent)]
 
 
 def result(**fields: object) -> RunEnded:
@@ -61,7 +61,7 @@ STORY: list[Event] = [
     TextDelta("at it."),
     ReplyAdded((Text("I'll look at it."), ToolUse("1", "Read"), ToolUse("2", "Task"))),
     *called("1", "Read", {"file_path": "/src/shop/refunds/service.py"}, summary="212 lines"),
-    ToolStarted("2", "Task", {"description": "refund service", "prompt": "p", "subagent_type": "explore"}),
+    started("2", "Task", {"description": "refund service", "prompt": "p", "subagent_type": "explore"}),
     AgentStarted("a1", "main", "2", "refund service", "p", "explore", "light", agent=CHILD),
     TextDelta("the child's words stay with it", agent=CHILD),
     *called("3", "Grep", {"pattern": "user_id", "path": "/src/shop"}, agent=CHILD, summary="14 matches"),
@@ -202,10 +202,10 @@ def test_nothing_of_model_tool_or_file_reaches_the_terminal_raw(payload: str, li
 
 def test_two_children_whose_calls_have_the_same_ids_keep_their_arguments() -> None:
     first, second = "main/explore-1", "main/explore-2"
-    started = [ToolStarted("c1", "Grep", {"pattern": name}, agent=name) for name in (first, second)]
+    begun = [started("c1", "Grep", {"pattern": name}, agent=name) for name in (first, second)]
     ended = [ToolEnded("c1", "Grep", {"status": "success"}, {"summary": "2 files"}, agent=a) for a in (second, first)]
     children = [AgentStarted(a, "main", f"t{a}", "", "p", "explore", agent=a) for a in (first, second)]
-    _, err = play([*children, *started, *ended])
+    _, err = play([*children, *begun, *ended])
     assert err.splitlines()[2:] == [
         f'cowork: [explore-2] Grep "{second}" · 2 files',
         f'cowork: [explore-1] Grep "{first}" · 2 files',
@@ -221,14 +221,16 @@ def test_a_denied_end_is_said_once() -> None:
 
 
 def test_a_terminal_gets_a_long_run_of_looks_folded_and_a_log_each_of_them() -> None:
-    looks = [e for n in range(6) for e in called(str(n), "Grep" if n % 2 else "Read", {"path": f"p{n}"})]
+    looks = [
+        e for n in range(6) for e in called(str(n), "Grep" if n % 2 else "Read", {"path": f"p{n}", "pattern": "x"})
+    ]
     story = [*looks, *called("x", "Bash", {"command": "ls"}, summary="exit 0"), result()]
     assert play(story)[1].count("cowork: Grep") == 3
     assert play(story, fold=True)[1].splitlines()[:4] == [
         "cowork: Read p0",
-        "cowork: Grep p1",
+        'cowork: Grep "x" in p1',
         "cowork: 4 more looks: Read 2 · Grep 2",
-        'cowork: Bash "ls" · exit 0',
+        "cowork: Bash $ ls · exit 0",
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
+from tests.fakes.calls import TOOLS
 
 # {} is the denied command as words, {q} the same inside quotes.
 WRAPPERS = [
@@ -193,7 +194,7 @@ def test_a_denied_command_is_denied_behind_every_wrapper(mode: str, child: str, 
                 permit = permit.child()
             if child == "grandchild":
                 permit = permit.child("bypass")
-            if permit.judge(child, "Bash", {}, [Effect("exec", command)]).verdict != "deny":
+            if permit.judge(child, TOOLS["Bash"], {}, [Effect("exec", command)]).verdict != "deny":
                 escaped.append(command)
     assert escaped == []
 
@@ -231,7 +232,7 @@ def test_a_denied_command_is_denied_behind_every_wrapper(mode: str, child: str, 
 @pytest.mark.parametrize("mode", MODES)
 def test_what_only_run_time_knows_never_slips_past_a_deny_rule(command: str, mode: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
-    verdict = permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict
+    verdict = permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict
     assert verdict == ("deny" if mode in ("plan", "bypass") else "ask")
 
 
@@ -239,7 +240,7 @@ def test_what_only_run_time_knows_never_slips_past_a_deny_rule(command: str, mod
 @pytest.mark.parametrize("mode", ["ask", "accept-edits", "bypass"])
 def test_of_an_unknown_program_any_word_may_be_what_it_runs(command: str, mode: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "ask"
 
 
 # Ways to run what is denied that bash, or a program, once read otherwise than the judge.
@@ -380,7 +381,7 @@ def test_no_spelling_slips_past_a_deny_rule(workspace: Workspace) -> None:
     slipped = []
     for mode in ("ask", "accept-edits", "bypass"):
         permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=deny, trusted=True)
-        slipped += [c for c in SLIPS if permit.judge("main", "Bash", {}, [Effect("exec", c)]).verdict == "allow"]
+        slipped += [c for c in SLIPS if permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", c)]).verdict == "allow"]
     assert slipped == []
 
 
@@ -389,14 +390,14 @@ def test_no_spelling_slips_past_a_deny_rule(workspace: Workspace) -> None:
 def test_a_limit_that_is_hit_means_deny(size: int, mode: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], deny=["Bash(rm:*)"], trusted=True)
     for command in ("ls;" * (size // 3) + "rm x", "echo " + "a" * size + "; rm x", "(" * 40 + "rm x" + ")" * 40):
-        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+        assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
 
 
 def test_without_rules_a_command_past_a_limit_asks_and_bypass_refuses_it(workspace: Workspace) -> None:
     long = "ls;" * 20_000
     verdicts = {
         mode: Permissions(workspace=workspace, mode=mode, trusted=True)
-        .judge("main", "Bash", {}, [Effect("exec", long)])
+        .judge("main", TOOLS["Bash"], {}, [Effect("exec", long)])
         .verdict
         for mode in MODES
     }
@@ -436,7 +437,7 @@ def test_other_commands_are_not_denied(workspace: Workspace) -> None:
         "tar czf a.tgz src",
         "mytool 'some (text)'",
     ]:
-        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "allow", command
+        assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "allow", command
 
 
 @pytest.mark.parametrize(
@@ -463,7 +464,7 @@ def test_other_commands_are_not_denied(workspace: Workspace) -> None:
 )
 def test_a_read_rule_holds_for_commands_that_name_the_file(command: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", deny=["Read(.env)"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
 
 
 @pytest.mark.parametrize(
@@ -480,13 +481,13 @@ def test_a_read_rule_holds_for_commands_that_name_the_file(command: str, workspa
 )
 def test_an_edit_rule_holds_for_commands_that_name_the_file(command: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", deny=["Edit(src/**)"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
 
 
 def test_a_search_of_everything_asks_where_a_file_is_denied(workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, deny=["Read(.env)"], trusted=True)
     for command in ["grep -rn KEY src", "rg KEY", "git grep KEY", "grep -R KEY .", "find . -exec cat {} +"]:
-        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "ask"
+        assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "ask"
         permit.mode = "bypass"
 
 
@@ -503,20 +504,20 @@ def test_a_search_of_everything_asks_where_a_file_is_denied(workspace: Workspace
 )
 def test_an_anchored_rule_holds_for_commands_that_go_there(command: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", deny=["Read(./docs/key)"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
 
 
 def test_a_name_alone_is_denied_in_an_added_folder_too(workspace: Workspace, tmp_path: Path) -> None:
     both = Workspace(workspace.root, extra=[tmp_path / "other"])
     permit = Permissions(workspace=both, mode="bypass", deny=["Read(notes.txt)"], trusted=True)
     path = str(tmp_path / "other/deep/notes.txt")
-    assert permit.judge("main", "Read", {"file_path": path}, [Effect("read", path)]).verdict == "deny"
+    assert permit.judge("main", TOOLS["Read"], {"file_path": path}, [Effect("read", path)]).verdict == "deny"
 
 
 def test_more_folders_than_are_followed_mean_deny(workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", allow=["Bash"], trusted=True)
     command = "".join(f"cd a{number}; " for number in range(70)) + "cd /; rm -rf *"
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
 
 
 @pytest.mark.parametrize(
@@ -544,7 +545,7 @@ def test_more_folders_than_are_followed_mean_deny(workspace: Workspace) -> None:
 )
 def test_what_never_runs_does_not_run_in_bypass_either(command: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", allow=["Bash"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "deny"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "deny"
 
 
 def test_relatives_of_what_never_runs_may_run(workspace: Workspace) -> None:
@@ -559,7 +560,7 @@ def test_relatives_of_what_never_runs_may_run(workspace: Workspace) -> None:
         "find . -fprint out.txt",
         "grep -rl x / | xargs cat",
     ]:
-        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == "allow", command
+        assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == "allow", command
 
 
 @pytest.mark.parametrize(
@@ -580,4 +581,4 @@ def test_an_option_in_a_deny_rule_may_stand_anywhere(
     rule: str, command: str, verdict: str, workspace: Workspace
 ) -> None:
     permit = Permissions(workspace=workspace, mode="bypass", deny=[rule], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == verdict
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == verdict

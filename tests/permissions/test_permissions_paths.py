@@ -25,6 +25,7 @@ from cowork.tools.files.write import write
 from cowork.tools.search.glob import glob
 from cowork.tools.search.grep import grep
 from cowork.tools.search.ls import ls
+from tests.fakes.calls import TOOLS
 
 CANARY = "CANARY-OF-OUTSIDE"
 NAME = "canary-name"
@@ -289,8 +290,7 @@ async def act(tool: Tool, args: dict[str, Any], base: Path, *, judged: bool) -> 
         effects = tool.effects(ctx, args)
         if (
             judged
-            and Permissions(workspace=workspace, mode="bypass").judge("main", tool.name, args, effects).verdict
-            == "deny"
+            and Permissions(workspace=workspace, mode="bypass").judge("main", tool, args, effects).verdict == "deny"
         ):
             return ""
         return (await tool(ctx, args)).text
@@ -437,7 +437,7 @@ def test_a_protected_write_always_asks_whether_it_exists_or_not(name: str, mode:
     workspace = Workspace(tmp_path)
     permit = Permissions(workspace=workspace, mode=mode, allow=["Edit", "Write"], trusted=True)
     path = workspace.resolve(name, workspace.root)
-    decision = permit.judge("main", "Write", {"file_path": name}, [Effect("write", str(path))])
+    decision = permit.judge("main", TOOLS["Write"], {"file_path": name}, [Effect("write", str(path))])
     assert decision.verdict == "ask"
     assert not decision.rule  # no "always": it would not be true
 
@@ -498,6 +498,6 @@ def test_what_cowork_keeps_in_the_workspace_is_protected(mode: str, tmp_path: Pa
     workspace = Workspace(tmp_path / "home", readable=[state / "outputs"], own=[state])
     permit = Permissions(workspace=workspace, mode=mode, allow=["Edit", "Bash"], trusted=True)
     path = str(state / "trust.json")
-    assert permit.judge("main", "Write", {"file_path": path}, [Effect("write", path)]).verdict == "ask"
+    assert permit.judge("main", TOOLS["Write"], {"file_path": path}, [Effect("write", path)]).verdict == "ask"
     for command, verdict in [(f"cp x {path}", "ask"), (f"cp {state}/outputs/bash.txt x", "allow")]:
-        assert permit.judge("main", "Bash", {}, [Effect("exec", command)]).verdict == verdict, command
+        assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)]).verdict == verdict, command

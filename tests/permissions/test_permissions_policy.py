@@ -18,7 +18,8 @@ from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.layers import Rules, Scene
 from cowork.permissions.policy import decide
-from cowork.permissions.rules import parse, parse_all
+from cowork.permissions.rules import check_tools, parse, parse_all
+from tests.fakes.calls import TOOLS, Facts
 
 # What a call does                          plan    ask     accept  bypass
 TABLE = """
@@ -124,7 +125,7 @@ def test_the_policy(call: str, mode: str, verdict: str, layers: str, workspace: 
     tool, _, target = call.partition(" ")
     rules = sum((LAYERS[name] for name in layers.split("+") if name), Rules())
     scene = Scene(workspace, trusted=True, given=(target,) if KINDS.get(tool, "read") in ("read", "write") else ())
-    decision = decide(tool, [effect(tool, target, workspace)], rules, mode, scene)
+    decision = decide(TOOLS[tool], [effect(tool, target, workspace)], rules, mode, scene)
     assert decision.verdict == verdict, decision.reason
     assert decision.reason or verdict == "allow"
 
@@ -134,13 +135,15 @@ def permit(workspace: Workspace, **options: Any) -> Permissions:
 
 
 def bash(permissions: Permissions, command: str) -> Decision:
-    return permissions.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+    return permissions.judge("main", TOOLS["Bash"], {"command": command}, [Effect("exec", command)])
 
 
 def test_a_file_outside_names_the_option_that_would_allow_it(workspace: Workspace) -> None:
-    decision = permit(workspace).judge("main", "Read", {"file_path": "/etc/passwd"}, [Effect("read", "/etc/passwd")])
+    decision = permit(workspace).judge(
+        "main", TOOLS["Read"], {"file_path": "/etc/passwd"}, [Effect("read", "/etc/passwd")]
+    )
     assert decision.reason.endswith("its folder with --add-dir /etc")
-    decision = permit(workspace).judge("main", "LS", {"path": "/etc"}, [Effect("read", "/etc")])
+    decision = permit(workspace).judge("main", TOOLS["LS"], {"path": "/etc"}, [Effect("read", "/etc")])
     assert decision.reason.endswith("allow it with --add-dir /etc")
 
 
@@ -265,19 +268,23 @@ def test_a_name_that_reads_as_other_rules_is_granted_once_only(
     name: str, kind: Literal["read", "write"], workspace: Workspace
 ) -> None:
     path = str(workspace.root / name)
-    decision = Permissions(workspace=workspace).judge("main", "", {"file_path": path}, [Effect(kind, path)])
+    decision = Permissions(workspace=workspace).judge(
+        "main", Facts("", kind), {"file_path": path}, [Effect(kind, path)]
+    )
     assert (decision.verdict, decision.rule) == ("ask", "")
 
 
 def test_an_edit_grant_is_for_that_file_only(workspace: Workspace) -> None:
     permissions = permit(workspace)
     target = effect("Write", "src/a.py", workspace)
-    decision = permissions.judge("main", "Write", {"file_path": "src/a.py"}, [target])
+    decision = permissions.judge("main", TOOLS["Write"], {"file_path": "src/a.py"}, [target])
     assert decision.rule == "Edit(./src/a.py)"
     permissions.grant("main", decision.rule, forever=False)
-    assert permissions.judge("main", "Edit", {"file_path": "src/a.py"}, [target]).verdict == "allow"
+    assert permissions.judge("main", TOOLS["Edit"], {"file_path": "src/a.py"}, [target]).verdict == "allow"
     assert (
-        permissions.judge("main", "Edit", {"file_path": "src/b.py"}, [effect("Edit", "src/b.py", workspace)]).verdict
+        permissions.judge(
+            "main", TOOLS["Edit"], {"file_path": "src/b.py"}, [effect("Edit", "src/b.py", workspace)]
+        ).verdict
         == "ask"
     )
 
@@ -287,7 +294,10 @@ def test_a_link_with_a_denied_name_is_denied(tmp_path: Path) -> None:
     (tmp_path / ".env").symlink_to("real")
     space = Workspace(tmp_path)
     permissions = permit(space, deny=["Read(.env)"])
-    assert permissions.judge("main", "Read", {"file_path": ".env"}, [effect("Read", ".env", space)]).verdict == "deny"
+    assert (
+        permissions.judge("main", TOOLS["Read"], {"file_path": ".env"}, [effect("Read", ".env", space)]).verdict
+        == "deny"
+    )
 
 
 def test_a_rule_reaches_through_a_link_in_its_pattern(tmp_path: Path) -> None:
@@ -295,7 +305,7 @@ def test_a_rule_reaches_through_a_link_in_its_pattern(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     space = Workspace(tmp_path)
     permissions = permit(space, mode="bypass", deny=["Edit(link/**)"])
-    assert permissions.judge("main", "Write", {}, [effect("Write", "real/x", space)]).verdict == "deny"
+    assert permissions.judge("main", TOOLS["Write"], {}, [effect("Write", "real/x", space)]).verdict == "deny"
 
 
 def test_a_protected_folder_behind_a_link_is_still_protected(tmp_path: Path) -> None:
@@ -303,7 +313,7 @@ def test_a_protected_folder_behind_a_link_is_still_protected(tmp_path: Path) -> 
     (tmp_path / ".git").symlink_to("innocent")
     space = Workspace(tmp_path)
     decision = permit(space, mode="accept-edits").judge(
-        "main", "Write", {}, [effect("Write", "innocent/hooks/x", space)]
+        "main", TOOLS["Write"], {}, [effect("Write", "innocent/hooks/x", space)]
     )
     assert decision.verdict == "ask"
 
@@ -325,7 +335,7 @@ def test_always_is_kept_for_this_folder_in_a_file_of_the_user_alone(tmp_path: Pa
 
 def test_a_broken_rules_file_is_said(tmp_path: Path, workspace: Workspace) -> None:
     file = tmp_path / "rules.json"
-    for text in ["{", "[]", '{"allow": 1}', json.dumps({"allow": {str(workspace.root): ["Nope(x)"]}})]:
+    for text in ["{", "[]", '{"allow": 1}', json.dumps({"allow": {str(workspace.root): ["Bash(a && b)"]}})]:
         file.write_text(text)
         with pytest.raises(UserError):
             permit(workspace, rules_file=file)
@@ -418,7 +428,7 @@ def test_nobody_is_nagged_all_day(workspace: Workspace, monkeypatch: pytest.Monk
 def test_a_required_sandbox_that_is_missing_refuses_every_command(workspace: Workspace) -> None:
     permissions = permit(workspace, mode="bypass", sandbox=Box(False, "a sandbox is required and there is none"))
     assert bash(permissions, "ls").verdict == "deny"
-    assert permissions.judge("main", "Read", {}, [effect("Read", "README.md", workspace)]).verdict == "allow"
+    assert permissions.judge("main", TOOLS["Read"], {}, [effect("Read", "README.md", workspace)]).verdict == "allow"
 
 
 def test_a_question_shows_each_part_with_its_verdict(workspace: Workspace) -> None:
@@ -435,8 +445,8 @@ def test_only_what_is_known_to_read_may_run_beside_others(workspace: Workspace) 
     permissions = permit(workspace, mode="bypass", allow=["Bash(make)"])
     assert bash(permissions, "ls").read_only
     assert not bash(permissions, "make").read_only
-    assert permissions.judge("main", "Read", {}, [effect("Read", "README.md", workspace)]).read_only
-    assert not permissions.judge("main", "Write", {}, [effect("Write", "x", workspace)]).read_only
+    assert permissions.judge("main", TOOLS["Read"], {}, [effect("Read", "README.md", workspace)]).read_only
+    assert not permissions.judge("main", TOOLS["Write"], {}, [effect("Write", "x", workspace)]).read_only
 
 
 @pytest.mark.parametrize(
@@ -458,7 +468,7 @@ def test_only_what_is_known_to_read_may_run_beside_others(workspace: Workspace) 
 )
 def test_a_text_that_is_no_rule_says_what_is_allowed(text: str) -> None:
     with pytest.raises(UserError) as caught:
-        parse(text)
+        check_tools([parse(text)], TOOLS)
     assert caught.value.hint
 
 
@@ -491,14 +501,14 @@ def test_modes_are_known_by_the_names_other_agents_use() -> None:
 def test_a_link_nobody_may_look_at_crashes_nothing(workspace: Workspace) -> None:
     """Of a process of another user /proc shows links that cannot be read."""
     permit = Permissions(workspace=workspace, mode="ask", deny=["Read(.env)"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", "cat /proc/1/exe")]).verdict == "ask"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", "cat /proc/1/exe")]).verdict == "ask"
 
 
 @pytest.mark.parametrize("mode", ["plan", "ask", "accept-edits", "bypass"])
 def test_half_a_character_in_a_command_is_refused_and_crashes_nothing(mode: str, workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash", "Network"], deny=["Read(x)"], trusted=True)
     for command in ("printf QZ\ud83d", "cat \udc00", "ls '\udcff'"):
-        decision = permit.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+        decision = permit.judge("main", TOOLS["Bash"], {"command": command}, [Effect("exec", command)])
         assert (decision.verdict, "half a character" in decision.reason) == ("deny", True)
 
 

@@ -21,9 +21,9 @@ from cowork.permissions import Permissions
 from cowork.permissions.sandbox import landlock as fence
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.placeholders import Holding
-from cowork.tools.builtin import TOOLS
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
+from tests.fakes.calls import TOOLS
 from tests.permissions.conftest import make_shop
 from tests.permissions.test_permissions_shell_table import ROWS
 from tests.tools.shell.conftest import Desk, make_desk

@@ -25,6 +25,7 @@ from cowork.permissions.sandbox.masks import sockets
 from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
+from tests.fakes.calls import TOOLS
 
 NOBODY = 65534
 
@@ -277,7 +278,7 @@ def test_rules_say_which_commands_have_the_network(
 
 def test_a_network_rule_lets_nothing_run_that_would_be_asked(workspace: Workspace) -> None:
     permit = Permissions(workspace=workspace, allow=["Network"], trusted=True)
-    assert permit.judge("main", "Bash", {}, [Effect("exec", "curl http://x")]).verdict == "ask"
+    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", "curl http://x")]).verdict == "ask"
 
 
 def test_a_deny_rule_closes_a_network_that_is_open(workspace: Workspace) -> None:
@@ -406,7 +407,7 @@ def test_a_required_sandbox_that_is_missing_refuses(bare: dict[str, str], worksp
     with pytest.raises(ToolError, match="bwrap"):
         sandbox.wrap(["true"], workspace.root)
     permit = Permissions(workspace=workspace, mode="bypass", sandbox=sandbox, trusted=True)
-    decision = permit.judge("main", "Bash", {}, [Effect("exec", "ls")])
+    decision = permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", "ls")])
     assert (decision.verdict, "required" in decision.reason) == ("deny", True)
     assert "none will run" in sandbox.status()
 

@@ -10,6 +10,7 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.shell.judge import judge
+from tests.fakes.calls import TOOLS
 
 TABLE = Path(__file__).with_name("commands.txt")
 
@@ -65,6 +66,6 @@ def test_what_never_runs_is_denied_in_every_mode_whatever_is_allowed(mode: str, 
     permit = Permissions(workspace=workspace, mode=mode, allow=["Bash"], trusted=True)
     for verdict, command in ROWS:
         if verdict == "never":
-            decision = permit.judge("main", "Bash", {"command": command}, [Effect("exec", command)])
+            decision = permit.judge("main", TOOLS["Bash"], {"command": command}, [Effect("exec", command)])
             assert decision.verdict == "deny", command
             assert not decision.read_only

@@ -17,6 +17,7 @@ from cowork.permissions.shell import judge as judging
 from cowork.permissions.shell.judge import judge
 from cowork.permissions.shell.lookup import _unignored
 from cowork.permissions.shell.repository import keeps_password, repository, tracked_secret
+from tests.fakes.calls import TOOLS
 
 
 @pytest.fixture
@@ -228,7 +229,7 @@ def test_a_password_in_the_address_of_a_remote_is_not_shown(repo: Path) -> None:
     assert [command for command in showing if unasked(repo, command)] == []
     assert unasked(repo, "git status")
     permit = Permissions(workspace=Workspace(repo), trusted=True)
-    assert permit.judge("main", "Read", {}, [Effect("read", str(config))]).verdict == "ask"
+    assert permit.judge("main", TOOLS["Read"], {}, [Effect("read", str(config))]).verdict == "ask"
 
 
 def test_a_password_the_user_gave_git_for_an_address_is_not_shown(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -420,6 +421,6 @@ def test_what_the_judge_stumbles_over_is_never_allowed(repo: Path, monkeypatch: 
         ("ask", ("Bash(rm:*)",), "deny"),
     ]:
         permit = Permissions(workspace=Workspace(repo), mode=mode, deny=deny, allow=["Bash(ls:*)"], trusted=True)
-        decision = permit.judge("main", "Bash", {}, [Effect("exec", "ls")])
+        decision = permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", "ls")])
         assert (decision.verdict, decision.read_only) == (verdict, False), mode
         assert mode == "plan" or "IndexError" in decision.reason

@@ -489,4 +489,4 @@ async def test_a_module_in_the_folder_is_never_run(agent: Agent, folder: Path, m
 
 def test_reading_may_run_beside_other_calls() -> None:
     assert isinstance(read, Tool)
-    assert read.parallel
+    assert read.reads

@@ -14,8 +14,8 @@ import pytest
 
 from cowork.tools.arguments import schema_problems
 from cowork.tools.base import Tool
-from cowork.tools.builtin import TOOLS
 from cowork.tools.reference import PROMPTS, render
+from tests.fakes.calls import TOOLS
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "tool_schemas.json"
@@ -45,7 +45,7 @@ def test_a_schema_is_sound_closed_and_described(tool: Tool) -> None:
 
 @pytest.mark.parametrize("tool", UNITS, ids=lambda tool: tool.name)
 def test_what_the_model_reads_of_a_tool_is_there_and_short(tool: Tool) -> None:
-    prose = (PROMPTS / f"{tool.name}.md").read_text("utf-8")
+    prose = (PROMPTS / "tools" / f"{tool.name}.md").read_text("utf-8")
     assert 10 <= len(prose.split()) <= 130
 
 

@@ -29,6 +29,7 @@ from cowork.frontends.host import Command, Status
 from cowork.sessions.cost import totals
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
+from cowork.tools.shell.bash import bash
 
 CHANGED = (
     "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
@@ -174,7 +175,7 @@ class ChatHost:
 
     async def run_shell(self, command: str) -> None:
         """The user's own command: shown as a Bash call, and in the conversation as one."""
-        call = ToolUse(f"user_{self.run.emitter.next_id}", "Bash", {"command": command})
+        call = ToolUse(f"user_{self.run.emitter.next_id}", bash.name, {"command": command})
         self.run.emit(PromptAdded(f"I ran this command myself: {command}", label=f"!{command}"))
         self.run.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=self.run.agent.provider.model))
         await self._stoppable(self.run.own_runner().run([call]))

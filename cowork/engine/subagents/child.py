@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -314,14 +314,6 @@ def delivered(subagent_id: str, status: str, text: str) -> Prompt:
     """The result of a background child, as its parent is told it."""
     label = f"{subagent_id} ended: {status}"
     return Prompt(f"Background subagent {subagent_id}:\n{text}", source="agent", label=label)
-
-
-def brief(name: str, args: Mapping[str, Any]) -> str:
-    """A call in a few words: `Read cowork/app.py`, `Bash pytest -q`."""
-    for key in ("command", "file_path", "pattern", "path", "description", "label"):
-        if value := args.get(key):
-            return f"{name} {' '.join(str(value).split())[:120]}"
-    return name
 
 
 def _now() -> float:

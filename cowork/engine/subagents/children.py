@@ -21,7 +21,7 @@ from cowork.engine.loop import Prompt
 from cowork.engine.runner import Denial, Interrupted
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
-from cowork.engine.subagents.child import Child, bounded, brief, delivered
+from cowork.engine.subagents.child import Child, bounded, delivered
 from cowork.engine.subagents.order import (
     Parent,
     Settings,
@@ -300,8 +300,8 @@ class Subagents:
         why = child.stop or "it was cancelled"
         return child.end("aborted", child.salvage(), "ABORTED", f"Subagent was aborted: {why}")
 
-    def _acted(self, child: Child, name: str, args: Json) -> None:
-        child.action = brief(name, args)
+    def _acted(self, child: Child, action: str) -> None:
+        child.action = action
         self.world.emitter.publish(child.update(), child.path)
 
     # ------------------------------------------------------------ after it ran

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,10 +11,8 @@ from cowork.core.errors import ToolError, ToolErrorCode
 from cowork.core.ports import AgentDef, Ask, Effect, Permit
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent
-from cowork.engine.runner import ALIASES
 from cowork.tools.arguments import schema_problems
-from cowork.tools.base import Tool
-from cowork.tools.builtin import DELEGATES, READ_ONLY, TOOLS
+from cowork.tools.toolset import ToolSet
 
 
 class Settings(Protocol):
@@ -56,7 +53,7 @@ class Parent:
     """Who delegates: what a child inherits and may not exceed."""
 
     path: str
-    tools: Mapping[str, Tool]
+    tools: ToolSet
     tier: str
     ledger: Ledger
     depth: int = 0
@@ -84,7 +81,8 @@ def select(agents: Agents, order: Json, *, similar: bool) -> tuple[AgentDef, str
 def refuse_denied(parent: Parent, permit: Permit, definition: AgentDef, order: Json) -> None:
     """Raise when a rule speaks of the agent that was found under another name than the one that was judged."""
     name = definition.name
-    decision = permit.judge(parent.path, "Task", {"subagent_type": name}, [Effect("delegate", name)])
+    tool = next(tool for tool in parent.tools.values() if tool.family == "delegate")
+    decision = permit.judge(parent.path, tool, {"subagent_type": name}, [Effect("delegate", name)])
     if decision.verdict != "allow":
         why = f"Task was denied: {decision.reason}. It would be {name}; ask for it by that name."
         raise refusal("PERMISSION_DENIED", why, order)
@@ -115,17 +113,19 @@ def refuse_depth(parent: Parent, limit: int, order: Json) -> None:
         )
 
 
-def tools_for(parent: Parent, definition: AgentDef, order: Json, settings: Settings) -> dict[str, Tool]:
+def tools_for(parent: Parent, definition: AgentDef, order: Json, settings: Settings) -> ToolSet:
     """The agent's own tools, narrowed by the order, never wider than the parent's."""
-    default = READ_ONLY if settings.default_tools == "read-only" else parent.tools
-    own = canonical(definition.tools if definition.tools is not None else default)
-    own -= canonical(definition.disallowed_tools)
+    tools, wanted = parent.tools, definition.tools
+    if wanted is None and settings.default_tools == "read-only":
+        wanted = tuple(name for name, tool in tools.items() if tool.reads and tool.family not in ("delegate", "exec"))
+    tools = tools.only(wanted, refused=definition.disallowed_tools)
     if not settings.allow_nesting:
-        own -= DELEGATES
+        tools = tools.without("delegate")
     allowed = order.get("allowed_tools")
-    if allowed is not None:
-        own &= _checked(allowed, own & set(parent.tools), order, nesting=settings.allow_nesting)
-    return {name: tool for name, tool in parent.tools.items() if name in own}
+    if allowed is None:
+        return tools
+    _check_allowed(allowed, tools, order, nesting=settings.allow_nesting)
+    return tools.only(allowed)
 
 
 def chain_key(definition: AgentDef, order: Json) -> str:
@@ -145,20 +145,15 @@ def refusal(code: ToolErrorCode, message: str, order: Json) -> ToolError:
     )
 
 
-def _checked(allowed: list[str], available: set[str], order: Json, *, nesting: bool) -> set[str]:
-    for name in allowed:
-        tool = ALIASES.get(name, name)
-        if tool in DELEGATES and not nesting:
-            raise refusal("INVALID_PARAM", f"Tool '{name}' cannot be used by subagents", order)
-        if tool not in TOOLS:
-            raise refusal("INVALID_PARAM", f"Unknown tool in allowed_tools: {name}", order)
-    lacking = [name for name in allowed if ALIASES.get(name, name) not in available]
+def _check_allowed(allowed: list[str], tools: ToolSet, order: Json, *, nesting: bool) -> None:
+    """Raise when a word names no tool, or one that the child cannot have."""
+    for word in allowed:
+        named = tools.all.named(word)
+        if named and not nesting and all(tool.family == "delegate" for tool in named):
+            raise refusal("INVALID_PARAM", f"Tool '{word}' cannot be used by subagents", order)
+        if not named:
+            raise refusal("INVALID_PARAM", f"Unknown tool in allowed_tools: {word}", order)
+    lacking = [word for word in allowed if not tools.named(word)]
     if lacking:
         message = f"Subagent lacks permission for required tools: {', '.join(lacking)}"
         raise refusal("PERMISSION_DENIED", message, order)
-    return canonical(allowed)
-
-
-def canonical(names: Iterable[str]) -> set[str]:
-    """Tools by their own names."""
-    return {ALIASES.get(name, name) for name in names}

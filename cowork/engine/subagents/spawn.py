@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolSpec
+from cowork.core.ports import AgentDef, Ask, Permit, Provider
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
@@ -17,8 +17,8 @@ from cowork.engine.loop import Agent, Compact
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.child import Child, Clock
 from cowork.engine.subagents.order import Parent, Settings, chain_key
-from cowork.tools.base import AgentState, Spawn, Tool, TreeState
-from cowork.tools.builtin import TOOLS
+from cowork.tools.base import AgentState, Spawn, TreeState
+from cowork.tools.toolset import ToolSet
 
 
 @frozen
@@ -31,7 +31,6 @@ class World:
     tree: TreeState
     permit_for: Callable[[tuple[str, ...]], Permit]  # permission modes from the top down; each can only tighten
     model: Callable[[str], tuple[Provider, str]]  # main | light | ID -> provider and the tier really used
-    specs: Callable[[Mapping[str, Tool]], tuple[ToolSpec, ...]]
     system: Callable[[AgentDef, str], str]
     compact: Compact | None = None
     recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
@@ -45,7 +44,7 @@ class Plan:
     parent: Parent
     definition: AgentDef
     order: Json
-    tools: dict[str, Tool]
+    tools: ToolSet
     past: Transcript | None  # the conversation to go on with
     cwd: Path
     ledger: Ledger
@@ -60,7 +59,7 @@ def make(
     settings: Settings,
     plan: Plan,
     spawner: Callable[[Parent], Spawn],
-    acted: Callable[[Child, str, Json], None],
+    acted: Callable[[Child, str], None],
 ) -> Child:
     """The child, ready to run but not running. Raises when its model cannot be had."""
     parent, definition, order = plan.parent, plan.definition, plan.order
@@ -79,12 +78,11 @@ def make(
         modes=(*parent.modes, definition.permission_mode),
         ask=lambda question: clock.stopped_for(ask(question)),
     )
-    runner = _runner(world, plan, as_parent, spawner(as_parent), lambda name, args: acted(child, name, args))
+    runner = _runner(world, plan, as_parent, spawner(as_parent), lambda action: acted(child, action))
     agent = Agent(
         path=plan.path,
         provider=provider,
         system=world.system(definition, order["description"]),
-        specs=world.specs(plan.tools),
         runner=runner,
         transcript=plan.past or Transcript(plan.path),
         emit=world.emitter.bind(plan.path),
@@ -107,9 +105,7 @@ def _model(world: World, plan: Plan) -> tuple[str, Provider, str]:
     return wanted, *world.model(wanted)
 
 
-def _runner(
-    world: World, plan: Plan, as_parent: Parent, spawn: Spawn, on_action: Callable[[str, Json], None]
-) -> Runner:
+def _runner(world: World, plan: Plan, as_parent: Parent, spawn: Spawn, on_action: Callable[[str], None]) -> Runner:
     return Runner(
         agent=plan.path,
         tools=plan.tools,
@@ -120,6 +116,5 @@ def _runner(
         state=AgentState(cwd=plan.cwd),
         tree=world.tree,
         spawn=spawn,
-        known_tools=tuple(TOOLS),
         on_action=on_action,
     )

@@ -37,7 +37,6 @@ from cowork.providers.scripted.script import Fault, Scene, Script, Turn, agent_k
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 _BUSY = -1
-_TASK_TOOLS = {"Task", "Agent", "subagent"}
 
 
 def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = None) -> Scripted:
@@ -245,8 +244,8 @@ def _task_types(script: Script) -> Iterable[tuple[tuple[str, str], str]]:
     """(description, prompt) -> agent type, of every child the script sends out."""
     for turn in script.turns():
         for call in turn.calls:
-            if call.name in _TASK_TOOLS:
-                get = call.input.get
+            get = call.input.get
+            if get("subagent_type") or get("task_prompt"):  # a call that sends out a child
                 about = str(get("description") or get("label") or "").strip()
                 kind = str(get("subagent_type") or "general-purpose")
                 yield (about, str(get("prompt") or get("task_prompt") or "").strip()), agent_key(kind)

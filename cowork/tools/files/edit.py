@@ -11,6 +11,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, Snapshot, label, missing
 from cowork.tools.files.atomic_write import current, links_note
 from cowork.tools.files.atomic_write import replace as put
@@ -43,7 +44,7 @@ def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     return _display(ctx, path, content, after)
 
 
-@tool("Edit", effects=_effects, preview=preview)
+@tool("Edit", family="write", effects=_effects, line=path_line, preview=preview)
 async def edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -54,7 +55,7 @@ async def edit(
     return _apply(ctx, file_path, [{"old_string": old_string, "new_string": new_string, "replace_all": replace_all}])
 
 
-@tool("MultiEdit", effects=_effects, preview=preview)
+@tool("MultiEdit", family="write", effects=_effects, line=path_line, preview=preview)
 async def multi_edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
 from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.call_lines import path_line
 from cowork.tools.files import pdf
 from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_to, remember
 from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, printable
@@ -40,7 +41,17 @@ class _File:
     window: Window | None = None
 
 
-@tool("Read", effects=lambda ctx, args: [Effect("read", str(ctx.resolve(args["file_path"])))], parallel=True)
+def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
+    return [Effect("read", str(ctx.resolve(args["file_path"])))]
+
+
+def _line(args: Mapping[str, Any], cwd: str) -> str:
+    first, limit = int(args.get("offset") or 1), int(args.get("limit") or 0)
+    lines = f" {first}-{first + limit - 1 if limit else ''}" if args.get("offset") or limit else ""
+    return path_line(args, cwd) + lines
+
+
+@tool("Read", family="read", reads=True, effects=_effects, line=_line)
 async def read(
     ctx: ToolContext,
     file_path: Annotated[str, "Absolute, or relative to the working directory"],

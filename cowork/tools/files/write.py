@@ -10,6 +10,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, Snapshot, label
 from cowork.tools.files.atomic_write import current, links_note, replace
 from cowork.tools.files.diff import Diff, unified
@@ -27,7 +28,7 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("write", str(ctx.resolve(args["file_path"])))]
 
 
-@tool("Write", effects=_effects, preview=preview)
+@tool("Write", family="write", effects=_effects, line=path_line, preview=preview)
 async def write(
     ctx: ToolContext,
     file_path: Annotated[str, "File to make or replace"],

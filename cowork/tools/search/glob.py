@@ -11,6 +11,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.call_lines import short_glob
 from cowork.tools.search import glob_plan as globs
 from cowork.tools.search import ripgrep as rg
 
@@ -26,11 +27,11 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("read", str(ctx.resolve(os.path.join(args.get("path") or ".", prefix))))]
 
 
-@tool("Glob", effects=_effects, parallel=True)
+@tool("Glob", family="search", reads=True, effects=_effects, line=lambda args, cwd: short_glob(str(args["pattern"])))
 async def glob(
     ctx: ToolContext,
-    pattern: Annotated[str, "Such as **/*.py or src/{a,b}/*.ts; without a slash: any depth"],
-    path: Annotated[str, "Folder to look in; default: working directory"] = ".",
+    pattern: Annotated[str, "A glob"],
+    path: Annotated[str, "Folder to look in"] = ".",
 ) -> ToolRecord:
     plan = globs.plan(pattern)
     place = rg.existing(ctx, path or ".")

@@ -15,6 +15,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.call_lines import short_glob, short_path, short_pattern
 from cowork.tools.search import glob_plan as globs
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.search.fallback import translate
@@ -54,21 +55,27 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("read", str(ctx.resolve(args.get("path") or ".")))]
 
 
-@tool("Grep", effects=_effects, parallel=True)
+def _line(args: Mapping[str, Any], cwd: str) -> str:
+    where = args.get("path") or args.get("glob") or args.get("type")
+    place = f" in {short_glob(short_path(str(where), cwd))}" if where and where not in (".", cwd) else ""
+    return f'"{short_pattern(str(args["pattern"]))}"{place}'
+
+
+@tool("Grep", family="search", reads=True, effects=_effects, line=_line)
 async def grep(
     ctx: ToolContext,
-    pattern: Annotated[str, "Regular expression (ripgrep syntax)"],
-    path: Annotated[str, "File or folder; default: working directory"] = ".",
-    glob: Annotated[str, "Only files matching, such as *.py or src/**/*.ts; !x excludes"] = "",
-    type: Annotated[str, "Only files of this rg type, such as py, js, rust"] = "",
-    output_mode: Annotated[Mode, "Default: files_with_matches"] = "files_with_matches",
+    pattern: Annotated[str, "Regular expression"],
+    path: Annotated[str, "File or folder"] = ".",
+    glob: Annotated[str, "Such as *.py or src/**/*.ts; !x excludes"] = "",
+    type: Annotated[str, "rg file type, such as py, js, rust"] = "",
+    output_mode: Mode = "files_with_matches",
     ignore_case: Annotated[bool, Param("Ignore case", "-i")] = False,
-    line_numbers: Annotated[bool, Param("Line numbers (content), default true", "-n")] = True,
-    after: Annotated[int, Param("Lines after each match (content)", "-A", minimum=0)] = 0,
+    line_numbers: Annotated[bool, Param("Line numbers (content)", "-n")] = True,
+    after: Annotated[int, Param("Lines after (content)", "-A", minimum=0)] = 0,
     before: Annotated[int, Param("Lines before", "-B", minimum=0)] = 0,
     context: Annotated[int, Param("Lines before and after", "-C", minimum=0)] = 0,
     multiline: Annotated[bool, "Let matches span lines; . matches newlines"] = False,
-    head_limit: Annotated[int, Param("Most lines or files to show, default 250; 0: all", minimum=0)] = HEAD_LIMIT,
+    head_limit: Annotated[int, Param("Most lines or files to show; 0: all", minimum=0)] = HEAD_LIMIT,
 ) -> ToolRecord:
     if not pattern:
         raise ToolError("INVALID_PARAM", "pattern is empty. Give a regular expression.")

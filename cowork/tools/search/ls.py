@@ -13,6 +13,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.call_lines import path_line
 from cowork.tools.search import fallback
 from cowork.tools.search import ripgrep as rg
 
@@ -59,10 +60,10 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("read", str(ctx.resolve(args.get("path") or ".")))]
 
 
-@tool("LS", effects=_effects, parallel=True)
+@tool("LS", family="read", reads=True, effects=_effects, line=path_line)
 async def ls(
     ctx: ToolContext,
-    path: Annotated[str, "Folder; default: working directory"] = ".",
+    path: Annotated[str, "Folder"] = ".",
     ignore: Annotated[list[str] | None, "Globs to leave out"] = None,
 ) -> ToolRecord:
     place = rg.existing(ctx, path or ".")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.base import Param, ToolContext, tool, touches_nothing
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 from cowork.tools.shell import protected_files as guards
@@ -31,13 +31,15 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("exec", str(args["command"]), str(ctx.state.cwd))]
 
 
-@tool("Bash", effects=_effects)
+def _line(args: Mapping[str, Any], cwd: str) -> str:
+    return "$ " + str(args.get("command", "")).strip().replace("\n", " ⏎ ")
+
+
+@tool("Bash", family="exec", effects=_effects, line=_line)
 async def bash(
     ctx: ToolContext,
     command: Annotated[str, "The command"],
-    timeout: Annotated[
-        int, Param("Milliseconds, default 120000; not for background", minimum=1, maximum=MOST_MS)
-    ] = TIMEOUT_MS,
+    timeout: Annotated[int, Param("Milliseconds; not for background", minimum=1, maximum=MOST_MS)] = TIMEOUT_MS,
     description: Annotated[str, "What it does, in 5-10 words"] = "",
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False,
 ) -> ToolRecord:
@@ -71,7 +73,7 @@ async def bash(
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
 
-@tool("BashOutput", parallel=True)
+@tool("BashOutput", family="exec", reads=True)
 async def bash_output(
     ctx: ToolContext,
     bash_id: Annotated[str, "Such as bash_1"],
@@ -96,7 +98,7 @@ async def bash_output(
     return make(whole, display=display, output_file=str(capture.path), **data)
 
 
-@tool("KillBash")
+@tool("KillBash", family="exec", effects=touches_nothing, line=lambda args, cwd: str(args["shell_id"]))
 async def kill_bash(ctx: ToolContext, shell_id: Annotated[str, "Such as bash_1"]) -> ToolRecord:
     job = _job(ctx, shell_id)
     if not job.running:

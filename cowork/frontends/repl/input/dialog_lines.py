@@ -12,7 +12,6 @@ from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
-from cowork.frontends.repl.view.tool_lines import argument
 
 
 def dialog_lines(
@@ -69,9 +68,9 @@ def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
     name = one_line(question.tool)
     room = columns - len(name) - 4
     head: Line = [("accent", "● "), ("bold", name)]
-    if question.tool != "Bash":
-        return [[*head, ("", f" {clip_start(argument(question.tool, question.input, cwd), room)}")]]
     command = visible(str(question.input.get("command", "")))
+    if question.family != "exec" or not command:
+        return [[*head, ("", f" {clip_start(one_line(question.line), room)}")]]
     if "\n" not in command and width(command) + 2 <= room:
         return [[*head, ("", f" $ {command}")]]
     rows: list[Line] = [[("faint", "  │ "), ("", row)] for row in wrap(command, columns - 5)]

@@ -12,7 +12,7 @@ from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene, bulleted
 from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import DELEGATES, SPINNER, argument, output_lines, running_line
+from cowork.frontends.repl.view.tool_lines import SPINNER, output_lines, running_line
 
 _TAIL_ROWS = 12
 _TODO_ROWS = 7
@@ -72,12 +72,13 @@ def _tool_lines(
     running = [
         tool
         for tool in scene.tools.values()
-        if tool.name not in (*DELEGATES, "TodoWrite")
-        and not (asked and (tool.name, tool.input) == (asked.tool, asked.input))  # the question shows it already
+        if tool.call.family != "delegate"
+        and not (
+            asked and (tool.call.name, tool.call.input) == (asked.tool, asked.input)
+        )  # the question shows it already
     ]
     for tool in running[:_TOOLS_SHOWN]:
-        arg = argument(tool.name, tool.input, scene.cwd)
-        out.append(running_line(one_line(tool.name), arg, spin, columns, now - tool.started))
+        out.append(running_line(tool.call, spin, columns, now - tool.started))
         if tool.output:
             out.extend(
                 output_lines(tool.output, columns, _OUTPUT_ROWS_EXPANDED if expanded else _OUTPUT_ROWS, note=False)

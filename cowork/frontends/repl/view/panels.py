@@ -22,6 +22,7 @@ from cowork.core.events import (
 )
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
+from cowork.frontends.calls import call_line
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.styled import (
     Line,
@@ -36,7 +37,7 @@ from cowork.frontends.repl.view.styled import (
     wrap,
 )
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import SPINNER, argument, summary
+from cowork.frontends.repl.view.tool_lines import SPINNER, summary
 
 COLLAPSED, EXPANDED = 2, 10  # actions shown
 MOST = 5  # panels at full height
@@ -94,9 +95,8 @@ class Panel:
                 if not self.actions:  # afterwards the calls themselves tell what it does
                     self.doing = one_line(event.action)
             case ToolStarted():
-                text = f"{one_line(event.name)} {argument(event.name, event.input, cwd)}".rstrip()
-                if event.name == "Bash":
-                    text = argument(event.name, event.input, cwd)
+                line = call_line(event)
+                text = line if line.startswith("$ ") else f"{one_line(event.name)} {line}".rstrip()
                 self.actions.append(Action(event.tool_use_id, text))
             case ToolOutput():
                 self._note(event.tool_use_id, _last_line(event.text))
@@ -123,7 +123,7 @@ class Panel:
         for action in self.actions:
             if action.key == event.tool_use_id:
                 action.status = str(event.record.get("status") or "success")
-                action.result = summary(event.name, event.record, event.display)
+                action.result = summary(event.record, event.display)
         self.doing, self.words = "thinking", ""
 
 

@@ -33,7 +33,7 @@ from cowork.frontends.repl.view.panels import Panel, ended_line, new_panel
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import DELEGATES, finished_lines, looks_line
+from cowork.frontends.repl.view.tool_lines import finished_lines, looks_line
 
 Draw = Callable[[int, Theme], Sequence[Line]]
 _OUTPUT_KEPT = 4_000  # characters of a running command's output
@@ -43,8 +43,7 @@ _OUTPUT_KEPT = 4_000  # characters of a running command's output
 class RunningTool:
     """A call of the main agent that has not ended."""
 
-    name: str
-    input: Json
+    call: ToolStarted
     started: float
     output: str = ""
 
@@ -110,7 +109,7 @@ class Scene:
     def resume(self, name: str, given: Json) -> None:
         """A call that waited for an answer starts only now."""
         for tool in self.tools.values():
-            if (tool.name, tool.input) == (name, given):
+            if (tool.call.name, tool.call.input) == (name, given):
                 tool.started = self.clock()
 
     def say(self, kind: str, draw: Draw) -> None:
@@ -173,7 +172,7 @@ class Scene:
             case ToolStarted():
                 self._progress()
                 self._end_stream()
-                self.tools[event.tool_use_id] = RunningTool(event.name, event.input, self.clock())
+                self.tools[event.tool_use_id] = RunningTool(event, self.clock())
             case ToolOutput(tool_use_id=key, text=text):
                 if key in self.tools:
                     self.tools[key].output = (self.tools[key].output + text)[-_OUTPUT_KEPT:]
@@ -221,15 +220,14 @@ class Scene:
 
     def _tool_ended(self, event: ToolEnded) -> None:
         running = self.tools.pop(event.tool_use_id, None)
-        shown_as_panel = event.name in DELEGATES and self._is_panel(event)
-        if (event.name == "TodoWrite" and event.record.get("status") != "error") or shown_as_panel:
+        if event.display.get("kind") == "todos" or self._is_panel(event):
             return
-        given = running.input if running else _given(event.record)
+        call = running.call if running else ToolStarted(event.tool_use_id, event.name, _given(event.record))
 
         def draw(columns: int, theme: Theme) -> Sequence[Line]:
-            return finished_lines(event.name, given, event.record, event.display, columns, self.cwd)
+            return finished_lines(call, event.record, event.display, columns)
 
-        if event.name in LOOKS and event.record.get("status") == "success":
+        if call.family in LOOKS and event.record.get("status") == "success":
             self.looks.append((event.name, draw))
         else:
             self.say("tool", draw)

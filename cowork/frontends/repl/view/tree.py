@@ -23,13 +23,13 @@ from cowork.core.events import (
 )
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
-from cowork.frontends.calls import FEW, LOOKS
+from cowork.frontends.calls import FEW, LOOKS, call_line
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.diffs import diff_lines
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.styled import Line, wrap
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import DELEGATES, argument, looks_line, summary
+from cowork.frontends.repl.view.tool_lines import looks_line, summary
 
 Body = Callable[[int, Theme], list[Line]]
 
@@ -86,16 +86,16 @@ class _Grower:
                 case ToolEnded():
                     if event.tool_use_id in calls:
                         started, node = calls[event.tool_use_id]
-                        _finish_call(node, started, event, self.cwd)
+                        _finish_call(node, started, event)
                 case _:
                     out.extend(_plain_nodes(event))
         return [node for _, run in groupby(out, key=lambda n: bool(n.look)) for node in _folded(list(run))]
 
     def _call(self, agent: str, event: ToolStarted) -> Node:
         key = f"{agent}:{event.tool_use_id}"
-        arg = argument(event.name, event.input, self.cwd)
+        line = call_line(event)
         node = Node(
-            key, [("accent", "○ "), ("bold", one_line(event.name)), ("", f" {arg}"), ("dim", " · not finished")]
+            key, [("accent", "○ "), ("bold", one_line(event.name)), ("", f" {line}"), ("dim", " · not finished")]
         )
         node.text = _call_text(event, "")
         node.body = _plain_body(node.text)
@@ -150,20 +150,20 @@ def _reply_nodes(key: str, event: ReplyAdded) -> list[Node]:
     return out
 
 
-def _finish_call(node: Node, started: ToolStarted, event: ToolEnded, cwd: str) -> None:
+def _finish_call(node: Node, started: ToolStarted, event: ToolEnded) -> None:
     status = str(event.record.get("status"))
     style, glyph = {"error": ("bad", "✗ "), "partial": ("warn", "◐ ")}.get(status, ("good", "● "))
-    node.head = [(style, glyph), ("bold", one_line(event.name)), ("", f" {argument(event.name, started.input, cwd)}")]
-    result = summary(event.name, event.record, event.display)
+    node.head = [(style, glyph), ("bold", one_line(event.name)), ("", f" {call_line(started)}")]
+    result = summary(event.record, event.display)
     if result:
         node.head.append(("dim", f" · {result}"))
-    node.look = event.name if event.name in LOOKS and status == "success" else ""
+    node.look = event.name if started.family in LOOKS and status == "success" else ""
     node.text = _call_text(started, str(event.record.get("text", "")))
     diff = str(event.display.get("diff") or "")
     text = node.text
     if diff:
         node.body = lambda columns, theme: diff_lines(diff, columns)
-    elif event.name in DELEGATES:
+    elif started.family == "delegate":
         node.body = _plain_body(str(event.record.get("text", "")))
     else:
         node.body = _plain_body(text)

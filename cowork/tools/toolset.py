@@ -1,0 +1,92 @@
+"""The tools of an agent: an ordered mapping that a run builds, children narrow, and that may grow at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cowork.core.ports import TOOL_GROUPS, Family, ToolSpec, is_tool_word, names_tool
+from cowork.tools.base import Tool
+
+
+class ToolSet(Mapping[str, Tool]):
+    """Tools by name, in the order a model sees them.
+
+    Tools can be added while agents run, always at the end, so that a cached prompt prefix stays as it is. A set made
+    with `only` keeps to the words it was made with: what is added later joins it only if they name it.
+    """
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._aliases: dict[str, str] = {}
+        self._specs: tuple[ToolSpec, ...] | None = None
+        self._wanted: frozenset[str] | None = None
+        self._refused: frozenset[str] = frozenset()
+        self._wider: ToolSet | None = None
+        for tool in tools:
+            self.add(tool)
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[self._aliases.get(name, name)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def all(self) -> ToolSet:
+        """Every tool of the run, whether or not this set has it."""
+        return self._wider.all if self._wider else self
+
+    def add(self, tool: Tool) -> None:
+        """Append a tool to this set and to those it was narrowed from; a name is never given twice."""
+        if self._wider is not None:
+            if self._wider.get(tool.name) is not tool:
+                self._wider.add(tool)
+            if not self._selects(tool) or tool.name not in self._wider:
+                return
+        if any(name in self for name in (tool.name, *tool.aliases)):
+            raise ValueError(f"there is already a tool {tool.name!r}")
+        self._tools[tool.name] = tool
+        self._aliases |= dict.fromkeys(tool.aliases, tool.name)
+        self._specs = None
+
+    def only(self, wanted: Iterable[str] | None = None, *, refused: Iterable[str] = ()) -> ToolSet:
+        """These tools narrowed to what the words name: tools, aliases, groups, `mcp__server`, `mcp__server__*`, `*`."""
+        narrow = ToolSet()
+        narrow._wider = self
+        narrow._wanted = None if wanted is None else frozenset(wanted)
+        narrow._refused = frozenset(refused)
+        for tool in self.values():
+            if narrow._selects(tool):
+                narrow.add(tool)
+        return narrow
+
+    def without(self, family: Family) -> ToolSet:
+        """These tools without a family."""
+        return self.only(refused=[name for name, tool in self.items() if tool.family == family])
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What a model is told of them."""
+        if self._specs is None:
+            self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in self.values())
+        return self._specs
+
+    def knows(self, word: str) -> bool:
+        """Whether a word of a list can name tools here."""
+        return is_tool_word(word, self)
+
+    def named(self, word: str) -> list[Tool]:
+        """The tools a word of a list stands for."""
+        return [tool for tool in self.values() if matches(word, tool)]
+
+    def _selects(self, tool: Tool) -> bool:
+        wanted = self._wanted is None or any(matches(word, tool) for word in self._wanted)
+        return wanted and not any(matches(word, tool) for word in self._refused)
+
+
+def matches(word: str, tool: Tool) -> bool:
+    """Whether a word of a list of tools stands for this tool, perhaps among others."""
+    same = word == "*" or word in tool.aliases or names_tool(word, tool.name)
+    return same or tool.family in TOOL_GROUPS.get(word, ())
