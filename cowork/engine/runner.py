@@ -262,38 +262,46 @@ class Runner:
         if decision.verdict == "ask":
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
             display = tool.preview(look.ctx, look.args) if tool.preview else decision.display
-            answer = await self._asked(tool, look.args, decision, display)
+            answer = await self._asked(tool, look, display)
             if answer.choice != "no":
                 return
             reason = answer.note or "the user said no"
         text = f"{call.name} was denied: {reason}. Do not try to get around this."
         raise ToolError("PERMISSION_DENIED", text, reason=reason)
 
-    async def _asked(self, tool: Tool, args: Json, decision: Decision, display: Json) -> Answer:
+    async def _asked(self, tool: Tool, look: Look, display: Json) -> Answer:
         """The person's answer, and the grant that came with it remembered."""
+        decision = look.decision
+        edits = bool(decision.rule) and all(effect.kind == "write" for effect in look.effects)
         question = Question(
             "permission",
             f"Allow {tool.name}?",
             agent=self.agent,
             tool=tool.name,
-            input=args,
+            input=look.args,
             reason=decision.reason,
             rule=decision.rule,
             session_rule=decision.session_rule,
             display=display or decision.display,
             family=tool.family,
-            line=self._line_of(tool, args),
+            line=self._line_of(tool, look.args),
+            mode="accept-edits" if edits else "",
         )
+        answer = await self._put(question)
+        if answer.choice in ("session", "always"):
+            rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
+            self._permit.grant(self.agent, rule, forever=answer.choice == "always")
+        return answer
+
+    async def _put(self, question: Question) -> Answer:
+        """Ask the person; the question and its answer are events, whatever happens."""
         question_id = uuid4().hex[:12]
         self._emit(QuestionAsked(question_id, _question_dict(question)))
         answer = Answer("no", "withdrawn: the call was stopped")
         try:
             answer = await self._ask(question)
         finally:
-            self._emit(QuestionAnswered(question_id, answer.choice, decision.rule, answer.note))
-        if answer.choice in ("session", "always"):
-            rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
-            self._permit.grant(self.agent, rule, forever=answer.choice == "always")
+            self._emit(QuestionAnswered(question_id, answer.choice, question.rule, answer.note))
         return answer
 
     def _context(self, call: ToolUse) -> ToolContext:
@@ -307,6 +315,7 @@ class Runner:
             output=lambda text: self._emit(ToolOutput(call.id, text)),
             spawn=self._spawn,
             offer=self.tools.add,
+            ask=self._put,
         )
 
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:

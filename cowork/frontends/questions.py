@@ -8,6 +8,7 @@ from typing import Literal
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible_line
+from cowork.core.modes import ABOUT
 from cowork.core.ports import Question
 
 
@@ -61,15 +62,21 @@ def _step_of(item: Json) -> Step:
 def choices_of(question: Question) -> list[Choice]:
     """What can be answered. The grant shown is the grant given, so rules appear as they are."""
     if question.kind == "trust":
-        return [Choice("Yes, trust this folder", "always"), Choice("Only this time", "session"), Choice("No", "no")]
+        trusting = [Choice("Yes, trust this folder", "always")]
+        if question.mode:
+            about = ABOUT.get(question.mode, "")
+            trusting.append(
+                Choice(f"Yes, and work in mode {question.mode}", "always", about, data={"mode": question.mode})
+            )
+        return [*trusting, Choice("Only this time", "session"), Choice("No", "no")]
     if question.kind == "plan":
         going = [Choice(f"Yes, go on in mode {visible_line(mode)}", data={"mode": mode}) for mode in question.options]
         return [*going, Choice("No, plan on: say what to change …", "no", writes=_CHANGES)]
     out = [Choice("Yes, once", "once")]
-    if question.mode:
-        out.append(Choice(f"Yes, and go on in mode {visible_line(question.mode)} (⇧⇥)", data={"mode": question.mode}))
     if question.session_rule:
         out.append(Choice(f"Yes, {visible_line(question.session_rule)} for this session", "session"))
+    if question.mode:
+        out.append(Choice(f"Yes, and go on in mode {visible_line(question.mode)} (⇧⇥)", data={"mode": question.mode}))
     if question.rule:
         out.append(Choice(f"Always: adds rule {visible_line(question.rule)}", "always"))
     out.append(Choice("No, and tell it why …", "no", writes=_WHY_NOT))

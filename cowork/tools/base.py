@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.ports import Effect, Emit, Family, ToolRecord
+from cowork.core.ports import Ask, Effect, Emit, Family, ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.tools.call_lines import call_line, flat
 
@@ -114,6 +114,7 @@ class ToolContext:
     output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
     spawn: Spawn | None = None
     offer: Callable[[Tool], None] = lambda tool: None  # adds a tool to this agent's; its next request has it
+    ask: Ask | None = None  # puts a question to the person
     reads: bool = False  # the call was judged to change nothing, and is held to that
     resolved: dict[str, Path] = field(default_factory=dict)
 

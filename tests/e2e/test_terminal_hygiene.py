@@ -121,7 +121,7 @@ def chat(place: Path, script: object, *words: str, **env: str) -> Iterator[Termi
     env = {"COWORK_HOME": str(place / "home"), **QUIET, **env}
     with Terminal(command, cwd=next(place.glob("work*")), env=env, columns=200, rows=60) as terminal:
         if "--trust" not in words:
-            terminal.wait_for("yes, trust it", 30)
+            terminal.wait_for("number, or why not:" if "TERM" in env else "y · n · digits", 30)
             terminal.type("n", "<Enter>")
         ready = (lambda: b"\n> " in terminal.raw) if "TERM" in env else lambda: READY in terminal.text()
         terminal.wait_until(ready, 30, "the chat")

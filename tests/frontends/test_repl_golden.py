@@ -118,7 +118,7 @@ CHANGES = [FileChange("shop/refunds/service.py", DIFF, "+3 −1"), FileChange("l
 EDIT = Question("permission", "Allow this edit?", tool="Edit", input={"file_path": "shop/refunds/service.py"},
                 family="write", line="shop/refunds/service.py",
                 rule="Edit(shop/refunds/**)", session_rule="edits in shop/refunds/**", reason="writes outside src/",
-                display={"kind": "diff", "diff": DIFF})  # fmt: skip
+                display={"kind": "diff", "diff": DIFF}, mode="accept-edits")  # fmt: skip
 COMMAND = Question("permission", "Allow this command?", agent="main/explore-1", tool="Bash", family="exec",
                    input={"command": 'git add -A && git commit -m "Allow guest refunds"'}, rule="Bash(git commit:*)",
                    session_rule="Bash(git commit:*)",
@@ -207,7 +207,7 @@ PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "dialog-low": ask(EDIT, rows=10),
     "dialog-questions": ask(QUESTIONS, index=1),
     "dialog-plan": ask(Question("plan", "Go on with this plan?", options=("accept-edits", "ask"))),
-    "dialog-trust": ask(Question("trust", "Trust this folder?", reason="It has an agent file and a hook.")),
+    "dialog-trust": ask(Question("trust", "Trust this folder?", agent="", reason="It has a hook.", mode="auto")),
     "picker": pick(SESSIONS, index=1),
     "picker-filtered": pick(SESSIONS, query="session 1"),
     "picker-nothing": pick(SESSIONS, query="zebra"),

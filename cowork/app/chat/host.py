@@ -89,13 +89,26 @@ class ChatHost:
         if used and not fresh.trusted:
             self.run.emit(Notice(CHANGED, "warning", "untrusted"))
 
+    async def replace_run(self, options: RunOptions) -> None:
+        """Open another run in place of one that nothing was said in yet."""
+        await self.run.close()
+        self.run, self.options = self._open(options, self.environ, self), options
+        self._steering = steering(self.run.root)
+
     def on_event(self, event: Event) -> None:
         if event.durable:
             self.events.append(event)
         self._sink(event)
 
     async def ask(self, question: Question) -> Answer:
-        return await self._ask(question)
+        answer = await self._ask(question)
+        self.follow(answer)
+        return answer
+
+    def follow(self, answer: Answer) -> None:
+        """Go on in the mode that was chosen with an answer."""
+        if answer.choice != "no" and (mode := answer.data.get("mode")) and mode != self.run.permissions.mode:
+            self.set_mode(str(mode))
 
     async def close(self) -> None:
         await self.run.close()

@@ -105,6 +105,7 @@ class LineChat:
 
     async def _serve(self) -> None:
         """One line at a time: while a turn works, the next line may be the answer to a question."""
+        await self._repl.turns.idle()
         while True:
             print(_PROMPT, end="", file=self._sink, flush=True)
             line, self._unread = self._unread or await self._next_line(), None

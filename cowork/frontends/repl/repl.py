@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.output import Output, create_output
 
+from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
@@ -78,6 +79,7 @@ class Repl:
         self._app: ChatApplication | None = None
         self._output: Output | None = None
         self._plain: LineChat | None = None
+        self._failure: UserError | None = None  # why it cannot go on
         self._held: list[Event] | None = []  # events that wait until it is known which conversation they belong to
 
     # ---------------------------------------------------------------- the two ports
@@ -103,12 +105,20 @@ class Repl:
 
     # ---------------------------------------------------------------- running
 
-    async def run(self, input: Input | None = None, output: Output | None = None) -> int:
-        """Chat until the person leaves; gives the exit code."""
-        before = (loop := asyncio.get_running_loop()).get_exception_handler()
+    async def run(
+        self,
+        input: Input | None = None,
+        output: Output | None = None,
+        first: Callable[[], Awaitable[None]] | None = None,
+    ) -> int:
+        """Chat until the person leaves; gives the exit code. What is sent waits until `first` is done."""
+        loop = asyncio.get_running_loop()
+        before = loop.get_exception_handler()
         loop.set_exception_handler(self._unexpected)
-        self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
-        self._release(fresh=True)
+        if first is None:
+            self._welcome()
+        else:
+            self.turns.do_first(self._after(first))
         self.turns.send(self.options.prompt)
         try:
             if input is None and output is None and not is_capable(self.environ):
@@ -118,6 +128,22 @@ class Repl:
         finally:
             await self.turns.close()
             loop.set_exception_handler(before)
+            if self._failure is not None:
+                raise self._failure
+
+    def _welcome(self) -> None:
+        """The banner, and what an earlier conversation holds."""
+        self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
+        self._release(fresh=True)
+
+    async def _after(self, first: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await first()
+        except UserError as error:  # it cannot go on: whoever runs the chat says so
+            self._failure = error
+            self.leave(2)
+        else:
+            self._welcome()
 
     async def _run_live(self, input: Input | None, output: Output | None) -> int:
         self._output = output or create_output(stdout=sys.stdout)

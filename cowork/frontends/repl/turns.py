@@ -62,10 +62,25 @@ class Turns:
         """Every slash command by name; a file of a project takes the place of none of the chat's own."""
         return {c.name: c for c in (*self.host.commands(), *self.own_commands())}
 
+    def do_first(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this before anything that is sent; it waits in the queue meanwhile."""
+
+        async def run() -> None:
+            try:
+                await work
+            finally:
+                self._task = None
+                if not self._closing:
+                    self._next()
+
+        self._task = asyncio.ensure_future(run())
+
     def send(self, text: str, images: tuple[Path, ...] = ()) -> None:
         """Do what the line says, now or when its turn comes."""
         if not text:
             return
+        if text in ("exit", "quit"):
+            text = f"/{text}"
         if self.working and not self._may_run_beside(text):
             self.queue.append(Sent(text, images))
             self._changed()
