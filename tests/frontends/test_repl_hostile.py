@@ -274,7 +274,7 @@ PAST = {
     ("app/onboarding/demo.py", "os.write"),  # what the chat it plays has drawn
     ("cli/config_commands.py", "sys.stdout.buffer"),  # a path, only where no terminal reads it
     ("cli/config_commands.py", "typer.prompt"),
-    ("cli/choosing.py", "input"),
+    ("cli/model_choice.py", "input"),
     ("frontends/prompt.py", "os.write"),  # in the function that makes it inert
     ("frontends/repl/terminal/painter.py", "self.output.write_raw"),  # what the theme encoded
     ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of terminal/control.py
