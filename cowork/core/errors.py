@@ -41,12 +41,17 @@ ProviderErrorKind = Literal[
     "not_found",  # 404
     "too_large",  # 413
     "context_overflow",  # the conversation does not fit the window
-    "certificate",  # TLS refused
+    "certificate",  # not trusted
+    "protocol",  # no TLS, no HTTP/1.1: the address is wrong
+    "proxy",  # away, or it wants credentials
     "script",  # a scripted model ran out of turns or a replay did not match
 ]
 
 NEXT_STEPS: dict[str, str] = {
     "connection": "Is the service there? `cowork doctor` looks, `cowork config init` finds local ones.",
+    "certificate": "SSL_CERT_FILE=/path/to/ca.pem names the authorities to trust, such as your company's.",
+    "protocol": "Check models.main.base_url: http or https, the port, the path.",
+    "proxy": "Check HTTPS_PROXY, HTTP_PROXY and ALL_PROXY; NO_PROXY lists hosts to reach without a proxy.",
     "auth": "`cowork doctor` says which key is used and where it comes from.",
     "not_found": "`cowork config init` lists the models a service has.",
     "spend_limit": "Raise the limit with the service, or use another model: --model.",

@@ -52,11 +52,25 @@ _EVENT_KINDS: dict[str, ProviderErrorKind] = {
     "not_found_error": "not_found",
     "request_too_large": "too_large",
 }
+_TLS_REASONS = {
+    "WRONG_VERSION_NUMBER": "it does not speak TLS; is it an http:// address?",
+    "RECORD_LAYER_FAILURE": "it does not speak TLS; is it an http:// address?",
+    "HTTP_REQUEST": "it does not speak TLS; is it an http:// address?",
+    "TLSV1_ALERT_NO_APPLICATION_PROTOCOL": "it speaks only HTTP/2, which cowork does not",
+}
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|AIza)[-_][A-Za-z0-9_-]{12,}|Bearer\s+\S{8,}")
 _DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _LONGEST = 300
 _SHORTEST_SECRET = 6  # a shorter one would blot out ordinary words
+
+
+class HttpError(Exception):
+    """The peer does not keep to HTTP/1.1."""
+
+
+class WrongProtocolError(HttpError):
+    """The peer speaks another protocol: trying again is no use."""
 
 
 def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: str, secret: str = "") -> ProviderError:
@@ -99,29 +113,30 @@ def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
 def connection_error(error: BaseException, *, host: str, secret: str = "") -> ProviderError:
     """What an exception of a socket, of TLS or of an HTTP client means."""
     chain = list(_causes(error))
-    for cause in chain:
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            return ProviderError(
-                "certificate", one_line(f"The certificate of {host} was refused: {cause.verify_message}")
-            )
+    reason = next((text for cause in reversed(chain) if (text := _reason(cause))), type(error).__name__)
+    message = f"No connection to {host}: {reason}"
+    kind: ProviderErrorKind = "connection"
     for cause in chain:
         if isinstance(cause, ssl.SSLError) and "certificate" in str(cause).lower():
-            return ProviderError("certificate", one_line(f"The certificate of {host} was refused: {cause.reason}"))
-    reason = next((text for cause in reversed(chain) if (text := _reason(cause))), type(error).__name__)
-    return ProviderError("connection", one_line(f"No connection to {host}: {reason}", secret))
+            why = getattr(cause, "verify_message", "") or cause.reason
+            message, kind = f"The certificate of {host} was refused: {why}{_missing_authorities()}", "certificate"
+        elif isinstance(cause, WrongProtocolError) or _is_final(cause):
+            kind = "protocol"
+    return ProviderError(kind, one_line(message, secret))
 
 
-def broken_stream(host: str, why: str = "the stream ended before the answer was complete") -> ProviderError:
+def proxy_refusal(status: int, proxy: str, target: str) -> ProviderError:
+    """A proxy that does not let a request through; one that cannot reach the service may reach it later."""
+    if status == 407:
+        return ProviderError("proxy", f"The proxy {proxy} wants a user name and password, or others (407)", status=407)
+    kind: ProviderErrorKind = "connection" if status >= 500 else "proxy"
+    phrase = _phrase(status)
+    return ProviderError(kind, f"The proxy {proxy} gives no way to {target}: {status} {phrase}".rstrip(), status=status)
+
+
+def broken_stream(host: str, why: str) -> ProviderError:
     """A reply that cannot be trusted to be whole."""
     return ProviderError("broken_stream", one_line(f"{host}: {why}"))
-
-
-def unstreamed(kind: str, body: bytes, *, host: str, secret: str = "") -> ProviderError:
-    """An answer of 200 that is no stream: an error in disguise, or something that is no model service."""
-    code, said = _error_fields(body) if kind == "application/json" else ("", "")
-    if said:
-        return event_error({"code": code, "message": said}, host=host, secret=secret)
-    return broken_stream(host, f"it answered with {kind} in place of a stream; is the base URL right?")
 
 
 def stalled(host: str, seconds: float) -> ProviderError:
@@ -222,11 +237,24 @@ def _causes(error: BaseException) -> list[BaseException]:
     return found
 
 
+def _is_final(error: BaseException) -> bool:
+    """Whether TLS failed for a reason that will be the same next time, other than a certificate."""
+    return isinstance(error, ssl.SSLError) and bool(error.reason) and not isinstance(error, ssl.SSLEOFError)
+
+
+def _missing_authorities() -> str:
+    """A certificate file that is named but not there is the likeliest reason of all."""
+    named = os.environ.get("SSL_CERT_FILE", "")
+    return f"; SSL_CERT_FILE names {named}, which is not there" if named and not os.path.exists(named) else ""
+
+
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long"
     if isinstance(error, EOFError):
         return "it was closed without an answer"
+    if isinstance(error, ssl.SSLError) and error.reason in _TLS_REASONS:
+        return _TLS_REASONS[error.reason]
     if isinstance(error, ssl.SSLError | socket.gaierror):
         return error.strerror or str(error)
     if isinstance(error, OSError) and (number := error.errno or _errno_in(str(error))):

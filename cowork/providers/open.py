@@ -14,11 +14,11 @@ from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
 from cowork.core.ports import ModelSpec, Provider
 from cowork.providers.catalog import default_output, known
+from cowork.providers.proxies import proxy_for
 
 IDLE_TIMEOUT = 180.0
 
 _PATHS = {"anthropic": "/v1/messages", "openai": "/responses", "openai-chat": "/chat/completions"}
-_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
 
 def open_provider(
@@ -56,7 +56,7 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
     if spec.transport == "sdk":
         from cowork.providers.transports.sdk import SdkTransport
 
-        transport: Any = SdkTransport(spec, host=host)
+        transport: Any = SdkTransport(spec, host=host, proxy=proxy_for(base_url), tls=default_tls())
     else:
         transport = _direct(spec, _endpoint(spec.provider, base_url), host)
 
@@ -78,23 +78,21 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 def _direct(spec: ModelSpec, url: str, host: str) -> Any:
     from cowork.providers.transports.direct import Address, DirectTransport
 
-    address = Address(url, host, _headers(spec), spec.api_key, _proxy_for(url))
-    if address.proxy:
-        from cowork.providers.transports.proxied import ProxiedTransport
-
-        return ProxiedTransport(address)
-    return DirectTransport(address, tls=_tls)
+    return DirectTransport(Address(url, host, _headers(spec), spec.api_key, proxy_for(url)), tls=default_tls)
 
 
-def _tls() -> ssl.SSLContext:
+def default_tls() -> ssl.SSLContext:
     """Trust what the system trusts: OpenSSL's own place where there is something in it, else a search for it."""
     paths = ssl.get_default_verify_paths()
     hashed = os.listdir(paths.capath) if paths.capath else []
     if sys.platform == "linux" and (paths.cafile or any(name.endswith(".0") for name in hashed)):
-        return ssl.create_default_context()
-    from httpcore2 import default_ssl_context
+        context = ssl.create_default_context()
+    else:
+        from httpcore2 import default_ssl_context
 
-    return default_ssl_context()
+        context = default_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
 def _codec(provider: str) -> tuple[Any, str]:
@@ -146,17 +144,3 @@ def _host(base_url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError("base_url is not an address", "It starts with https:// or http:// and names a host.")
     return parts.netloc.rpartition("@")[2]
-
-
-def _proxy_for(url: str) -> str:
-    """The proxy the environment names for a URL; looked up only where it names one at all."""
-    if not any(name in os.environ or name.upper() in os.environ for name in _PROXIES):
-        return ""
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
-        return ""
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all") or ""

@@ -16,6 +16,8 @@ from cowork.providers.idle import IdleWatch, Silence
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_CUT = "the stream ended before the answer was complete"
+_NO_ANSWER = "what it sent is no answer of a model; is the base URL right?"
 _AFTERWORD = 3.0  # seconds for what may follow the stop event, such as usage
 _GRACE = 0.2  # seconds a finished stream may take to close, so that its connection can be used again
 
@@ -86,7 +88,7 @@ class WireProvider:
                         yield delta
                 reply = self._checked(decoder.reply)
                 if reply is None:
-                    raise broken_stream(self._transport.host)
+                    raise broken_stream(self._transport.host, _CUT if decoder.beats else _NO_ANSWER)
                 break
             except ProviderError as error:
                 if not self._codec.adapt(error):

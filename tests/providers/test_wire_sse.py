@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.providers.transports.http1 import Chunked, Head, HttpError, Sized, UntilClosed, body_of, parse_head
+from cowork.providers.errors import HttpError
+from cowork.providers.transports.http1 import Chunked, Head, Plain, body_of, parse_head
 from cowork.providers.transports.sse import SseParser
 
 
@@ -103,7 +104,7 @@ def test_garbage_is_refused_or_read_but_never_a_crash(raw: bytes) -> None:
 
 
 def test_a_body_that_ends_early_is_an_error() -> None:
-    sized = Sized(5)
+    sized = Plain(5)
     assert sized.feed(b"abc") == b"abc"
     with pytest.raises(HttpError):
         sized.end()
@@ -111,7 +112,7 @@ def test_a_body_that_ends_early_is_an_error() -> None:
     chunked.feed(b"5\r\nabc")
     with pytest.raises(HttpError):
         chunked.end()
-    open_ended = UntilClosed()
+    open_ended = Plain()
     assert open_ended.feed(b"abc") == b"abc"
     open_ended.end()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
@@ -14,7 +13,11 @@ from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.providers.transports.http1 import HttpError, body_of, encode_head, parse_head
+from cowork.providers.errors import HttpError
+from cowork.providers.open import default_tls, open_provider
+from cowork.providers.proxies import proxy_for
+from cowork.providers.transports.connection import Dialer, exchange
+from cowork.providers.transports.http1 import body_of, encode_head
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
@@ -83,17 +86,17 @@ def keys(environ: Mapping[str, str]) -> list[Found]:
 async def servers(places: Sequence[tuple[str, int]] = SERVERS, host: str = "127.0.0.1") -> list[Found]:
     """Servers on this machine that list models, asked all at once."""
     looks = (server(f"http://{host}:{port}", name) for name, port in places)
-    return [found for found in await asyncio.gather(*looks) if found]
+    return [found for found in await asyncio.gather(*looks, return_exceptions=True) if isinstance(found, Found)]
 
 
 async def server(url: str, name: str = "") -> Found | None:
-    """The server at a URL, if it lists models as OpenAI-compatible ones do."""
+    """The server at a URL, if it lists models as OpenAI-compatible ones do; one that wants a key is a UserError."""
     base = url.rstrip("/")
     base = base if base.endswith("/v1") else f"{base}/v1"
     try:
         raw = await asyncio.wait_for(_get(f"{base}/models"), LOOK_SECONDS)
         listed = json.loads(raw)
-    except (OSError, TimeoutError, ValueError, HttpError):
+    except (OSError, EOFError, ValueError, HttpError, ProviderError):
         return None
     models = _models(listed)
     if models is None:
@@ -125,8 +128,6 @@ def page(found: Sequence[Found]) -> str:
 
 async def trial(spec: ModelSpec) -> str:
     """One small request; empty when the model answered, else what went wrong."""
-    from cowork.providers.open import open_provider
-
     provider = open_provider(spec)
     ask = Request("Answer with one word.", (Message("user", (Text("Say ok."),)),), max_output_tokens=16)
     try:
@@ -162,22 +163,21 @@ def _models(listed: object) -> list[str] | None:
 async def _get(url: str) -> bytes:
     """The body of a plain GET on this machine or a host the user named; bounded."""
     parts = urlsplit(url)
-    tls = parts.scheme == "https"
-    port = parts.port or (443 if tls else 80)
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=tls or None)
+    reader, writer = await Dialer(url, proxy_for(url), default_tls, LOOK_SECONDS).open()
     try:
-        headers = {"host": parts.netloc, "accept": "application/json", "connection": "close"}
-        writer.write(encode_head("GET", parts.path, headers))
-        head = parse_head(await reader.readuntil(b"\r\n\r\n"))
+        headers = {"host": parts.netloc.rpartition("@")[2], "accept": "application/json", "connection": "close"}
+        head = await exchange((reader, writer), encode_head("GET", parts.path, headers))
+        if head.status in (401, 403):
+            raise UserError(
+                f"The server at {url} wants a key ({head.status}).",
+                "Put the key into a variable and name it in the settings, beside base_url and model: "
+                "models.main.api_key_env.",
+            )
         if head.status != 200:
             raise ValueError(f"status {head.status}")
         body, out = body_of(head), b""
         while not body.done and len(out) < _MOST_BYTES and (chunk := await reader.read(1 << 16)):
             out += body.feed(chunk)
         return out
-    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        raise ValueError("no HTTP") from error
     finally:
-        writer.close()
-        with contextlib.suppress(OSError, asyncio.CancelledError):
-            await writer.wait_closed()
+        writer.transport.abort()

@@ -9,7 +9,7 @@ from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import ThinkingStyle, known
 from cowork.providers.codecs.base import (
     Deltas,
@@ -19,7 +19,6 @@ from cowork.providers.codecs.base import (
     dump,
     effort,
     load_arguments,
-    load_event,
     plain_name,
 )
 
@@ -40,6 +39,11 @@ _STOPS: dict[str, StopReason] = {
     "pause_turn": "pause_turn",
     "refusal": "refusal",
     "model_context_window_exceeded": "context_overflow",
+}
+_DELTAS = {  # kind -> what it adds to, and the field that holds it
+    "text_delta": ("text", "text"),
+    "input_json_delta": ("tool", "partial_json"),
+    "thinking_delta": ("thinking", "thinking"),
 }
 
 
@@ -158,20 +162,6 @@ class AnthropicDecoder(Fold):
         self._counted: dict[str, int] = {}
         self._stop = ""
 
-    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
-        deltas = Deltas()
-        for payload in payloads:
-            event = load_event(payload, self._host)
-            kind = event.get("type")
-            if kind == "ping":
-                continue
-            self.beats += 1
-            if kind == "content_block_delta":
-                self._delta(event, deltas)
-            else:
-                self._other(kind, event, deltas)
-        return deltas.take()
-
     def reply(self) -> Reply | None:
         if not self.settled:
             return None
@@ -186,46 +176,56 @@ class AnthropicDecoder(Fold):
             stop = "tool_use"
         return Reply(tuple(content), stop, self.usage, self._model)
 
+    def _event(self, event: Json, deltas: Deltas) -> None:
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            self.beats += 1
+            self._delta(event, deltas)
+        elif kind == "error" or event.get("error"):
+            raise self._failure(event)
+        elif kind and kind != "ping":
+            self.beats += 1
+            self._other(kind, event, deltas)
+
     def _delta(self, event: Json, deltas: Deltas) -> None:
         block = self._blocks.get(event.get("index", -1))
         delta = event.get("delta")
         if block is None or not isinstance(delta, dict):
             return
-        match delta.get("type"):
-            case "text_delta":
-                text = delta["text"]
-                block.text.append(text)
-                deltas.add("text", text)
-            case "input_json_delta":
-                text = delta["partial_json"]
-                block.text.append(text)
-                deltas.add("tool", text)
-            case "thinking_delta":
-                text = delta["thinking"]
-                block.text.append(text)
-                deltas.add("thinking", text)
-            case "signature_delta":
-                block.start["signature"] = block.start.get("signature", "") + delta["signature"]
+        kind = delta.get("type")
+        if kind == "signature_delta":
+            block.start["signature"] = block.start.get("signature", "") + delta["signature"]
+        elif kind in _DELTAS:
+            shown, field = _DELTAS[kind]
+            text = delta[field]
+            block.text.append(text)
+            deltas.add(shown, text)
 
-    def _other(self, kind: object, event: Json, deltas: Deltas) -> None:
+    def _other(self, kind: str, event: Json, deltas: Deltas) -> None:
         match kind:
             case "message_start":
                 self._count((event.get("message") or {}).get("usage"))
             case "content_block_start":
-                start = event.get("content_block") or {}
-                block = self._blocks[event.get("index", len(self._blocks))] = _Open(start)
-                if block.kind == "text" and start.get("text"):
-                    block.text.append(start["text"])
-                    deltas.add("text", start["text"])
-                elif block.kind == "tool_use":
-                    deltas.add("tool", str(start.get("name", "")))
+                self._start(event.get("index", len(self._blocks)), event.get("content_block") or {}, deltas)
             case "message_delta":
                 self._stop = (event.get("delta") or {}).get("stop_reason") or self._stop
                 self._count(event.get("usage"))
             case "message_stop":
                 self.settled = self.done = True
-            case "error":
-                raise self._failure(event)
+            case "message":  # the whole answer, of a service that does not stream
+                for index, block in enumerate(event.get("content") or []):
+                    self._start(index, block, deltas)
+                self._stop = event.get("stop_reason") or ""
+                self._count(event.get("usage"))
+                self.settled = self.done = True
+
+    def _start(self, index: int, start: Json, deltas: Deltas) -> None:
+        block = self._blocks[index] = _Open(start)
+        if block.kind == "text" and start.get("text"):
+            block.text.append(start["text"])
+            deltas.add("text", start["text"])
+        elif block.kind == "tool_use":
+            deltas.add("tool", str(start.get("name", "")))
 
     def _count(self, usage: Any) -> None:
         """Counts are totals so far: a later one replaces an earlier one."""

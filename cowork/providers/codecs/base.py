@@ -62,16 +62,37 @@ class Format:
 
 
 class Fold:
-    """What every decoder keeps of one stream."""
+    """The state of one stream that every decoder keeps. A subclass takes in one event at a time."""
 
     def __init__(self, model: str, host: str, secret: str) -> None:
-        self.beats = 0
+        self.beats = 0  # events so far that were data
         self.settled = False
         self.done = False
         self.usage = Usage()
         self._model = model
         self._host = host
         self._secret = secret
+
+    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
+        """Take in the payloads of one read; gives what they add to the answer."""
+        deltas = Deltas()
+        for payload in payloads:
+            if payload[:6] == b"[DONE]":
+                self._end_of_stream()
+                continue
+            try:
+                event = _decoder.decode(payload.decode())
+            except (ValueError, RecursionError):
+                raise broken_stream(self._host, "a piece of the stream is not readable") from None
+            if isinstance(event, dict):
+                self._event(event, deltas)
+        return deltas.take()
+
+    def _event(self, event: Json, deltas: Deltas) -> None:
+        raise NotImplementedError
+
+    def _end_of_stream(self) -> None:
+        """The mark with which OpenAI's formats end; most have said so before."""
 
     def _failure(self, error: object) -> ProviderError:
         """The error a service put into the stream."""
@@ -94,15 +115,6 @@ def assemble(head: Json, key: str, items: Sequence[bytes], tail: Json) -> bytes:
     first = dump(head)[:-1] + (b"," if head else b"")
     last = b"," + dump(tail)[1:] if tail else b"}"
     return b"".join((first, dump(key), b":[", b",".join(items), b"]", last))
-
-
-def load_event(payload: bytes, host: str) -> Json:
-    """The event a payload holds, or a broken_stream error."""
-    try:
-        event = _decoder.decode(payload.decode())
-    except (ValueError, RecursionError):
-        raise broken_stream(host, "a piece of the stream is not readable") from None
-    return event if isinstance(event, dict) else {}
 
 
 def load_arguments(text: str) -> tuple[Json, str]:

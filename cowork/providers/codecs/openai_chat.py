@@ -9,9 +9,9 @@ from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.codecs.base import Deltas, Fold, Format, assemble, dump, effort, load_event, plain_name
+from cowork.providers.codecs.base import Deltas, Fold, Format, assemble, dump, effort, plain_name
 from cowork.providers.codecs.chat_calls import CallPieces
 
 BASE_URL = "https://api.openai.com/v1"
@@ -106,24 +106,6 @@ class ChatDecoder(Fold):
         self._finish = ""
         self._refused = False
 
-    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
-        deltas = Deltas()
-        for payload in payloads:
-            if payload.strip() == b"[DONE]":
-                self.beats += 1
-                self.settled = self.done = True
-                break
-            chunk = load_event(payload, self._host)
-            if chunk.get("error") or chunk.get("object") == "error":
-                raise self._failure(chunk)
-            if chunk.get("usage"):
-                self.beats += 1
-                self.usage = _usage(chunk["usage"])
-            if choices := chunk.get("choices"):
-                self.beats += 1
-                self._choice(choices[0], deltas)
-        return deltas.take()
-
     def reply(self) -> Reply | None:
         if not self.settled:
             return None
@@ -143,6 +125,20 @@ class ChatDecoder(Fold):
         if stop == "end_turn":
             stop = "tool_use" if calls else "refusal" if self._refused else "end_turn"
         return Reply((*content, *calls), stop, self.usage, self._model)
+
+    def _event(self, event: Json, deltas: Deltas) -> None:
+        if event.get("error") or event.get("object") == "error":
+            raise self._failure(event)
+        if event.get("usage"):
+            self.beats += 1
+            self.usage = _usage(event["usage"])
+        if choices := event.get("choices"):
+            self.beats += 1
+            self._choice(choices[0], deltas)
+
+    def _end_of_stream(self) -> None:
+        self.beats += 1
+        self.settled = self.done = True
 
     def _choice(self, choice: Json, deltas: Deltas) -> None:
         delta = choice.get("delta") or choice.get("message") or {}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
     Deltas,
@@ -19,7 +18,6 @@ from cowork.providers.codecs.base import (
     dump,
     effort,
     load_arguments,
-    load_event,
     plain_name,
 )
 
@@ -119,22 +117,6 @@ class OpenAIDecoder(Fold):
         self._items: dict[int, Json] = {}
         self._final: Json = {}
 
-    def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
-        deltas = Deltas()
-        for payload in payloads:
-            if payload == b"[DONE]":
-                continue
-            event = load_event(payload, self._host)
-            kind = event.get("type", "")
-            if kind in _IDLE_EVENTS:
-                continue
-            self.beats += 1
-            if kind == "response.output_text.delta":
-                deltas.add("text", event["delta"])
-            else:
-                self._other(kind, event, deltas)
-        return deltas.take()
-
     def reply(self) -> Reply | None:
         if not self.settled:
             return None
@@ -154,6 +136,17 @@ class OpenAIDecoder(Fold):
                     content.append(_call(item))
         return Reply(tuple(content), self._stop(content, refused), self.usage, self._model)
 
+    def _event(self, event: Json, deltas: Deltas) -> None:
+        kind = event.get("type", "")
+        if kind == "response.output_text.delta":
+            self.beats += 1
+            deltas.add("text", event["delta"])
+        elif kind == "error" or (not kind and event.get("error")):
+            raise self._failure(event)
+        elif (kind or event.get("object") == "response") and kind not in _IDLE_EVENTS:
+            self.beats += 1
+            self._other(kind, event, deltas)
+
     def _other(self, kind: str, event: Json, deltas: Deltas) -> None:
         match kind:
             case "response.refusal.delta":
@@ -172,8 +165,10 @@ class OpenAIDecoder(Fold):
                 self._items[event.get("output_index", len(self._items))] = event["item"]
             case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
                 self._end(kind, event.get("response") or {})
-            case "error":
-                raise self._failure(event)
+            case "":  # the whole answer, of a service that does not stream
+                for item in event.get("output") or []:
+                    deltas.add("text", _message_text(item)[0] if item.get("type") == "message" else "")
+                self._end(f"response.{event.get('status')}", event)
 
     def _end(self, kind: str, response: Json) -> None:
         self.usage = _usage(response.get("usage"))

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Literal, Protocol
 
 from cowork.core.frozen import frozen
+from cowork.providers.errors import HttpError, WrongProtocolError
 
 _LONGEST_LINE = 8_192
-
-
-class HttpError(Exception):
-    """Bytes that are no HTTP."""
+_MOST_UNPACKED = 32 << 20  # bytes one read may grow to
+_CUT = "the connection was closed in the middle of the answer"
 
 
 @frozen
@@ -40,13 +40,20 @@ def encode_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode("ascii")
 
 
+def not_http(raw: bytes) -> HttpError:
+    """What to say of an answer that has no head."""
+    if raw[:1] == b"\x00" and raw[3:4] == b"\x04":  # the SETTINGS frame with which an HTTP/2 server begins
+        return WrongProtocolError("it speaks only HTTP/2, which cowork does not")
+    return HttpError("the answer is not HTTP/1.1")
+
+
 def parse_head(raw: bytes) -> Head:
     """The head of a response, up to and with its blank line."""
     first, *lines = raw.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
     status = rest[:3]
     if not version.startswith("HTTP/1.") or not (status.isascii() and status.isdigit()):
-        raise HttpError("the answer is no HTTP")
+        raise not_http(raw)
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
@@ -59,17 +66,27 @@ def parse_head(raw: bytes) -> Head:
 
 
 def body_of(head: Head) -> Body:
-    """How the body of a response is framed."""
+    """The reader for the framing and the content encoding that a head announces."""
+    encoding = head.headers.get("content-encoding", "").strip().lower()
+    if encoding in ("", "identity"):
+        return _framing(head)
+    if encoding not in ("gzip", "x-gzip", "deflate"):
+        raise HttpError(f"the answer is encoded as {encoding}, which was not asked for")
+    return Unpacked(_framing(head))
+
+
+def _framing(head: Head) -> Body:
     if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
         return Chunked()
     if head.status in (204, 304):
-        return Sized(0)
-    length = head.headers.get("content-length")
-    if length is None:
-        return UntilClosed()
-    if not (length.isascii() and length.isdigit()):
+        return Plain(0)
+    lengths = {length.strip() for length in head.headers.get("content-length", "").split(",")}
+    length = lengths.pop()
+    if not length and not lengths:
+        return Plain()
+    if lengths or not (length.isascii() and length.isdigit()):
         raise HttpError("the answer has no readable length")
-    return Sized(int(length))
+    return Plain(int(length))
 
 
 class Chunked:
@@ -78,25 +95,19 @@ class Chunked:
     def __init__(self) -> None:
         self.done = False
         self._buffer = b""
-        self._left = 0  # bytes of the current piece still to come, with its line end
-        self._trailers = False
+        self._left = 0  # bytes of the current piece still to come
+        self._expects: Literal["size", "end of piece", "trailer"] = "size"
 
     def feed(self, data: bytes) -> bytes:
         data = self._buffer + data if self._buffer else data
         out: list[bytes] = []
         at = 0
         while at < len(data) and not self.done:
-            if self._left > 2:
-                piece = data[at : at + self._left - 2]
+            if self._left:
+                piece = data[at : at + self._left]
                 out.append(piece)
                 at += len(piece)
                 self._left -= len(piece)
-                continue
-            if self._left:
-                if data[at : at + 1] not in (b"\r", b"\n"):
-                    raise HttpError("a piece of the answer has no end")
-                at += 1
-                self._left -= 1
                 continue
             end = data.find(b"\r\n", at)
             if end < 0:
@@ -110,47 +121,66 @@ class Chunked:
 
     def end(self) -> None:
         if not self.done:
-            raise HttpError("the connection was closed in the middle of the answer")
+            raise HttpError(_CUT)
 
     def _line(self, line: bytes) -> None:
-        if self._trailers:
+        if self._expects == "trailer":
             self.done = not line
-            return
-        try:
-            size = int(line.partition(b";")[0], 16)
-        except ValueError:
-            size = -1
-        if size < 0:
-            raise HttpError("a piece of the answer has no readable size")
-        self._trailers = size == 0
-        self._left = size + 2 if size else 0
+        elif self._expects == "end of piece":
+            if line:
+                raise HttpError("a piece of the answer has no end")
+            self._expects = "size"
+        else:
+            size = line.partition(b";")[0].strip()
+            if not size or size.strip(b"0123456789abcdefABCDEF"):
+                raise HttpError("a piece of the answer has no readable size")
+            self._left = int(size, 16)
+            self._expects = "end of piece" if self._left else "trailer"
 
 
-class Sized:
-    """A number of bytes told beforehand."""
+class Plain:
+    """A number of bytes told beforehand, else everything until the connection closes."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int | None = None) -> None:
         self._left = size
         self.done = size == 0
 
     def feed(self, data: bytes) -> bytes:
+        if self._left is None:
+            return data
         piece = data[: self._left]
         self._left -= len(piece)
         self.done = self._left == 0
         return piece
 
     def end(self) -> None:
-        if not self.done:
-            raise HttpError("the connection was closed in the middle of the answer")
+        if self._left and not self.done:
+            raise HttpError(_CUT)
 
 
-class UntilClosed:
-    """Everything until the connection closes; such an end says nothing about completeness."""
+class Unpacked:
+    """A body in gzip or deflate, sent that way although `identity` was asked for."""
 
-    done = False
+    def __init__(self, framing: Body) -> None:
+        self.done = False
+        self._framing = framing
+        self._unpack: zlib._Decompress | None = None
 
     def feed(self, data: bytes) -> bytes:
-        return data
+        data = self._framing.feed(data)
+        self.done = self._framing.done
+        if not data:
+            return b""
+        if self._unpack is None:
+            # gzip and zlib start like this; "deflate" is often sent without the zlib wrapper it should have.
+            self._unpack = zlib.decompressobj(47 if data[0] == 0x1F or data[0] & 15 == 8 else -15)
+        try:
+            out = self._unpack.decompress(data, _MOST_UNPACKED)
+        except zlib.error:
+            raise HttpError("the compressed answer is damaged") from None
+        if self._unpack.unconsumed_tail:
+            raise HttpError("the compressed answer grows without bounds")
+        return out
 
     def end(self) -> None:
-        """Any end will do: the codec knows whether the answer is whole."""
+        self._framing.end()

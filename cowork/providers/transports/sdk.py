@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
@@ -16,7 +17,15 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
-from cowork.providers.errors import broken_stream, connection_error, event_error, http_error, one_line, unstreamed
+from cowork.providers.errors import (
+    broken_stream,
+    connection_error,
+    event_error,
+    http_error,
+    one_line,
+    proxy_refusal,
+)
+from cowork.providers.proxies import Proxy
 from cowork.providers.transports.sse import SseParser
 
 _CLIENTS: dict[tuple[str, str], str] = {
@@ -35,13 +44,24 @@ _BINARY = ("bedrock",)  # frames of their own in place of SSE: only the client c
 class SdkTransport:
     """POSTs through a client of `anthropic` or `openai`, imported when this is made."""
 
-    def __init__(self, spec: ModelSpec, *, host: str, connect_timeout: float = 15.0) -> None:
+    def __init__(
+        self, spec: ModelSpec, *, host: str, proxy: Proxy | None, tls: ssl.SSLContext, connect_timeout: float = 15.0
+    ) -> None:
         self.host = host
+        self._proxy = proxy
         self._secret = spec.api_key
         self._package = "anthropic" if spec.provider == "anthropic" else "openai"
         self._kind = str(spec.options.get("client") or "")
         self._module: Any = importlib.import_module(self._package)
-        self._client = self._open_client(spec, connect_timeout)
+        # The clients would follow redirects, key included, and read proxies from the environment in their own way.
+        http = self._module.DefaultAsyncHttpxClient(
+            follow_redirects=False,
+            timeout=httpx2.Timeout(None, connect=connect_timeout),
+            proxy=httpx2.Proxy(proxy.name, headers=proxy.headers) if proxy else None,
+            verify=tls,
+            trust_env=False,
+        )
+        self._client = self._open_client(spec, http)
         self._create = {
             "anthropic": lambda: self._client.messages,
             "openai": lambda: self._client.responses,
@@ -62,7 +82,7 @@ class SdkTransport:
         except (httpx2.HTTPError, self._module.APIError, OSError) as error:
             if began:
                 raise broken_stream(self.host, "the connection was lost in the middle of the answer") from error
-            raise connection_error(error, host=self.host, secret=self._secret) from error
+            raise self._unreached(error) from error
         except json.JSONDecodeError:
             raise broken_stream(self.host, "a piece of the stream is not readable") from None
         except TypeError as error:
@@ -74,11 +94,8 @@ class SdkTransport:
         await self._client.close()
 
     async def _bytes(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
-        parser = SseParser()
+        parser = SseParser(self.host)
         async with self._create.with_streaming_response.create(**fields) as response:
-            kind = response.headers.get("content-type", "").partition(";")[0].strip()
-            if kind in ("application/json", "text/html"):
-                raise unstreamed(kind, await response.read(), host=self.host, secret=self._secret)
             yield []  # the answer has begun: from here on a lost connection is a broken stream
             async for chunk in response.iter_bytes():
                 if payloads := parser.feed(chunk):
@@ -93,14 +110,25 @@ class SdkTransport:
                 yield [event]
 
     def _refusal(self, error: Any) -> ProviderError:
-        if error.response.status_code == 200:
+        status = error.response.status_code
+        if status == 200:
             return event_error(error.body, host=self.host, secret=self._secret)
+        if status == 407 and self._proxy:
+            return proxy_refusal(status, self._proxy.name, self.host)
         headers = {name.lower(): value for name, value in error.response.headers.items()}
-        return http_error(
-            error.response.status_code, headers, error.response.content, host=self.host, secret=self._secret
-        )
+        return http_error(status, headers, error.response.content, host=self.host, secret=self._secret)
 
-    def _open_client(self, spec: ModelSpec, connect_timeout: float) -> Any:
+    def _unreached(self, error: Exception) -> ProviderError:
+        """No answer came; with a proxy between, a connection that could not be opened is the proxy's."""
+        failure = connection_error(error, host=self.host, secret=self._secret)
+        cause = error.__cause__ or error
+        if self._proxy and isinstance(cause, httpx2.ProxyError) and str(cause)[:3].isdigit():
+            return proxy_refusal(int(str(cause)[:3]), self._proxy.name, self.host)
+        if self._proxy and failure.kind == "connection" and isinstance(cause, httpx2.ConnectError):
+            return ProviderError("proxy", connection_error(error, host=f"the proxy {self._proxy.name}").message)
+        return failure
+
+    def _open_client(self, spec: ModelSpec, http: Any) -> Any:
         name = _CLIENTS.get((self._package, self._kind))
         if name is None:
             kinds = ", ".join(kind for package, kind in _CLIENTS if package == self._package and kind)
@@ -110,10 +138,6 @@ class SdkTransport:
         needed = _NEEDED.get(self._kind, "")
         if needed and "access_token" not in given and _is_missing(needed):
             raise UserError(f"{name} needs a package that is missing", f"pip install 'anthropic[{self._kind}]'")
-        # The clients would follow redirects, key included.
-        http = self._module.DefaultAsyncHttpxClient(
-            follow_redirects=False, timeout=httpx2.Timeout(None, connect=connect_timeout)
-        )
         try:
             return getattr(self._module, name)(
                 max_retries=0, http_client=http, default_headers=dict(spec.headers), **given

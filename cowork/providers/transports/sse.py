@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+from cowork.providers.errors import broken_stream
+
 _BOM = b"\xef\xbb\xbf"
+_MOST = 16 << 20  # bytes of one event: the longest answers a model gives are a tenth of it
 
 
 class SseParser:
-    """Gives the data of each event once its blank line has come; names, ids and comments are of no use here."""
+    """Gives the data of each event once its blank line has come; names, ids and comments are of no use here.
 
-    def __init__(self) -> None:
+    A service that does not stream answers with one JSON object: that is a payload too, given at the end.
+    """
+
+    def __init__(self, host: str = "the service") -> None:
+        self._host = host
         self._parts: list[bytes] = []  # of the unfinished event; joined only when a line ends
+        self._size = 0
         self._after_cr = False
         self._fresh = True
+        self._is_json = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads completed by this read, in order."""
         chunk = self._with_plain_newlines(chunk)
         self._parts.append(chunk)
-        if b"\n" not in chunk:
+        self._size += len(chunk)
+        if self._is_json or b"\n" not in chunk:
+            if self._size > _MOST:
+                raise broken_stream(self._host, f"one event is longer than {_MOST >> 20} MB")
             return []
         whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         if self._fresh:
             whole = whole.removeprefix(_BOM)
             self._fresh = False
+            if whole.lstrip()[:1] == b"{":
+                self._is_json, self._parts = True, [whole]
+                return []
         *events, rest = whole.split(b"\n\n")
-        self._parts = [rest] if rest else []
+        self._parts, self._size = [rest] if rest else [], len(rest)
         return [data for event in events if (data := _data(event))]
 
     def close(self) -> list[bytes]:
-        """What a stream without a last blank line still holds."""
-        data = _data(b"".join(self._parts))
+        """What a stream without a last blank line still holds, or the one JSON object it was."""
+        rest = b"".join(self._parts)
+        if self._fresh:
+            rest = rest.removeprefix(_BOM)
+        is_json = self._is_json or (self._fresh and rest.lstrip()[:1] == b"{")
         self._parts = []
+        data = rest if is_json else _data(rest)
         return [data] if data else []
 
     def _with_plain_newlines(self, chunk: bytes) -> bytes:
