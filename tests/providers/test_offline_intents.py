@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cowork.providers.offline import words
 from cowork.providers.offline.intent import Intent
+from cowork.providers.offline.parts import intents
 from cowork.providers.offline.questions import parse
-from cowork.providers.offline.several import intents
 
 
 @pytest.mark.parametrize(

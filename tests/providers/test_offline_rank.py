@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cowork.providers.offline.found import Line
-from cowork.providers.offline.rank import files, places
-from cowork.providers.offline.terms import either, terms
+from cowork.providers.offline.plans import Line
+from cowork.providers.offline.ranking import files, places
+from cowork.providers.offline.words import either, terms
 
 TREE = {
     "src/http.py": '''

@@ -1,48 +1,95 @@
-"""Literal edits: read, change exactly what was said, report what happened. The permission dialog decides."""
+"""Literal edits: orders in the few shapes that need no understanding, done to the letter. Permissions decide."""
 
 from __future__ import annotations
 
 import re
 
 from cowork.core.blocks import Json
-from cowork.providers.offline import found, words
-from cowork.providers.offline.answer import code, plural, shortened
-from cowork.providers.offline.files import resolve
-from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.plan import Call, Plan, Result, grep, read
+from cowork.providers.offline.intent import Intent, Kind
+from cowork.providers.offline.languages import family_of
+from cowork.providers.offline.locate import resolve
+from cowork.providers.offline.markdown import code, plural, shortened
+from cowork.providers.offline.plans import Call, Plan, Result, grep, listed, read
 
 _MOST_FILES = 40
 _MOST_EDITS = 60
+_TEXT = r"(?:`[^`]+`|\"[^\"]*\"|'[^']*'|“[^”]*”|.+?)"
+_WORD = r"(?:`[^`]+`|\"[^\"]*\"|'[^']*'|“[^”]*”|[\w.$-]+)(?:\(\))?"
+_THING = r"(?:function|method|class|variable|constant|module|file|type|symbol|name|text|word|string|field|option)"
+_FILE = r"(?:the )?(?:file )?[`'\"]?(?P<file>[\w./@+-]+)[`'\"]?"
+_ORDERS: tuple[tuple[Kind, str], ...] = (
+    ("rename", rf"rename\s+(?:the )?(?:{_THING} )?(?P<a>{_WORD})\s+(?:to|into|as)\s+(?P<b>{_WORD})"
+               rf"(?:\s+(?:in|inside|within|under)\s+{_FILE})?(?:\s+everywhere)?"),
+    ("replace", rf"(?:replace|change|substitute|swap)\s+(?:all |every "
+                rf"|each )?(?:occurrences? of )?(?:the )?(?:{_THING} )?"
+                rf"(?P<a>{_TEXT})\s+(?:by|with|to|for|into)\s+(?P<b>{_TEXT})\s+(?:in|inside|within|of)\s+{_FILE}"),
+    ("replace", rf"in\s+{_FILE},?\s+(?:replace|change)\s+(?:the )?(?P<a>{_TEXT})\s+(?:by|with|to)\s+(?P<b>{_TEXT})"),
+    ("create", r"(?:create|make|write|add)\s+(?:a |an |the )?(?:new )?(?:empty )?(?:text )?file\s+(?:called |named )?"
+               r"[`'\"]?(?P<file>[\w./@+-]+)[`'\"]?(?:\s+(?:with|containing|that says|saying|holding)"
+               r"(?: the)?(?: contents?| text| lines?)?:?\s*(?P<b>.+))?"),
+    ("remove", rf"(?:delete|remove|drop)\s+(?:the )?(?:lines?|text)\s+(?P<a>{_TEXT})\s+(?:from|in)\s+{_FILE}"),
+    ("add", rf"(?:add|append|insert|put)\s+(?:the |a )?(?:new )?(?:line|text|entry)?:?\s*(?P<a>{_TEXT})\s+(?:to|at"
+            rf"|into|in"
+            rf"|on)\s+(?:the )?(?P<end>end|bottom|top|start|beginning)?(?: of )?\s*{_FILE}"),
+)  # fmt: skip
+
+
+def order(text: str) -> Intent | None:
+    """The edit a sentence orders, if it is one of the known shapes."""
+    for kind, pattern in _ORDERS:
+        if not (hit := re.fullmatch(pattern, text, re.IGNORECASE | re.DOTALL)):
+            continue
+        said = hit.groupdict(default="")
+        path, old, new = said["file"], _bare(said.get("a", "")), said.get("b", "")
+        if kind == "create":
+            return Intent(kind, path, path, other=_unfenced(new))
+        if kind == "add":
+            top = said["end"].lower() in ("top", "start", "beginning")
+            is_file = "." in path or "/" in path or path[0].isupper()
+            return Intent(kind, old, path, other="top" if top else "end") if is_file else None
+        if kind == "rename":
+            return Intent(kind, old.removesuffix("()"), path, other=_bare(new).removesuffix("()"))
+        return Intent(kind, old, path, other=_bare(new))
+    return None
+
+
+def _bare(text: str) -> str:
+    """Without the quotes around it."""
+    text = text.strip()
+    return text[1:-1] if re.fullmatch(r"`.*`|\".*\"|'.*'|“.*”", text, re.DOTALL) and len(text) > 1 else text
+
+
+def _unfenced(text: str) -> str:
+    fenced = re.fullmatch(r"\s*```\w*\n(.*?)\n?```\s*", text, re.DOTALL)
+    body = fenced[1] if fenced else _bare(text)
+    return body if body.endswith("\n") or not body else body + "\n"
 
 
 def edit(intent: Intent) -> Plan:
     """Do the edit that was ordered."""
-    match intent.kind:
-        case "rename":
-            return (yield from _rename(intent))
-        case "create":
-            return (yield from _create(intent))
-        case "add":
-            return (yield from _add(intent))
-        case _:
-            return (yield from _replace(intent))
-
-
-def _replace(intent: Intent) -> Plan:
-    path = yield from resolve(intent.path)
-    if not words.is_file(path) and "." not in path.rsplit("/", 1)[-1]:
-        (look,) = yield [read(path)]
-        if (look.failed and "folder" in look.text) or "directory" in look.text:
-            return (yield from _everywhere(intent, path, re.escape(intent.subject)))
+    if intent.kind == "create":
+        return (yield from _create(intent))
+    path = (yield from resolve(intent.path)) if intent.path else ""
+    if intent.kind == "rename":
+        return (yield from _everywhere(intent, path, rf"\b{re.escape(intent.subject)}\b"))
     (page,) = yield [read(path)]
+    if page.failed and intent.kind == "replace" and not family_of(path):
+        (folder,) = yield [listed(path)]
+        if not folder.failed:
+            return (yield from _everywhere(intent, path, re.escape(intent.subject)))
     if page.failed:
-        return f"I changed nothing. {page.text}"
+        hint = f" To make it: create file {path} with …" if intent.kind == "add" else ""
+        return f"I changed nothing. {page.text}{hint}"
+    rows = [text for _, text in sorted(page.page.items())]
+    return (yield from (_add if intent.kind == "add" else _replace)(intent, path, rows, page))
+
+
+def _replace(intent: Intent, path: str, rows: list[str], page: Result) -> Plan:
     old, new = intent.subject, intent.other
     if intent.kind == "remove":
-        line = next((t for _, t in sorted(found.numbered(page).items()) if old in t), None)
-        old, new = (line + "\n", "") if line is not None else (old, "")
-    whole = "\n".join(text for _, text in sorted(found.numbered(page).items())) + "\n"
-    (done,) = yield [_edit(path, old, new, everywhere=whole.count(old) > 1)]
+        old = next((f"{text}\n" for text in rows if old in text), old)
+    many = "\n".join([*rows, ""]).count(old) > 1
+    (done,) = yield [_edit(path, old, new, everywhere=many)]
     if done.failed and "occurs" in done.text:  # further down than was read
         (done,) = yield [_edit(path, old, new, everywhere=True)]
     return _ended(path, done)
@@ -53,37 +100,31 @@ def _edit(path: str, old: str, new: str, *, everywhere: bool = False) -> Call:
     return Call("Edit", given | ({"replace_all": True} if everywhere else {}))
 
 
-def _rename(intent: Intent) -> Plan:
-    path = (yield from resolve(intent.path)) if intent.path else ""
-    return (yield from _everywhere(intent, path, rf"\b{re.escape(intent.subject)}\b"))
-
-
 def _everywhere(intent: Intent, path: str, pattern: str) -> Plan:
-    """Change every line that holds the whole word, file by file, each through the permission dialog."""
+    """Change every line that holds the text, file by file, each through the permission dialog."""
     old, new = intent.subject, intent.other
     (result,) = yield [grep(pattern, path=path, head_limit=2000)]
-    hits = found.lines(result)
-    if not hits:
+    files = list(dict.fromkeys(hit.path for hit in result.hits))
+    if not files:
         return f"I changed nothing: I searched {code(path or 'all files')} for {code(old)} and found it nowhere."
-    files = list(dict.fromkeys(h.path for h in hits))
     if len(files) > _MOST_FILES:
-        return (
-            f"I changed nothing: {code(old)} is in {plural(len(files), 'file')}, more than I change at once "
-            f"({_MOST_FILES}). Name a folder: rename {old} to {new} in FOLDER."
-        )
+        many = f"{code(old)} is in {plural(len(files), 'file')}, more than I change at once ({_MOST_FILES})"
+        return f"I changed nothing: {many}. Name a folder: rename {old} to {new} in FOLDER."
     pages = yield [read(file) for file in files]
     said: list[str] = []
     for file, page in zip(files, pages, strict=True):
-        edits = _line_edits(found.numbered(page), pattern, new)
-        if page.failed or not edits:
-            said.append(f"- `{file}`: not changed; {shortened(page.text, 120) if page.failed else 'no line to change'}")
+        edits = _line_edits(page.page, pattern, new)
+        if not edits:
+            why = shortened(page.text, 120) if page.failed else "no line to change"
+            said.append(f"- `{file}`: not changed; {why}")
             continue
         (done,) = yield [Call("MultiEdit", {"file_path": file, "edits": edits[:_MOST_EDITS]})]
-        said.append(f"- `{file}`: {_outcome(done)}")
+        said.append(f"- `{file}`: {'not changed: ' if done.failed else ''}{shortened(done.text, 160)}")
         if done.denied:
             said.append("I stopped there.")
             break
-    return f"{code(old)} → {code(new)}:\n\n" + "\n".join(said) + _advice(said)
+    advice = "\n\nI changed text, not meaning: run the tests." if any("Edited " in row for row in said) else ""
+    return f"{code(old)} → {code(new)}:\n\n" + "\n".join(said) + advice
 
 
 def _line_edits(lines: dict[int, str], pattern: str, new: str) -> list[Json]:
@@ -105,22 +146,16 @@ def _create(intent: Intent) -> Plan:
     return _ended(intent.path, done)
 
 
-def _add(intent: Intent) -> Plan:
-    path = yield from resolve(intent.path)
-    (page,) = yield [read(path)]
-    if page.failed:
-        return f"I changed nothing. {page.text} To make it: create file {path} with …"
-    lines = found.numbered(page)
-    if not lines:
+def _add(intent: Intent, path: str, rows: list[str], page: Result) -> Plan:
+    if not rows:
         (done,) = yield [Call("Write", {"file_path": path, "content": intent.subject + "\n"})]
         return _ended(path, done)
-    if found.total_lines(page) > len(lines):
+    if page.total_lines > len(rows):
         return f"I changed nothing: `{path}` is too long for me to add to safely."
     top = intent.other == "top"
-    rows = [text for _, text in sorted(lines.items())]
     anchor = _unique(rows, top=top)
     if not anchor:
-        return f"I changed nothing: I found no unique text at the {'top' if top else 'end'} of `{path}` to hold on to."
+        return f"I changed nothing: I found no unique text at the {intent.other} of `{path}` to hold on to."
     new = f"{intent.subject}\n{anchor}" if top else f"{anchor}\n{intent.subject}"
     (done,) = yield [_edit(path, anchor, new)]
     return _ended(path, done)
@@ -129,23 +164,9 @@ def _add(intent: Intent) -> Plan:
 def _unique(rows: list[str], *, top: bool) -> str:
     """As many lines from one end as make a text that occurs once."""
     whole = "\n".join(rows)
-    for size in range(1, min(len(rows), 40) + 1):
-        part = "\n".join(rows[:size] if top else rows[-size:])
-        if part.strip() and whole.count(part) == 1:
-            return part
-    return ""
-
-
-def _outcome(done: Result) -> str:
-    return f"not changed: {shortened(done.text, 160)}" if done.failed else shortened(done.text, 160)
+    parts = ("\n".join(rows[:size] if top else rows[-size:]) for size in range(1, min(len(rows), 40) + 1))
+    return next((part for part in parts if part.strip() and whole.count(part) == 1), "")
 
 
 def _ended(path: str, done: Result) -> str:
-    if not done.failed:
-        return f"Done. {done.text}"
-    return f"I changed nothing in `{path}`. {done.text}"
-
-
-def _advice(said: list[str]) -> str:
-    changed = sum("Edited " in row for row in said)
-    return "\n\nI changed text, not meaning: run the tests." if changed else ""
+    return f"I changed nothing in `{path}`. {done.text}" if done.failed else f"Done. {done.text}"

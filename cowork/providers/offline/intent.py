@@ -9,32 +9,13 @@ from cowork.core.frozen import frozen
 from cowork.providers.offline import words
 
 Kind = Literal[
-    "where",
-    "describe",
-    "uses",
-    "outline",
-    "howto",
-    "entry",
-    "manifest",
-    "count",
-    "inventory",
-    "raises",
-    "default",
-    "show",
-    "explain",
-    "list",
-    "read",
-    "search",
-    "changes",
-    "tests",
-    "replace",
-    "rename",
-    "add",
-    "create",
-    "remove",
-    "hello",
-    "unknown",
-]
+    "where", "describe", "uses", "show", "explain", "raises", "default",  # code
+    "list", "inventory", "count", "search", "read",  # what is there
+    "outline", "howto", "entry", "manifest",  # the project as a whole
+    "changes", "tests",  # what a command tells
+    "replace", "rename", "add", "create", "remove",  # orders
+    "hello", "unknown",
+]  # fmt: skip
 EDITS = frozenset({"replace", "rename", "add", "create", "remove"})
 _NO_SEARCH = EDITS | {"read", "changes", "tests", "hello", "unknown"}
 
@@ -48,12 +29,8 @@ class Intent:
     path: str = ""  # only there
     hint: str = ""  # what sort of thing: function, class, target, …
     container: str = ""  # the class or module a name is looked for in
-    other: str = ""  # the new text of an edit
+    other: str = ""  # the new text of an edit, the lines to read
     text: str = ""  # the question as it was asked
-
-    @property
-    def is_edit(self) -> bool:
-        return self.kind in EDITS
 
     @property
     def is_search(self) -> bool:
@@ -64,18 +41,21 @@ class Intent:
 _COURTESY = re.compile(
     r"^(?:(?:please|hey|hi|hello|ok|okay|so|and|also|then|now|but|well|first|finally|next|cowork)[,:\s]+"
     r"|(?:can|could|would|will) (?:you|i|we|one) (?:please |kindly )?(?!run\b|build\b|test\b|install\b|start\b)"
-    r"|(?:i(?:'d| would) like|i want|i need) (?:you )?to (?:know )?|do you know |tell me |let me know |show me "
-    r"(?=where|how|what|which)"
-    r"|(?:use|launch|send out|spawn|start) (?:\w+ )?(?:sub)?agents? (?:in parallel )?to |figure out |find out )+",
+    r"|(?:i(?:'d| would) like|i want|i need) (?:you )?to (?:know )?|do you know |tell me |let me know "
+    r"|show me (?=where|how|what|which)|(?:use|launch|spawn|start) (?:\w+ )?(?:sub)?agents? (?:in parallel )?to "
+    r"|figure out |find out )+",
     re.IGNORECASE,
+)
+_OWNED = re.compile(
+    r"\b(?P<owner1>\w+)'s (?P<member1>\w+) (?:method|function|attribute|property|field|class)\b"
+    r"|[`'\"]?(?P<member2>\w+)(?:\(\))?[`'\"]? (?:method|function|attribute|property|field|constructor) "
+    r"(?:of|in|on|from) (?:the )?(?:class |module )?[`'\"]?(?P<owner2>[A-Za-z_]\w*)[`'\"]?(?! ?/)(?!\.\w)"
 )
 
 
 def clean(text: str) -> str:
     """Without courtesies and question marks."""
-    flat = text.strip()
-    flat = _COURTESY.sub("", flat)
-    return flat.strip().rstrip("?!").strip().removesuffix(".").strip()
+    return _COURTESY.sub("", text.strip()).strip().rstrip("?!").strip().removesuffix(".").strip()
 
 
 def about(rest: str, kind: Kind = "where") -> Intent:
@@ -85,44 +65,25 @@ def about(rest: str, kind: Kind = "where") -> Intent:
     place = place_of(rest)
     core = rest.replace(place, " ") if place else rest
     if owned := _OWNED.search(core):
-        owner = owned["owner1"] or owned["owner2"]
-        member = owned["member1"] or owned["member2"]
-        if member.lower() not in words.STOP and owner.lower() not in words.STOP:
+        owner, member = owned["owner1"] or owned["owner2"], owned["member1"] or owned["member2"]
+        if not words.STOP & {member.lower(), owner.lower()}:
             return Intent(kind, member, place, hint, owner)
     if told := words.quoted(rest):
-        return Intent(kind, told[0].removesuffix("()"), place, hint, _second(told))
+        container = told[1] if len(told) > 1 and words.looks_like_name(told[1]) else ""
+        return Intent(kind, told[0].removesuffix("()"), place, hint, container)
     content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.STRONG_KINDS]
-    found = [n for n in words.names(core) if len(content) == 1 or not words.is_acronym(n)]
-    if found:
-        return Intent(kind, found[0], place, hint)
+    named = [n for n in words.names(core) if len(content) == 1 or not words.is_acronym(n)]
+    if named or len(content) == 1:
+        return Intent(kind, (named or content)[0], place, hint)
     if not content and place:
         return Intent("explain" if kind == "where" else kind, place, place)
-    alone = len(content) == 1
-    if alone:
-        return Intent(kind, content[0], place, hint)
-    return Intent("describe" if kind == "where" else kind, _phrase(rest), place, hint)
-
-
-_OWNED = re.compile(
-    r"\b(?P<owner1>\w+)'s (?P<member1>\w+) (?:method|function|attribute|property|field|class)\b"
-    r"|[`'\"]?(?P<member2>\w+)(?:\(\))?[`'\"]? (?:method|function|attribute|property|field|constructor) (?:of"
-    r"|in|on|from) "
-    r"(?:the )?(?:class |module )?[`'\"]?(?P<owner2>[A-Za-z_]\w*)[`'\"]?(?! ?/)(?!\.\w)"
-)
-
-
-def _second(found: list[str]) -> str:
-    return found[1] if len(found) > 1 and words.looks_like_name(found[1]) else ""
-
-
-def _phrase(text: str) -> str:
-    return " ".join(text.split())
+    return Intent("describe" if kind == "where" else kind, " ".join(rest.split()), place, hint)
 
 
 def place_of(text: str) -> str:
     """A file or folder the question is restricted to."""
     if found := words.files(text):
-        return found[0].rstrip("/") if found[0] != "/" else ""
+        return found[0].rstrip("/")
     named = re.search(
         r"\b(?:in|under|inside|within|of) (?:the )?[`'\"]?([\w.-]+)[`'\"]? (?:folder|directory|dir)\b", text
     )

@@ -7,17 +7,15 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import answer, edits, facts, files, history, inventory, project, testing, typed
-from cowork.providers.offline.default import default
-from cowork.providers.offline.describe import describe
-from cowork.providers.offline.intent import Intent, Kind, clean
-from cowork.providers.offline.plan import Call, Plan, side_by_side
-from cowork.providers.offline.several import delegated, intents, joined
-from cowork.providers.offline.talk import Talk, read_request
-from cowork.providers.offline.uses import uses
-from cowork.providers.offline.where import where
+from cowork.providers.offline import conversation, edits, listing, locate, markdown, project
+from cowork.providers.offline.conversation import Talk, read_request
+from cowork.providers.offline.history import history
+from cowork.providers.offline.intent import EDITS, Intent, Kind, clean
+from cowork.providers.offline.parts import delegated, intents, joined
+from cowork.providers.offline.plans import Call, Plan, advance
+from cowork.providers.offline.testing import run_tests
 
 CONTEXT_WINDOW = 200_000
 MAX_OUTPUT = 8_192
@@ -25,29 +23,24 @@ _CHARS_A_TOKEN = 4
 _PIECES = re.compile(r"\S+\s*|\s+")
 
 PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
-    "where": where,
-    "describe": describe,
-    "uses": uses,
+    "where": locate.where,
+    "describe": locate.describe,
+    "uses": locate.uses,
+    "show": locate.show,
+    "raises": locate.show,
     "outline": project.outline,
     "howto": project.howto,
-    "entry": facts.entry,
-    "manifest": facts.manifest,
-    "count": files.count,
-    "inventory": inventory.inventory,
-    "raises": inventory.raises,
-    "default": default,
-    "show": files.show,
-    "explain": files.explain,
-    "list": files.list_,
-    "read": files.read_file,
-    "search": files.search,
-    "changes": history.history,
-    "tests": testing.tests,
-    "replace": edits.edit,
-    "rename": edits.edit,
-    "add": edits.edit,
-    "create": edits.edit,
-    "remove": edits.edit,
+    "entry": project.entry,
+    "manifest": project.manifest,
+    "list": listing.list_,
+    "inventory": listing.inventory,
+    "count": listing.count,
+    "search": listing.search,
+    "default": listing.default,
+    "read": listing.read_file,
+    "explain": listing.read_file,
+    "changes": history,
+    "tests": run_tests,
 }
 
 
@@ -72,7 +65,9 @@ class Offline:
             else:
                 yield Delta("tool", "")
         calls = any(isinstance(block, ToolUse) for block in content)
-        usage = Usage(_size(request) // _CHARS_A_TOKEN, sum(map(_length, content)) // _CHARS_A_TOKEN)
+        given = len(request.system) + sum(len(spec.description) + 200 for spec in request.tools)
+        given += sum(_length(block) for message in request.messages for block in message.content)
+        usage = Usage(given // _CHARS_A_TOKEN, sum(map(_length, content)) // _CHARS_A_TOKEN)
         yield Reply(content, "tool_use" if calls else "end_turn", usage, self.model)
 
     def price(self, usage: Usage) -> float | None:
@@ -86,16 +81,18 @@ def respond(request: Request) -> tuple[Block, ...]:
     """What the model says to a request. The same request always gets the same reply."""
     talk = read_request(request)
     if talk.to_compact:
-        return (Text(typed.summary(talk.to_compact)),)
+        return (Text(conversation.summary(talk.to_compact)),)
     parts = _parts(talk)
-    plans = [_plan(intent, talk, several=len(parts) > 1) for intent in parts]
-    end = side_by_side(plans, talk.memory)
+    may_delegate = len(parts) > 1 and not talk.is_child and "Task" in talk.memory.tools
+    end = advance([delegated(p) if may_delegate and p.is_search else _plan(p) for p in parts], talk.memory)
     calls = [call for call in end if isinstance(call, Call)]
     if calls:
-        return (*_opening(calls), *(_use(call, request, index) for index, call in enumerate(calls)))
-    answers = [text for text in end if isinstance(text, str)]
-    said = joined(parts, answers) if len(parts) > 1 else (answers[0] if answers else answer.hello())
-    return (Text(typed.as_json(said, talk.schema) if talk.schema is not None else said),)
+        tasks = sum(call.name == "Task" for call in calls)
+        opening = (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
+        return (*opening, *(_use(call, request, index) for index, call in enumerate(calls)))
+    answers = [text for text in end if isinstance(text, str)] or [markdown.HELLO]
+    said = joined(parts, answers) if len(parts) > 1 else answers[0]
+    return (Text(conversation.as_json(said, talk.schema) if talk.schema is not None else said),)
 
 
 def _parts(talk: Talk) -> list[Intent]:
@@ -107,46 +104,21 @@ def _parts(talk: Talk) -> list[Intent]:
     return [intent for question in talk.questions for intent in intents(question, before)]
 
 
-def _plan(intent: Intent, talk: Talk, *, several: bool) -> Plan:
-    can_delegate = several and not talk.is_child and "Task" in talk.memory.tools
-    if can_delegate and intent.is_search:
-        return delegated(intent)
+def _plan(intent: Intent) -> Plan:
+    """The plan for an intent; why something is so is beyond all of them, and said first."""
     if re.match(r"(?:why|how come)\b", clean(intent.text), re.IGNORECASE):
-        return _prefixed(answer.WHY, PLANS.get(intent.kind, PLANS["describe"])(intent))
+        return f"{markdown.WHY}\n\n{(yield from PLANS.get(intent.kind, locate.describe)(intent))}"
+    if intent.kind in EDITS:
+        return (yield from edits.edit(intent))
     if make := PLANS.get(intent.kind):
-        return make(intent)
-    return _said(answer.hello() if intent.kind == "hello" else answer.unknown(intent.text))
-
-
-def _said(text: str) -> Plan:
-    """A plan that needs no calls."""
-    yield from ()
-    return text
-
-
-def _prefixed(text: str, plan: Plan) -> Plan:
-    """A plan whose answer begins with a text."""
-    return f"{text}\n\n{(yield from plan)}"
-
-
-def _opening(calls: list[Call]) -> tuple[Text, ...]:
-    tasks = sum(call.name == "Task" for call in calls)
-    return (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
+        return (yield from make(intent))
+    return markdown.HELLO if intent.kind == "hello" else markdown.UNKNOWN
 
 
 def _use(call: Call, request: Request, index: int) -> ToolUse:
     """A call with an id that is the same whenever the same request comes."""
     seed = f"{len(request.messages)} {index} {call.key}"
     return ToolUse(f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.input)
-
-
-def _size(request: Request) -> int:
-    fixed = len(request.system) + sum(len(spec.description) + 200 for spec in request.tools)
-    return fixed + sum(_weight(message) for message in request.messages)
-
-
-def _weight(message: Message) -> int:
-    return sum(map(_length, message.content))
 
 
 def _length(block: Block) -> int:
@@ -157,5 +129,4 @@ def _length(block: Block) -> int:
             return len(str(given)) + 20
         case ToolResult(content=content):
             return len(content) if isinstance(content, str) else sum(map(_length, content))
-        case _:
-            return 0
+    return 0

@@ -1,259 +1,305 @@
-"""A project as a whole: what it is, how it is laid out, how it is run, where it starts, what it needs."""
+"""A project as a whole: what it is, how it is laid out, how it is run, where it starts, what it declares."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from cowork.core.frozen import frozen
-from cowork.providers.offline import found, manifests
-from cowork.providers.offline.answer import code, fence, shortened
+from cowork.providers.offline import manifests, words
 from cowork.providers.offline.intent import Intent
 from cowork.providers.offline.manifests import Item
-from cowork.providers.offline.plan import Call, Plan, Result, Steps, grep, read
+from cowork.providers.offline.markdown import bullets, code, evidence, plural, shortened
+from cowork.providers.offline.plans import Line, Plan, Result, Steps, glob, grep, listed, read
+from cowork.providers.offline.ranking import by_place, is_source, is_test
 
-_BESIDE = ("Makefile", "justfile", "CMakeLists.txt", "tox.ini", "noxfile.py", "Dockerfile", ".pre-commit-config.yaml")
-MANIFESTS = (*manifests.NAMES[:6], *_BESIDE[:2], *manifests.NAMES[6:], *_BESIDE[2:])
 _MOST_READ = 12
-_README = ("README.md", "README.rst", "README.txt", "README", "readme.md")
-_BORING = re.compile(r"^\s*(?:#+\s*)?(?:\[!\[|!\[|<|\[\w+\]:|\.\. |:alt|:target|=+$|-+$|\*+$|\|)")
+_SCRIPTS = re.compile(r"(?:^|\.)(?:(?:gui[-_]|console[-_])?scripts|entry[-_]points(?:\..+)?)$")
 
 
-@frozen
 class Files:
-    """The files at the top that tell of a project, by name; each as its lines by number."""
+    """The files at the top that tell of a project; each as its lines by number."""
 
-    tree: Result
-    texts: dict[str, dict[int, str]]
+    def __init__(self, tree: Result, texts: dict[str, dict[int, str]]) -> None:
+        self.tree = tree
+        self.texts = texts
+        self.readme = next((name for name in texts if name.lower().startswith("readme")), "")
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """Everything the manifests declare."""
+        return [item for name, lines in self.texts.items() for item in manifests.items(name, lines)]
 
     def text(self, name: str) -> str:
-        lines = self.texts.get(name, {})
-        return "\n".join(lines[n] for n in sorted(lines))
+        return "\n".join(line.text for line in self.lines(name))
 
-    def line_of(self, name: str, pattern: str) -> int:
-        """Where a text first stands in a file; 1 where it does not."""
-        for number, text in self.texts.get(name, {}).items():
-            if re.search(pattern, text):
-                return number
-        return 1
-
-    @property
-    def readme(self) -> str:
-        return next((name for name in _README if name in self.texts), "")
+    def lines(self, name: str) -> list[Line]:
+        return [Line(name, number, text) for number, text in sorted(self.texts.get(name, {}).items())]
 
 
 def look(path: str = "") -> Steps[Files]:
     """List the folder and read what tells of the project."""
-    (tree,) = yield [Call("LS", {"path": path} if path else {})]
-    top = {row.strip() for row in tree.text.splitlines() if row and not row.startswith(" ")}
+    (tree,) = yield [listed(path)]
+    top = [row.strip() for row in tree.text.splitlines() if row and not row.startswith(" ")]
+    readmes = [name for name in top if re.fullmatch(r"readme(?:\.\w+)?", name, re.IGNORECASE)]
     needed = sorted(name for name in top if manifests.REQUIREMENTS.fullmatch(name))
-    wanted = [name for name in (*_README, *MANIFESTS) if name in top] + needed
-    wanted = wanted[:_MOST_READ]
+    wanted = [*readmes, *(name for name in manifests.NAMES if name in top), *needed][:_MOST_READ]
     base = f"{path.rstrip('/')}/" if path else ""
     pages = (yield [read(base + name, limit=400) for name in wanted]) if wanted else []
-    return Files(tree, {name: found.numbered(page) for name, page in zip(wanted, pages, strict=True)})
+    return Files(tree, {name: page.page for name, page in zip(wanted, pages, strict=True)})
 
 
-def declared(files: Files) -> list[Item]:
-    """Everything the manifests at the top declare."""
-    known = [name for name in files.texts if name in manifests.NAMES or manifests.REQUIREMENTS.fullmatch(name)]
-    return [item for name in known for item in manifests.items(name, files.texts[name])]
+def scripts(entries: Iterable[Item]) -> list[Item]:
+    """The commands that packages of Python declare, each keyed by its name and valued by what it calls."""
+    out = []
+    for item in entries:
+        told = re.search(r"(?:([\w.-]+)\s*=\s*)?([\w.]+:[\w.]+)", item.value)
+        if told and _SCRIPTS.search(item.section):
+            out.append(Item(item.file, item.line, item.section, told[1] or item.key, told[2]))
+    return out
 
 
 def outline(intent: Intent) -> Plan:
-    """What is in this repo: purpose, layout, size, how to start."""
+    """What is in this repo: purpose, layout, how to start."""
     files = yield from look(intent.path)
     if files.tree.failed:
         return f"I could not list {code(intent.path or '.')}: {files.tree.text}"
-    folders = _folders(files.tree)
-    inner = [f for f in folders if not f.startswith(".")][:8]
+    first, *rows = files.tree.text.splitlines()
+    folders = [hit[1] for row in rows if (hit := re.match(r"([\w.@+-]+)/", row))][:14]
     base = f"{intent.path.rstrip('/')}/" if intent.path else ""
-    heads, *inside = yield [
-        grep(r"^\s*(?:\"\"\"|'''|//!|/\*\*|# ).+", glob="__init__.py,mod.rs,lib.rs,doc.go,index.ts", head_limit=150),
-        *(Call("LS", {"path": f"{base}{folder}"}) for folder in inner),
+    heads = r"^\s*(?:\"\"\"|'''|//!|/\*\*|# ).+"
+    told, *inside = yield [
+        grep(heads, glob="__init__.py,mod.rs,lib.rs,doc.go,index.ts", head_limit=150),
+        *(listed(f"{base}{folder}") for folder in folders),
     ]
-    return _outlined(files, folders, dict(zip(inner, inside, strict=True)), heads, base)
-
-
-def _outlined(files: Files, folders: list[str], inside: dict[str, Result], heads: Result, base: str) -> str:
-    parts = []
-    about, at = purpose(files)
-    if about:
-        parts.append(f"{about} (`{base}{at}`)")
-    counted = files.tree.text.split("\n", 1)[0].split(": ", 1)[-1]
-    told = {h.path.rsplit("/", 1)[0]: h.text.strip(" \"'/*#!") for h in reversed(found.lines(heads))}
-    rows = [row for folder in folders[:14] for row in _folder_rows(f"{base}{folder}", inside.get(folder), told)]
-    parts.append(f"**Layout** ({counted}):\n" + "\n".join(rows[:40]) if rows else f"**Layout**: {counted}")
-    top = [name for name in files.texts if name != files.readme]
-    if top:
-        parts.append("**Manifests**: " + ", ".join(f"`{base}{name}`" for name in top))
-    if commands := run_commands(files, ("run", "test"), base):
-        parts.append("**Run and test**:\n" + "\n".join(commands[:6]))
-    if not about and not top:
-        parts.append(fence("\n".join(files.tree.text.splitlines()[1:25]), "tree.txt"))
+    words_of = {hit.path.rpartition("/")[0]: hit.text.strip(" \"'/*#!") for hit in reversed(told.hits)}
+    layout = [
+        _folder_row(f"{base}{folder}", listing, words_of) for folder, listing in zip(folders, inside, strict=True)
+    ]
+    parts = [f"**Layout** ({first.split(': ', 1)[-1]}):\n{bullets(layout or rows[:24])}"]
+    if purpose := _purpose(files):
+        parts.insert(0, f"{shortened(purpose.text, 220)} (`{base}{purpose.at}`)")
+    if commands := [*_commands(files, "run"), *_commands(files, "test")]:
+        parts.append(f"**Run and test**:\n{bullets(commands[:6])}")
     return "\n\n".join(parts)
 
 
-def _folder_rows(folder: str, listing: Result | None, told: dict[str, str]) -> list[str]:
-    """A folder, what it says of itself and what is in it; folders in it that say something get a row each."""
+def _folder_row(folder: str, listing: Result, told: dict[str, str]) -> str:
+    """A folder, what it says of itself, and what is in it."""
+    first, *rows = listing.text.splitlines() or [""]
+    entries = [row.split(" (")[0] for row in rows if row and not row.startswith((" ", "Ignored", ".", "__"))]
+    shown = ", ".join(code(entry) for entry in entries[:7]) + (", …" if len(entries) > 7 else "")
     note = f" {shortened(told[folder], 90)}" if folder in told else ""
-    if listing is None or listing.failed:
-        return [f"- `{folder}/`{note}"]
-    rows = listing.text.splitlines()
-    entries = [row.split(" (")[0] for row in rows[1:] if row and not row.startswith((" ", "Ignored"))]
-    inner = [e.rstrip("/") for e in entries if e.endswith("/")]
-    spoken = [e for e in inner if f"{folder}/{e}" in told]
-    plain = [e for e in entries if e.rstrip("/") not in spoken and not e.startswith((".", "__"))]
-    shown = ", ".join(code(e) for e in plain[:7]) + (", …" if len(plain) > 7 else "")
-    size = rows[0].split(": ", 1)[-1].split(" in ")[0]
-    head = f"- `{folder}/` ({size}){note}" + (f": {shown}" if shown else "")
-    return [head, *(f"  - `{folder}/{e}/` {shortened(told[f'{folder}/{e}'], 90)}" for e in spoken[:14])]
+    return f"`{folder}/` ({first.split(': ', 1)[-1].split(' in ')[0]}){note}" + (f": {shown}" if shown else "")
 
 
-def purpose(files: Files) -> tuple[str, str]:
-    """(what the project says it is, where it says so)."""
-    for name, pattern in (
-        ("pyproject.toml", r'^description\s*=\s*"(.+)"'),
-        ("package.json", r'^\s*"description":\s*"(.+?)"'),
-        ("Cargo.toml", r'^description\s*=\s*"(.+)"'),
-        ("setup.cfg", r"^description\s*=\s*(.+)"),
-        ("METADATA", r"^Summary:\s*(.+)"),
-    ):
-        for number, text in files.texts.get(name, {}).items():
-            if hit := re.match(pattern, text):
-                return hit[1].strip(), f"{name}:{number}"
-    for number, text in files.texts.get(files.readme, {}).items():
-        plain = text.strip()
-        if len(plain) > 30 and not plain.startswith("#") and not _BORING.match(plain):
-            return shortened(plain, 220), f"{files.readme}:{number}"
-    return "", ""
+def _purpose(files: Files) -> Line | None:
+    """What the project says it is: the description of a manifest, else the first prose of the README."""
+    for item in files.items:
+        if item.key.lower() in ("description", "summary") and item.section in ("", "project", "package", "metadata"):
+            return Line(item.file, item.line, item.value.strip("\"'"))
+    plain = r"\s*(?![#<\[!=*|:.-])\S.{30,}"
+    return next((line for line in files.lines(files.readme) if re.match(plain, line.text)), None)
 
 
-def _folders(tree: Result) -> list[str]:
-    rows = (re.match(r"^([\w.@+-]+)/", row) for row in tree.text.splitlines()[1:])
-    return [hit[1] for hit in rows if hit]
+@frozen
+class Verb:
+    """Something to do with a project: how a question names it, what does it, and the commands docs give for it."""
+
+    asked: str
+    targets: str  # of Makefiles, and scripts of package.json
+    documented: str
+    usual: str = ""  # what tools of Python do it with
+
+
+_VERBS = {
+    "test": Verb(r"\btests?\b|\bpytest\b", r"tests?|check",
+                 r"make (?:test|check)|(?:python -m )?(?:pytest|unittest)\b|tox\b|nox\b|(?:npm|yarn|pnpm)(?: run)? test"
+                 r"|cargo (?:test|nextest)|go test|(?:uv|poetry|hatch) (?:run )?(?:pytest|test)", "pytest"),
+    "lint": Verb(r"\blint|\bformat|\btype.?check|\bcheck\b", r"lint|check|format|fmt",
+                 r"make (?:lint|check|format)|ruff|mypy|pre-commit|(?:npm|yarn|pnpm) run lint|cargo (?:clippy|fmt)"
+                 r"|go vet"),
+    "build": Verb(r"\bbuild|\bcompile", r"build|all|dist|compile",
+                  r"make(?: build| all)?\s*$|python -m build|(?:uv|hatch|cargo|go) build|(?:npm|yarn|pnpm) run build"
+                  r"|cmake"),
+    "install": Verb(r"\binstall|\bset ?up\b", r"install|setup|deps",
+                    r"(?:python -m )?pip install|uv (?:pip install|add|tool install|sync)|(?:pipx|cargo|go|brew|make"
+                    r"|conda)"
+                    r" install|(?:npm|yarn|pnpm) (?:i|install|add)\b", "pip install -e ."),
+    "benchmark": Verb(r"\bbench", r"bench(?:mark)?", r"make bench|python -m bench|cargo bench|asv "),
+    "run": Verb(r"", r"run|start|serve|dev|demo|up",
+                r"make (?:run|start|demo|dev)|python -m \w|(?:npm|yarn|pnpm) (?:run )?(?:start|dev)|cargo run|go run"
+                r"|docker (?:run|compose)|uvx|uv run|npx|\./\w"),
+}  # fmt: skip
+
+
+def _commands(files: Files, verb: str) -> list[str]:
+    """Commands the manifests and the README give, a row each with its place."""
+    do = _VERBS[verb]
+    makers = {"Makefile": "make", "justfile": "just", "package.json": "npm run"}
+    targets = [item for item in files.items if item.section in ("targets", "scripts") and item.file in makers]
+    found = [(f"{makers[i.file]} {i.key}", i.at) for i in targets if re.fullmatch(rf"(?:{do.targets})(?::.*)?", i.key)]
+    if verb == "run":
+        found += [(item.key, item.at) for item in scripts(files.items)]
+    usual = {
+        "Cargo.toml": f"cargo {verb}",
+        "go.mod": f"go {verb} ./...",
+        "pyproject.toml": do.usual,
+        "setup.py": do.usual,
+    }
+    if verb in ("run", "test", "build", "install"):
+        found += [(command, f"{name}:1") for name, command in usual.items() if command and name in files.texts]
+    found += [
+        (line.text.strip("$ `>"), line.at) for line in files.lines(files.readme) if _runnable(line, do.documented)
+    ]
+    return [f"{code(command)} (`{at}`)" for command, at in reversed(dict(reversed(found)).items())]
+
+
+def _runnable(line: Line, documented: str) -> bool:
+    plain = line.text.strip().strip("`")
+    fits = re.match(rf"\s*(?:\$ |`)?(?:{documented})", line.text)
+    return bool(fits) and len(plain) < 140 and "`" not in plain and "==" not in plain
 
 
 def howto(intent: Intent) -> Plan:
     """How to run, build, test or install it, from what the project itself says."""
     files = yield from look(intent.path)
-    said = intent.subject.lower()
-    verb = next((v for v, pattern in _VERBS.items() if re.search(pattern, said)), "run")
-    rows = run_commands(files, (verb,) if verb != "run" else ("run", "install"), "")
-    (docs,) = yield [grep(_DOC_COMMANDS[verb], glob="*.md,*.rst,*.txt,*.toml,*.yml,*.yaml", head_limit=80)]
-    hits = sorted(found.lines(docs), key=lambda h: (h.path != files.readme, h.path.count("/"), h.path, h.number))
-    known = "\n".join(rows)
-    extra = [h for h in hits if not re.search(r"CHANGE|HISTORY|NEWS|\.lock$|egg-info/", h.path, re.IGNORECASE)]
-    extra = [h for h in extra if _runnable(h.text) and h.text.strip("$ `") not in known][:5]
-    rows += [f"- {code(shortened(h.text.strip(' $`>')))} (`{h.at}`)" for h in extra]
+    verb = next(name for name, do in _VERBS.items() if re.search(do.asked, intent.subject.lower()))
+    rows = [row for each in ((verb, "install") if verb == "run" else (verb,)) for row in _commands(files, each)]
+    documented = _VERBS[verb].documented
+    (docs,) = yield [grep(rf"^\s*(?:\$ |`)?(?:{documented})", glob="*.md,*.rst,*.txt,*.yml", head_limit=80)]
+    hits = [hit for hit in docs.hits if _runnable(hit, documented) and hit.path != files.readme]
+    hits = [hit for hit in hits if not re.search(r"CHANGE|HISTORY|NEWS|egg-info/", hit.path, re.IGNORECASE)]
+    rows += [f"{code(shortened(hit.text.strip(' $`>')))} (`{hit.at}`)" for hit in by_place(hits)[:5]]
+    if rows:
+        return f"To {verb} it:\n\n{bullets(rows)}"
+    looked = ", ".join(files.texts) or "no README or manifest at the top"
+    return f"I found no command to {verb} this: I looked at {looked} and at the docs for commands."
+
+
+_BEGINS = (
+    r"^if __name__ == .__main__.|^func main\(\)|^(?:pub )?(?:async )?fn main\(|^int main\(|static void main\("
+    r"|^def main\("
+)
+
+
+def entry(intent: Intent) -> Plan:
+    """Where execution begins: declared commands and what they call, main functions, files called main."""
+    files = yield from look(intent.path)
+    commands = scripts(files.items)
+    calls = []
+    for module, _, function in (item.value.partition(":") for item in commands[:4]):
+        path, name = module.replace(".", "/"), re.escape(function)
+        made = rf"^\s*(?:async )?def {name}\b|^{name}\s*=|import .*\b{name}\b"
+        calls.append(grep(made, glob=f"**/{path}.py,**/{path}/__init__.py", head_limit=5))
+    begun, *called = yield [grep(_BEGINS, head_limit=60), *calls]
+    rows = [f"`{item.at}` declares the command {code(item.key)}: {code(item.value)}" for item in commands]
+    rows += [row for result in called for row in evidence(result.hits[:1])]
+    declared = [item for item in files.items if re.match(r"(?:main|bin)\b", item.path) and item.value not in ("{", "[")]
+    rows += [f"`{item.at}` {item.path}: {code(item.value)}" for item in declared]
+    rows += evidence(hit for hit in by_place(begun.hits)[:8] if not is_test(hit.path))
     if not rows:
-        looked = ", ".join(files.texts) or "no README or manifest at the top"
-        return f"I found no command to {verb} this: I looked at {looked} and at the docs for commands."
-    return f"To {verb} it:\n\n" + "\n".join(rows)
+        return "I looked for console scripts and main functions, and found none."
+    return f"Entry points:\n\n{bullets(list(dict.fromkeys(rows)))}"
 
 
-_VERBS = {
-    "test": r"\btests?\b|\bpytest\b",
-    "lint": r"\blint|\bformat|\btype.?check|\bcheck\b",
-    "build": r"\bbuild|\bcompile",
-    "install": r"\binstall|\bset ?up\b",
-    "benchmark": r"\bbench",
-    "run": r"\brun|\bstart|\blaunch|\buse|\bexecute",
-}
-_DOC_COMMANDS = {
-    "test": r"^\s*(?:\$ |`)?(?:make (?:test|check)|python -m (?:pytest|unittest)|pytest\b|tox\b(?!\.)|nox\b|(?:npm|yarn"
-            r"|pnpm)(?: run)? test|"
-    r"cargo (?:test|nextest)|go test|uv run pytest|hatch (?:run )?test|poetry run pytest|scripts/test|\./\S*test\S*)",
-    "lint": r"^\s*(?:\$ |`)?(?:make (?:lint|check|format)|ruff|mypy|pre-commit|(?:npm|yarn|pnpm) run lint|cargo "
-            r"(?:clippy|fmt)|go vet|tox -e lint)",
-    "build": r"^\s*(?:\$ |`)?(?:make(?: build| all)?\s*$|python -m build|uv build|(?:npm|yarn|pnpm) run build"
-             r"|cargo build|go build|cmake|\./configure|hatch build)",
-    "install": r"^\s*(?:\$ |`)?(?:(?:python -m )?pip install|uv (?:pip install|add|tool install|sync)|pipx "
-               r"install|(?:npm|yarn|pnpm) (?:i|install|add)|cargo install|go install|brew install|make install"
-               r"|conda install)",
-    "benchmark": r"^\s*(?:\$ |`)?(?:make bench|python -m bench|cargo bench|asv )",
-    "run": r"^\s*(?:\$ |`)?(?:make (?:run|start|demo|dev)|python -m \w|(?:npm|yarn|pnpm) (?:run )?(?:start|dev)"
-           r"|cargo run|go run|docker (?:run|compose)|uvx|uv run|npx|\./\w)",
-}  # fmt: skip
+@frozen
+class Fact:
+    """Something a manifest says: how a question names it, and the entries that say it, as `path = value`."""
+
+    name: str
+    asked: str
+    keys: str
 
 
-def _runnable(text: str) -> bool:
-    plain = text.strip().strip("`")
-    return len(plain) < 140 and "`" not in plain and not plain.startswith("#") and "==" not in plain
+_DEV = r"(?:dev|develop|development|tests?|testing|docs?|lint|typing|ci|bench)"
+_GROUPS = (  # sorts of dependencies, by the tables they stand in
+    Fact("development", rf"\b(?:{_DEV})\b",
+         rf"dev-?dependencies|dev-packages|dev-requirements|tests_require|require-dev|dependency-groups\.[\w-]+"
+         rf"|group\.[\w-]+\.dependencies|(?:optional-dependencies|extras_require)\.{_DEV}[\w-]*"),
+    Fact("optional", r"\b(?:optional|extras?|peer|features?)\b",
+         r"(?:optional-dependencies|extras_require)\.[\w-]+|(?:peer|optional)dependencies"),
+    Fact("build", r"\b(?:build|building|compile)\b", r"build-system\.requires|build-dependencies|setup_requires"),
+    Fact("runtime", r"\b(?:runtime|production|prod|main|direct)\b",
+         r"dependencies|install_requires|requires-dist|requirements|require|packages"),
+)  # fmt: skip
+_VERSION = r"^_*version_*\s*(?::[^=]+)?=\s*[\"'(\w]"
+_OWN = r"^(?:(?:tool\.)?(?:project|package|metadata|poetry|hatch|setuptools(?:\.dynamic)?|setup)\.)?"
+_FACTS = (
+    Fact("license", r"\blicen[cs]", r"(?:^|\.)licen[cs]e(?:-?files?|-expression)?\b|= License ::"),
+    Fact("version supported", r"\b(?:python|node|rust|go|ruby|java|minimum|support\w*|compatible)\b.*\bversions?\b"
+         r"|\bversions? of (?:python|node|rust|go)\b|\b(?:which|what) pythons?\b|\bedition\b",
+         r"requires?[-_.]python|python_requires|rust-version|edition|^engines\b|^go =|dependencies\.python ="),
+    Fact("version", r"\bversion", _OWN + r"version\b"),
+    Fact("author", r"\bauthors?\b|\bwrote\b|\bmaintain", r"author|maintainer|contributors"),
+    Fact("address", r"\b(?:homepage|urls?|website|repository|tracker)\b", r"homepage|repository|\burls?\b|bugs"
+                                                                          r"|documentation"),
+    Fact("script", r"\bscripts\b", r"^scripts\."),
+    Fact("name", r"\bname\b|\b(?:called|named)$", _OWN + r"name\b|^module\b"),
+)  # fmt: skip
 
 
-def run_commands(files: Files, verbs: Sequence[str], base: str) -> list[str]:
-    """Commands the manifests define, a Markdown line each with its place."""
-    rows: list[str] = []
-    for verb in verbs:
-        rows += (
-            _make_targets(files, verb, base) + _python_commands(files, verb, base) + _node_scripts(files, verb, base)
-        )
-        for name, command in (("Cargo.toml", f"cargo {verb}"), ("go.mod", _GO.get(verb, ""))):
-            if name in files.texts and command and verb in ("run", "test", "build", "install"):
-                rows.append(f"- {code(command)} (`{base}{name}:1`)")
-        for number, text in files.texts.get(files.readme, {}).items():
-            plain = text.strip().removeprefix("$ ").strip("`")
-            if re.match(_DOC_COMMANDS[verb], text, re.IGNORECASE) and _runnable(text) and plain not in "\n".join(rows):
-                rows.append(f"- {code(shortened(plain))} (`{base}{files.readme}:{number}`)")
-    return list(dict.fromkeys(rows))
-
-
-_GO = {"run": "go run .", "test": "go test ./...", "build": "go build ./...", "install": "go install ./..."}
-_TARGETS = {
-    "run": ("run", "start", "serve", "dev", "demo", "up"),
-    "test": ("test", "tests", "check"),
-    "build": ("build", "all", "dist", "compile"),
-    "install": ("install", "setup", "deps"),
-    "lint": ("lint", "check", "format", "fmt"),
-    "benchmark": ("bench", "benchmark"),
-}
-
-
-def _make_targets(files: Files, verb: str, base: str) -> list[str]:
+def manifest(intent: Intent) -> Plan:
+    """Dependencies, version, license, author: the entries of the manifests that say so."""
+    files = yield from look(intent.path)
+    said = intent.subject.lower()
+    entries = manifests.of_language(files.items, said)
+    fact = next((fact for fact in _FACTS if re.search(fact.asked, said)), None)
+    own = {item.value.strip("\"'").lower() for item in entries if item.key == "name"}
+    spoken = set(re.findall(r"[\w@/.-]+", said)) - own - words.STOP
+    named = [item for item in entries if _group(item) and len(item.key) > 2 and item.key.lower() in spoken]
+    if named and (fact is None or fact.name == "version"):
+        return f"Declared:\n\n{bullets([f'`{item.at}` {_shown(item)} ({_group(item)})' for item in named[:8]])}"
     rows = []
-    for name in ("Makefile", "justfile"):
-        for number, text in files.texts.get(name, {}).items():
-            hit = re.match(r"^([\w.-]+)\s*:(?!=)", text)
-            if hit and hit[1] in _TARGETS[verb]:
-                rows.append(f"- `{'make' if name == 'Makefile' else 'just'} {hit[1]}` (`{base}{name}:{number}`)")
-    return rows
-
-
-def _python_commands(files: Files, verb: str, base: str) -> list[str]:
-    pyproject = (
-        "pyproject.toml"
-        if "pyproject.toml" in files.texts
-        else next((n for n in ("setup.py", "setup.cfg") if n in files.texts), "")
+    if fact:
+        told = [item for item in entries if re.search(fact.keys, f"{item.path} = {item.value}", re.IGNORECASE)]
+        rows = [f"`{item.at}` {_shown(item)}" for item in told] + (yield from _elsewhere(fact.name))
+    answer = (
+        f"The {fact.name}:\n\n{bullets(rows, 30)}" if fact and rows else "" if fact else _dependencies(entries, said)
     )
-    if not pyproject:
-        return []
-    if verb == "run":
-        return [f"- `{i.key}` runs `{i.value}` (`{base}{i.at}`)" for i in manifests.scripts(declared(files))]
-    if verb == "test":
-        told = [name for name in (pyproject, "setup.cfg", "tox.ini", "noxfile.py") if "pytest" in files.text(name)]
-        return [f"- `pytest` (`{base}{name}:{files.line_of(name, 'pytest')}`)" for name in told[:1]]
-    if verb == "install":
-        return [f"- `pip install -e .` (`{base}{pyproject}:1`)"]
+    looked = f"I looked in {', '.join(files.texts) or 'the top folder'} and found no"
+    return answer or f"{looked} {fact.name if fact else 'list of dependencies'}."
+
+
+def _elsewhere(name: str) -> Steps[list[str]]:
+    """What stands outside of manifests: a version in code, a licence in its own file."""
+    if name == "version":
+        (result,) = yield [grep(_VERSION, ignore_case=True, glob="*.py,*.js,*.ts,*.go,*.rs", head_limit=40)]
+        return evidence(hit for hit in by_place(result.hits)[:4] if is_source(hit.path))
+    if name == "license":
+        (kept,) = yield [glob("{LICENSE*,LICENCE*,COPYING*,UNLICENSE,licenses/*}")]
+        return [f"`{path}:1`" for path in sorted(kept.paths)[:3]]
     return []
 
 
-def _node_scripts(files: Files, verb: str, base: str) -> list[str]:
-    scripts = package_json(files).get("scripts") or {}
-    wanted = [n for n in scripts if n.split(":")[0] in (*_TARGETS[verb], verb)] if isinstance(scripts, dict) else []
-    rows = []
-    for name in wanted:
-        line = files.line_of("package.json", rf'"{re.escape(name)}"\s*:')
-        short = name if name in ("test", "start") else f"run {name}"
-        rows.append(f"- `npm {short}` runs {code(shortened(str(scripts[name]), 80))} (`{base}package.json:{line}`)")
-    return rows
+def _group(item: Item) -> str:
+    """The group of dependencies an entry belongs to, if it is one."""
+    if item.key.lower() in ("python", "include-group") or not re.match(r"[@\w]", item.key):
+        return ""
+    return next((g.name for g in _GROUPS if re.search(rf"(?:^|[.'])(?:{g.keys})$", item.section.lower())), "")
 
 
-def package_json(files: Files) -> dict[str, Any]:
-    try:
-        value = json.loads(files.text("package.json") or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
+def _shown(item: Item) -> str:
+    """An entry as it is written, never a piece of it; with the extra or the group that brings it."""
+    plain = item.value.strip("\"'") if item.value.count(item.value[:1]) == 2 else item.value
+    pair = plain if plain.startswith(item.key) else f"{item.key} = {item.value}"
+    table, _, extra = item.section.rpartition(".")
+    brought = re.search(r"optional-dependencies|extras_require|dependency-groups", table)
+    return code(shortened(item.key if item.value in ("", "[", "{", "(") else pair)) + (f" ({extra})" if brought else "")
+
+
+def _dependencies(entries: Sequence[Item], said: str) -> str:
+    groups: dict[str, dict[tuple[str, str], Item]] = {}
+    for item in entries:
+        if group := _group(item):
+            groups.setdefault(group, {}).setdefault((item.file, item.path), item)
+    asked = [g.name for g in _GROUPS if re.search(g.asked, said) and g.name in groups]
+    first = asked or (["runtime"] if "runtime" in groups else list(groups))
+    parts = []
+    for name in first:
+        rows = [f"`{item.at}` {_shown(item)}" for item in groups[name].values()]
+        parts.append(f"{plural(len(rows), f'{name} dependency')}:\n{bullets(rows, 30)}")
+    rest = {name: list(groups[name].values())[:12] for name in groups if name not in first}
+    others = [f"{name} ({', '.join(code(item.key) for item in some)})" for name, some in rest.items()]
+    return "\n\n".join(parts + (["Also declared: " + "; ".join(others) + "."] if others else []))

@@ -1,4 +1,4 @@
-"""Which rule a question fits: an ordered table; the first that fits wins."""
+"""From a question to what is wanted: an ordered table of rules; the first that fits wins."""
 
 from __future__ import annotations
 
@@ -6,34 +6,42 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
-from cowork.providers.offline import topics, words
-from cowork.providers.offline.commands import command
+from cowork.providers.offline import words
+from cowork.providers.offline.declarations import KINDS, kind_named
+from cowork.providers.offline.edits import order
 from cowork.providers.offline.intent import Intent, Kind, about, clean, place_of
 
 _HERE = re.compile(
-    r"\s*\b(?:in|inside|within|of|for|from|across|on) (?:this|the|our|my|that)"
-    r"(?: (?:whole|entire|current|python|git))? (?:repo|repository|project|codebase|code base|code|source code|tree"
-    r"|workspace|library|package|app|application|program|folder|directory)\b",
+    r"\s*\b(?:in|inside|within|of|for|from|across|on) (?:this|the|our|my|that)(?: (?:whole|entire|current|python"
+    r"|git))? "
+    r"(?:repo|repository|project|codebase|code|source code|tree|workspace|library|package|app|application|program"
+    r"|folder"
+    r"|directory)\b",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(
     r"\b(?:it|that|this|them|those|these)\b(?! (?:repo|project|code|folder|library|package))", re.IGNORECASE
 )
+_ORDERS = re.compile(  # what no search can do
+    r"(?:refactor|fix|write|implement|improve|optimi[sz]e|review|debug|generate|translate|update|design|convert|port|delete"
+    r"|commit|push|install|upgrade|deploy|make|build|solve|simplify|clean|speed|rewrite)\b",
+    re.IGNORECASE,
+)
+_THING = re.compile(r"\b(?:function|class|method)\b")
 
 
 def parse(text: str, before: Intent | None = None) -> Intent:
     """What is wanted; `before` is what was asked last, for "it" and "that"."""
     asked = clean(text)
-    if found := command(asked):
-        kind, subject, path, other = found
-        return Intent(kind, subject, path, other=other, text=text)
+    if intent := order(asked):
+        return replace(intent, text=text)
     plain = _HERE.sub("", asked).strip() or asked
     for pattern, make in _RULES:
-        if hit := pattern.search(plain):
-            intent = make(plain, hit)
-            if intent is not None:
-                return _resolved(replace(intent, text=text), before)
-    return _resolved(replace(_by_names(plain), text=text), before)
+        if (hit := pattern.search(plain)) and (intent := make(plain, hit)):
+            break
+    else:
+        intent = _by_names(plain)
+    return _resolved(replace(intent, text=text), before)
 
 
 def _resolved(intent: Intent, before: Intent | None) -> Intent:
@@ -42,268 +50,228 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
         return intent
     if intent.kind == "count":  # the name goes where the pronoun stands
         return replace(intent, subject=_PRONOUN.sub(f"`{before.subject}`", intent.subject, count=1))
-    bare = intent.kind in ("where", "describe", "uses", "show", "explain", "read", "raises") and (
-        not intent.subject or not words.keywords(intent.subject)
-    )
+    code = intent.kind in ("where", "describe", "uses", "show", "explain", "read", "raises")
     pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
-    if not (bare or (pointing and not words.keywords(_PRONOUN.sub("", intent.subject)))):
+    if words.keywords(_PRONOUN.sub("", intent.subject) if pointing else intent.subject) or not (code or pointing):
         return intent
     kind: Kind = "where" if intent.kind == "describe" and before.kind != "describe" else intent.kind
-    return replace(
-        intent,
-        kind=kind,
-        subject=before.subject,
-        path=intent.path or before.path,
-        hint=intent.hint or before.hint,
-        container=before.container,
-    )
-
-
-# What no search can do.
-_ORDERS_TEXT = """
-    refactor fix write implement improve optimize optimise review debug generate translate update design convert port
-    delete commit push install upgrade deploy make build solve simplify clean speed rewrite
-"""
-_ORDERS = frozenset(_ORDERS_TEXT.split())
+    path, hint = intent.path or before.path, intent.hint or before.hint
+    return Intent(kind, before.subject, path, hint, before.container, intent.other, intent.text)
 
 
 def _by_names(text: str) -> Intent:
     """No rule fits: a lone name or path is looked up; a question is searched for by its words."""
     content = text.split()
-    if content and content[0].lower() in _ORDERS:
+    if _ORDERS.match(text):
         return Intent("unknown")
     if len(content) <= 4 and (found := words.files(text)):
         return Intent("explain", found[0], found[0])
-    told = words.quoted(text) + words.names(text)
-    if told and len(content) <= 6:
-        return about(text)
-    if re.match(r"(?:what|how|which|does|do|is|are|why|when|who|whose|did|was)\b", text, re.IGNORECASE):
-        if told:
-            return about(text)
-        if len(words.keywords(text)) >= 1:
-            return Intent("describe", text)
-    if len(content) <= 3 and words.keywords(text) and all(re.fullmatch(r"[\w.-]+", w) for w in content):
-        return about(text) if len(content) == 1 else Intent("describe", text)
-    return Intent("unknown")
+    is_question = re.match(r"(?:what|how|which|does|do|is|are|why|when|who|whose|did|was)\b", text, re.IGNORECASE)
+    short = len(content) <= 3 and all(re.fullmatch(r"[\w.-]+", word) for word in content)
+    if len(content) == 1 or (words.quoted(text) + words.names(text) and (is_question or len(content) <= 6)):
+        return about(text) if words.keywords(text) else Intent("unknown")
+    return Intent("describe", text) if (is_question or short) and words.keywords(text) else Intent("unknown")
 
 
 Make = Callable[[str, "re.Match[str]"], "Intent | None"]
 
 
-def _fixed(kind: Kind) -> Make:
-    return lambda text, hit: Intent(kind, path=place_of(text))
+def _whole(kind: Kind, subject: str | None = None) -> Make:
+    """A question as a whole, or about a subject of its own."""
+    return lambda text, hit: Intent(kind, text if subject is None else subject, place_of(text))
 
 
-def _of(kind: Kind) -> Make:
-    return lambda text, hit: about(hit["x"], kind)
+def _about(kind: Kind, hint: str = "", *, name: bool = False) -> Make:
+    """A question about the name or phrase in the first group that is filled; with `name`, only about a name."""
+
+    def make(text: str, hit: re.Match[str]) -> Intent | None:
+        intent = about(next(filter(None, hit.groups())), kind)
+        alone = len(intent.subject.split()) == 1
+        return (
+            replace(intent, path=intent.path or place_of(text), hint=hint or intent.hint) if alone or not name else None
+        )
+
+    return make
 
 
-def _count(text: str, hit: re.Match[str]) -> Intent | None:
-    what = hit["x"].strip()
-    return Intent("count", what, place_of(text), text=text)
+def _inventory(name: str) -> Make:
+    """A list of all of a kind; one that belongs to a name in code is a question about that name."""
+
+    def make(text: str, hit: re.Match[str]) -> Intent | None:
+        named = [n for n in words.quoted(text) + words.names(text) if not words.is_acronym(n)]
+        if "make" in text.lower().split() or (named and name != "options"):
+            return None
+        return Intent("inventory", name, place_of(text), container=named[0] if named else "")
+
+    return make
 
 
-def _show(text: str, hit: re.Match[str]) -> Intent | None:
-    rest = hit["x"]
-    found = words.files(rest)
-    named = [n for n in words.quoted(rest) + words.names(rest) if n not in found]
-    if found and not named and not re.search(r"\b(?:function|class|method)\b", rest):
-        lines = re.search(r"\blines? (\d+)(?:\s*(?:-|to|–)\s*(\d+))?", rest) or re.search(r":(\d+)(?:-(\d+))?", rest)
-        if not lines and (top := re.search(r"\b(?:first|top) (\d+) lines", rest)):
-            return Intent("read", found[0], found[0], other=f"1-{top[1]}")
-        return Intent("read", found[0], found[0], other=f"{lines[1]}-{lines[2] or lines[1]}" if lines else "")
-    intent = about(rest, "show")
-    return intent if intent.subject and len(intent.subject.split()) <= 2 else None
+def _default(text: str, hit: re.Match[str]) -> Intent:
+    return Intent("default", " ".join(words.keywords(next(filter(None, hit.groups())))), place_of(text))
 
 
-def _explain(text: str, hit: re.Match[str]) -> Intent | None:
-    rest = hit["x"]
-    found = words.files(rest)
-    if found and not words.names(rest) and not re.search(r"\b(?:function|class|method)\b", rest):
-        return Intent("explain", found[0], found[0])
-    intent = about(rest, "show")
-    one = len(intent.subject.split()) == 1
-    if re.search(r"\bhow\b", text, re.IGNORECASE) and not words.names(rest) and not words.quoted(rest):
-        return Intent("describe", rest)
-    return intent if one else None
-
-
-_LISTED = frozenset(
-    [
-        "public",
-        "top",
-        "level",
-        "types",
-        "type",
-        "workspace",
-        "python",
-        "make",
-        "makefile",
-        "names",
-        "name",
-        "available",
-        "unit",
-        "test",
-        "tests",
-    ]
-)
-
-
-_SHAPED = r"imports?|constants?|enums?|structs?|traits?|interfaces?|types?|fixtures?|decorators?|macros?"
+def _tests(text: str, hit: re.Match[str]) -> Intent:
+    """All tests, those of a file, or one by its name."""
+    wanted = re.split(r"\b(?:and|then)\b", text)[0]
+    node = re.search(r"[\w./-]+\.\w+::[\w:]+", wanted)
+    path = node[0] if node else place_of(wanted)
+    rest = wanted.replace(path, " ") if path else wanted
+    named = [n for n in words.quoted(rest) + words.names(rest) if not words.is_acronym(n)]
+    return Intent("tests", named[0] if named else "", path)
 
 
 def _list(text: str, hit: re.Match[str]) -> Intent | None:
-    rest = hit["x"].lower()
-    known = re.search(
-        r"\b(?P<what>files?|folders?|directories|modules?|classes|functions|methods|tests?|targets?|commands?"
-        r"|definitions"
-        r"|subclasses|packages|" + _SHAPED + r")\b",
-        rest,
-    )
-    place = place_of(hit["x"])
-    if not known and "/" in place and not words.is_file(place):
+    rest, place = hit["x"], place_of(hit["x"])
+    files = re.search(r"\b(?:files?|folders?|directories|modules?|packages)\b", rest.lower())
+    kind = files[0] if files else kind_named(rest.replace(place, " "))
+    if not kind and "/" in place and not words.is_file(place):
         return Intent("list", "files", place, "files")  # whatever they are called, they are files
-    if not known or (known["what"].startswith("command") and "make" not in rest):
+    if not kind or (kind in KINDS and KINDS[kind].everywhere):
         return None
-    left = [w for w in words.keywords(hit["x"].replace(place, "")) if w not in _LISTED and w != known["what"]]
-    if left and not known["what"].startswith(("file", "module", "package")):
-        return Intent("describe", hit["x"], place)
-    inside = re.search(r"\b(?:in|under|inside) (?:the )?([\w.-]+)$", hit["x"])
-    return Intent("list", hit["x"], place or (inside[1] if inside else ""), known["what"])
+    if not files and [w for w in words.keywords(rest.replace(place, "")) if w not in (*KINDS, *_LISTED)]:
+        return Intent("describe", rest, place)
+    inside = re.search(r"\b(?:in|under|inside) (?:the )?([\w.-]+)$", rest)
+    return Intent("list", rest, place or (inside[1] if inside else ""), kind)
 
 
-def _rule(pattern: str, make: Make) -> tuple[re.Pattern[str], Make]:
-    return re.compile(pattern, re.IGNORECASE | re.DOTALL), make
+def _show(text: str, hit: re.Match[str]) -> Intent | None:
+    """A file or lines of it, or the source of a name."""
+    rest = hit["x"]
+    found = words.files(rest)
+    if not found or set(words.quoted(rest) + words.names(rest)) - set(found) or _THING.search(rest):
+        intent = about(rest, "show")
+        return intent if intent.subject and len(intent.subject.split()) <= 2 else None
+    span = re.search(r"(?:\blines? |:)(\d+)(?:\s*(?:-|to|–)\s*(\d+))?|\b(?:first|top) (\d+) lines", rest)
+    first, last, top = span.groups() if span else ("", "", "")
+    return Intent("read", found[0], found[0], other=f"{first or 1}-{last or top or first}" if span else "")
 
 
-_X = r"(?P<x>.+)"
-_USED = r"(?:used|called|imported|referenced|instantiated|invoked|subclassed|inherited from|mentioned)"
-_RULES: tuple[tuple[re.Pattern[str], Make], ...] = (
-    _rule(r"^(?:hi|hello|hey|help|thanks?|thank you|good (?:morning|evening)|who are you|what are you|what can you do"
-          r"|how (?:do|can) (?:you|i use you)(?: work)?|test|ping|yo|\?)?$", _fixed("hello")),
-    _rule(r"\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|tool|item|write))", lambda t, h: topics.todos(t)),
-    _rule(r"\b(?:inherit(?:s|ing|ed)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?|derive[sd]? "
-          r"from)\s+(?P<x>[`'\"]?\w.*)",
-          _of("uses")),
-    _rule(r"\bbase class (?:of|for) (?:all |the |every |each )*(?P<x>\w+)",
-          lambda t, h: Intent("where", h["x"].removesuffix("s").capitalize(), "", "class")),
-    _rule(r"\bdifference between\b|\bcompare\b|\bpros and cons\b|\bshould (?:i|we)\b", _fixed("unknown")),
-    _rule(r"\b(?:largest|biggest|longest) (?:\w+ )?(?:files?|modules?)\b|\bfiles? (?:is|are) (?:the )?(?:largest"
-          r"|biggest|longest)\b|^how (?:big|large|long) is (?:it|this|the)\b",
-          lambda t, h: Intent("count", "lines", place_of(t))),
-    _rule(r"^(?:does|do|is|are) (?:it|this|they|there|the \w+)(?: \w+)? (?:have |any )*(?:any |a )?tests?$",
-          lambda t, h: Intent("count", "tests", "")),
-    _rule(r"^(?:what|which)(?: kinds? of)? (?:errors?|exceptions?)(?: types?| classes)? (?:can|could|does|do|may|might"
-          r"|will|is|are)\s+(?P<x>.+?)\s+(?:raise|throw|return|produce|give|fail with|end in)[sn]?\b"
-          r"|^(?:what|which)(?: \w+)? (?:errors?|exceptions?)(?: are| is| get| can be)? (?:raised|thrown|returned)"
-          r" (?:by|in|from)\s+(?P<y>.+)"
-          r"|^(?:what|when) (?:can|does|could|might|do)\s+(?P<z>.+?)\s+(?:raise|throw|fail)s?$"
-          r"|^how can\s+(?P<w>.+?)\s+fail$", lambda t, h: topics.raises(next(filter(None, h.groups())))),
-    *(_rule(pattern, make) for pattern, make in topics.LISTS),
-    _rule(topics.DEFAULT, lambda t, h: topics.default(next(filter(None, h.groups())), t)),
-    _rule(r"^(?:what|which|list|show)(?: me)?(?: all)?(?: the)? (?:methods|attributes|members|functions)"
-          r"(?: does| do| of| in| are in| has| on)?(?: the)?(?: class)? [`'\"]?(?P<x>[A-Z]\w*)[`'\"]?(?: "
-          r"class)?(?: have| has| define)?$",
-          lambda t, h: Intent("list", t, "", "methods", h["x"])),
-    _rule(r"^(?:what|which) (?:arguments?|parameters?|args|options)(?: does| do| can)\s+(?P<x>.+?)\s+(?:take|accept"
-          r"|have"
-          r"|expect|need|be given)s?$", lambda t, h: about(h["x"], "show")),
-    _rule(r"^(?:does|do|is|are) (?:this|the|it|we|they)\b.{0,30}?\b(?:use|import|depend on|call|using)s?\s+" + _X,
-          _of("uses")),
-    _rule(r"^how (?:many|much) (?:\w+ )?(?:dependencies|crates|requirements)\b", lambda t, h: Intent("manifest", t)),
-    _rule(r"^how (?:many|much) " + _X, _count),
-    _rule(r"^(?:count|number of)\s+(?:the |all |how many )?(?:number of )?" + _X, _count),
-    _rule(topics.TESTS, lambda t, h: topics.tests(t)),
-    _rule(topics.GIT, lambda t, h: topics.history(t)),
-    _rule(r"^(?:which|what|are there|is there|where are|show|list|find)\b(?:\s+(?:any|the|all|me|unit|a))*\s+tests?\s+"
-          r"(?:that |which )?(?:cover|for|of|test|exercise|check|use|call|touch)(?:s|es|ing)?\s+" + _X,
-          lambda t, h: replace(about(h["x"], "uses"), hint="tests")),
-    _rule(r"^(?:show|list|find|give|get|print|display|name)?(?: me)? ?(?:every|all|each|any|the)?(?: the"
-          r"| of the)? ?(?:\w+ )?"
-          r"(?:places?|spots?|lines?|files?|functions?|methods?|modules?|classes|code|tests?|callers?|everything"
-          r"|anything"
-          r"|everywhere|anywhere)(?: in \S+)?(?: (?:that|which|where|who))?(?: (?:we|you|it|they|i))? "
-          r"(?:uses?|calls?|imports?|references?|invokes?|depends? on|mentions?|instantiates?|raises?|calling|using"
-          r"|importing|raising|referencing)\s+(?P<x>[`'\"]?[\w@.:$]+(?:\(\))?[`'\"]?)(?:\s+(?:in|from|under|at)\b.*)?$",
-          lambda t, h: replace(about(h["x"], "uses"), path=place_of(t))),
-    _rule(r"^(?:show|list|find|give|get|print|name)?(?: me)? ?(?:every|all|each|any|the)?(?: the)? ?"
-          r"(?:places?|spots?|lines?|files?|everywhere|anywhere)(?: (?:that|which|where))?\s+(?P<x>\S+)\s+(?:is|are"
-          r"|gets?) "
-          + _USED + r"$", _of("uses")),
-    _rule(r"^(?:what|who|which (?:files?|functions?|modules?|classes|places|code|tests?))(?: else)?(?: all)? "
-          r"(?:uses?|calls?|imports?|references?|invokes?|depends? on|subclass(?:es)?|inherits? from|extends?|mentions?"
-          r"|instantiates?|raises?|overrides?)\s+" + _X, _of("uses")),
-    _rule(r"^(?:where|how|in (?:which|what) (?:files?|places?|modules?)) (?:is|are|does|do|gets?|else is|all "
-          r"is)\s+(?P<x>.+?)\s+"
-          + _USED + r"(?:\s+(?:in|by|from|within|inside|outside|anywhere|at)\b.*)?$", _of("uses")),
-    _rule(r"^(?:is|are)\s+(?P<x>.+?)\s+" + _USED + r"(?: anywhere| somewhere)?$", _of("uses")),
-    _rule(r"\b(?:callers?|calls?|usages?|uses|users|references|call sites?|occurrences?|importers|subclasses) (?:of|to"
-          r"|for)\s+" + _X,
-          _of("uses")),
-    _rule(r"^where (?:do|does) (?:we|it|this|they|anyone|the code|anything) (?:use|call|import|reference|invoke"
-          r"|raise)\s+" + _X,
-          _of("uses")),
-    _rule(r"^(?:how (?:do|can|would|should|to) ?(?:i|we|you|one)?|how to|what(?:'s| is) the command to|which "
-          r"command)\s+"
-          r"(?P<x>(?:run|start|launch|use|execute|build|compile|install|test|set ?up|deploy|lint|format"
-          r"|type.?check|try|benchmark"
-          r"|develop|contribute)s?\b.*)",
-          lambda t, h: Intent("howto", h["x"])),
-    _rule(r"^(?:install|build|setup|usage|getting started|run) ?(?:instructions?|steps?|commands?)$",
-          lambda t, h: Intent("howto", t)),
-    _rule(r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
-          r"|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?|executables?)\b|\bexecutables?\b"
-          r"|\bbinar(?:y|ies)\b"
-          r"|\b(?:commands|programs|scripts) (?:does|do|is|are|get|gets)\b.*\b(?:install|provide|ship|declare)"
-          r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$", _fixed("entry")),
-    _rule(topics.FACTS, lambda t, h: topics.facts(t)),
-    _rule(r"^(?:list|enumerate|name)(?: out)?(?: me)?\s+" + _X, _list),
-    _rule(r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files|classes|functions|methods|targets|tests|modules|folders"
-          r"|definitions|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b.*)", _list),
-    _rule(r"^(?:what(?:'s| is| are)?(?: there)?(?: in)?|describe|summari[sz]e|overview|outline|explain|tell "
-          r"about|give (?:me )?an? "
-          r"(?:overview|outline|summary)|show)(?: of| in| about)?(?: an?| the)?(?: overview| outline| summary| "
-          r"structure| layout)?"
-          r"(?: of| in| about)? ?(?:here|this|it|that|this (?:repo|repository|project|codebase|folder|directory"
-          r"|code|package|library)"
-          r"|the (?:repo|repository|project|codebase|structure|layout|architecture|purpose))?(?: about| for| "
-          r"structure| layout| do)?$",
-          _fixed("outline")),
-    _rule(r"\bwhat (?:does|is) (?:this|the) (?:repo|repository|project|codebase|package|library|program|tool|app)\b"
-          r"|\b(?:overview|outline|layout|structure|architecture)\b(?! (?:function|class|method))[^?]*$"
-          r"|^how is (?:this|the|it) ?(?:repo|repository|project|codebase|code|package)? ?(?:organi[sz]ed"
-          r"|structured|laid out)"
-          r"|^what (?:does|is) (?:it|this)(?: do| for| about)?$|^tour$",
-          lambda t, h: _outline(t)),
-    _rule(r"^(?:search|grep|look)(?: for)?(?: the)?(?: text| string| word)?\s+" + _X,
-          lambda t, h: Intent("search", (words.quoted(h["x"]) or [h["x"]])[0], place_of(h["x"]))),
-    _rule(r"^(?:which|what) files? (?:contain|mention|have|include)s?\s+" + _X,
-          lambda t, h: Intent("search", (words.quoted(h["x"]) or [h["x"]])[0], "")),
-    _rule(r"^(?:where|wherever)(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it "
-          r"|they )?(?:find )?" + _X,
-          _of("where")),
-    _rule(r"^(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of "
-          r"the code)? "
-          r"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*" + _X, _of("where")),
-    _rule(r"^(?:find|locate|go to|jump to|definition of|search for|look for|look up)\s+(?:the )?(?:definition "
-          r"of )?" + _X,
-          _of("where")),
-    _rule(r"^(?:show|print|display|read|open|cat|view|see)(?: me)?(?: the)?(?: source| body| code| contents?| "
-          r"definition| text| signature| docstring| implementation)?"
-          r"(?: of| for)?\s+" + _X, _show),
-    _rule(r"^(?:explain|describe|outline|summari[sz]e|document)\s+(?:to me )?(?:what |how )?" + _X, _explain),
-    _rule(r"^what(?:'s| is| are)(?: in| inside)\s+" + _X, _explain),
-    _rule(r"^(?:what|how) (?:does|do)\s+(?P<x>.+?)\s+(?:do|work|look like|return|take|accept|contain|say|mean"
-          r"|define)s?\b", _explain),
-    _rule(r"^(?:what(?:'s| is| are)|who is|signature of|docstring of)\s+(?:the )?(?:signature of |docstring of "
-          r"|purpose of |definition of )?"
-          + _X, _explain),
-)  # fmt: skip
+def _explain(text: str, hit: re.Match[str]) -> Intent | None:
+    rest = next(filter(None, hit.groups()))
+    found, named = words.files(rest), words.names(rest)
+    if found and not named and not _THING.search(rest):
+        return Intent("explain", found[0], found[0])
+    if re.search(r"\bhow\b", text, re.IGNORECASE) and not named and not words.quoted(rest):
+        return Intent("describe", rest)
+    return _about("show", name=True)(text, hit)
 
 
-def _outline(text: str) -> Intent | None:
-    if len(text.split()) > 14:
-        return None
+def _outline(text: str, hit: re.Match[str]) -> Intent | None:
     if found := words.files(text):
         return Intent("explain", found[0], found[0])
-    return None if words.names(text) else Intent("outline", path=place_of(text))
+    return None if words.names(text) or len(text.split()) > 14 else Intent("outline", path=place_of(text))
+
+
+_LISTED = ("public", "top", "level", "workspace", "python", "make", "makefile", "names", "name", "available", "unit")
+_X = r"(?P<x>.+)"
+_USE = (
+    r"(?:us(?:es?|ing)|call(?:s|ing)?|import(?:s|ing)?|referenc(?:es?|ing)|invok(?:es?|ing)|depends? on|mentions?"
+    r"|instantiates?|rais(?:es?|ing)|overrides?|inherit(?:s|ing)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?)"
+)
+_USED = r"(?:used|called|imported|referenced|instantiated|invoked|subclassed|inherited from|mentioned)"
+_USERS = r"(?:callers?|calls?|usages?|uses|users|references|call sites?|occurrences?|importers|subclasses)"
+_ASKS = r"^(?:what|which|list|show|are there|name|give|where are|how many|count|number of)\b(?:\s+[\w-]+){0,3}?\s+"
+_FOLLOWS = (
+    r"\b(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed|that|it"
+    r"|can (?:i|you|we|it|be))\b))(?!\s+(?:are|is) (?:handled|caught|parsed|processed|logged|raised|thrown|checked))"
+)
+_CHANGED = r"(?:changed?|changes|modified|modifications|edited|edits|touched|updated)"
+_PROJECT = r"(?:repo|repository|project|codebase|folder|directory|code|package|library|program|tool|app)"
+_GIT = (  # what only the history or the working tree can tell
+    r"^(?!where|how|why|explain|run|find|what happens|who (?:calls|uses)|.*\b(?:function|class|method|module"
+    r"|code) (?:that"
+    r"|which|for|to)\b|who wrote (?:it|this|that)?$|.*\bthe author\b)(?:.*\bgit \w+|status$|.*\bworking (?:tree|copy)\b"
+    r"|.*\bun-?committed\b|.*\buntracked\b|.*\b(?:un)?staged\b|.*\bcommit(?:s|ted)?\b|.*\bstash(?:es)?\b|.*\bcontributors?\b"
+    r"|.*\bHEAD\b|.*\bhistory\b|.*\bremote url\b|.*\b(?:latest|last|newest) (?:tag|release)\b"
+    rf"|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b|(?:what|which files?|anything|files?|did|has|have|show"
+    rf"|list"
+    rf"|recent|last|latest|the)\b.{{0,40}}\b{_CHANGED}\b|{_CHANGED}\b|what(?:'s| is)? new\b"
+    rf"|who\b.*\b(?:{_CHANGED}|touch|wrote|added|introduced|removed|created|worked)\b|when (?:was|were|did)\b)"
+)
+_FACTS = (  # what manifests say
+    r"^(?!where|how (?:does|do)\b|why|find|locate|run|explain|search|.*\b(?:function|class|method|file|code|tests)\b"
+    r"|.*--\w"
+    r"|.*\w\(\)).*(?:\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
+    r"|\bthird.party\b"
+    r"|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:needs?|needed|requires?|required|uses?|pulls?)\b"
+    r"|\b(?:needs?|needed|requires?|required) (?:at|for|to) |\bversions?\b|\blicen[cs]ed?\b|\bwho (?:wrote|maintains)\b"
+    r"|\bauthors?\b|\bmaintainers?\b|\b(?:which|what) pythons?\b|\bhomepage\b|\bedition\b|\bnpm scripts\b"
+    r"|\bname of (?:the|this) (?:package|project|crate)\b|\bthe (?:package|project|crate|library) (?:called|named)\b)"
+)
+_RUN_TESTS = (
+    r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+)|(?:npm|cargo|go"
+    r"|make) test)$"
+    r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:(?:are |is |currently )*fail(?:ing|s)?|pass(?:ing)?|green|red"
+    r"|broken)\b"
+    r"|^(?:do|does|is)\b.*test\S* (?:pass|fail)|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
+)
+_TABLE: tuple[tuple[str, Make], ...] = (
+    (r"^(?:hi|hello|hey|help|thanks?|thank you|(?:who|what) are you|what can you do|test|ping"
+     r"|\?)?$", _whole("hello", "")),
+    (r"^(?!.*\b(?:tool|class|panel)\b).*\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|item"
+     r"|write))", _whole("inventory", "todos")),
+    (r"\bbase class (?:of|for) (?:all |the |every |each )*(?P<x>\w+)",
+     lambda t, h: Intent("where", h["x"].removesuffix("s").capitalize(), "", "class")),
+    (r"\bdifference between\b|\bcompare\b|\bpros and cons\b|\bshould (?:i|we)\b", _whole("unknown", "")),
+    (r"\b(?:largest|biggest|longest)\b.*\b(?:files?|modules?)\b|^how (?:big|large|long) is (?:it|this|the)\b",
+     _whole("count", "lines")),
+    (r"^(?:does|do|is|are) (?:it|this|they|there|the \w+)(?: \w+)? (?:have |any )*(?:any "
+     r"|a )?tests?$", _whole("count", "tests")),
+    (r"^(?:what|which)(?: kinds? of)? (?:errors?|exceptions?) (?:can|could|does|do|may|might"
+     r"|will)\s+(.+?)\s+(?:raise|throw"
+     r"|return|give)[sn]?\b|^(?:what|which) (?:errors?|exceptions?)(?: are| is| can be)? (?:raised|thrown"
+     r"|returned) by\s+(.+)"
+     r"|^(?:what|when|how) (?:can|does|could|might)\s+(.+?)\s+(?:raise|throw|fail)s?$", _about("raises", name=True)),
+    *((rf"{_ASKS}(?:{kind.asked}){_FOLLOWS}", _inventory(name)) for name, kind in KINDS.items() if kind.everywhere),
+    (r"^(?:what|which|how \w+)(?:'s| is| are)?(?: the)? default(?: value| setting)?(?: of| for)?\s+(?!branch)(.+)"
+     r"|^what (?:does|do|is|are)\s+(.+?)\s+(?:default to|(?:set to )?by default)$", _default),
+    (r"^(?:what|which) (?:arguments?|parameters?|args|options)(?: does| do| can)\s+(.+?)\s+(?:take|accept|have"
+     r"|expect|need)s?$",
+     _about("show")),
+    (r"^how (?:many|much) (?:\w+ )?(?:dependencies|crates|requirements)\b", _whole("manifest")),
+    (rf"^(?:how (?:many|much)|(?:count|number of)(?: the| all| how many)?(?: number of)?) {_X}",
+     lambda t, h: Intent("count", h["x"].strip(), place_of(t))),
+    (_RUN_TESTS, _tests),
+    (_GIT, _whole("changes")),
+    (r"^(?:which|what|are there|where are|show|list|find)\b(?:\s+(?:any|the|all|me|unit|a))*\s+tests?\s+(?:that "
+     r"|which )?"
+     rf"(?:cover|for|of|test|exercise|check|use|call|touch)(?:s|es|ing)?\s+{_X}", _about("uses", "tests")),
+    (rf"^(?:what|who|which|show|list|find|every|all|any|where|does|do|is|are)\b(?: [\w-]+){{0,7}}? {_USE}\s+"
+     r"([`'\"]?[\w@.:$]+(?:\(\))?[`'\"]?)(?:\s+(?:in|from|under|at|anywhere)\b.*)?$", _about("uses", name=True)),
+    (r"^(?:where|how|in (?:which|what) \w+|is|are|(?:show me |list )?(?:every\w*|all|any\w*))"
+     rf"(?: (?:places?|files?|lines?|where|is|are|does|do|gets?|else|all))*\s+(.+?)\s+(?:is |are )?{_USED}"
+     r"(?:\s+(?:in|by|from|within|inside|outside|anywhere|somewhere|at)\b.*)?$", _about("uses")),
+    (rf"\b{_USERS} (?:of|to|for)\s+{_X}", _about("uses")),
+    (r"^(?:how (?:do|can|would|should|to) ?(?:i|we|you|one)?|how to|what(?:'s| is) the command to|which command)\s+"
+     r"(?P<x>(?:run|start|launch|use|execute|build|compile|install|test|set ?up|deploy|lint|format|type.?check|try"
+     r"|benchmark|develop|contribute)s?\b.*)", lambda t, h: Intent("howto", h["x"])),
+    (r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
+     r"|\bexecutables?\b"
+     r"|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?)\b|\bbinar(?:y|ies)\b"
+     r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$", _whole("entry", "")),
+    (_FACTS, _whole("manifest")),
+    (rf"^(?:list|enumerate|name)(?: out)?(?: me)?\s+{_X}", _list),
+    (r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files|classes|functions|methods|targets|tests|modules|folders|definitions"
+     r"|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b.*)", _list),
+    (rf"^what(?:'s| is| does)?(?: there)?(?: in)?(?: (?:here|it|this|the)(?: {_PROJECT})?)?(?: do| for| about)?$"
+     rf"|^(?:describe|tour|summari[sz]e|explain)(?: (?:it|this|the)(?: {_PROJECT})?)?$"
+     r"|\b(?:overview|outline|layout|structure|architecture)\b(?! (?:function|class|method))"
+     r"|^how is .{0,20}\b(?:organi[sz]ed|structured|laid out)", _outline),
+    (r"^(?:search|grep|look)(?: for)?(?: the)?(?: text| string| word)?\s+(.+)|^(?:which|what) files? (?:contain"
+     r"|mention|have"
+     r"|include)s?\s+(.+)", lambda t, h: Intent("search", (words.quoted(t) or [h[1] or h[2]])[0], place_of(t))),
+    (r"^(?:where|wherever)(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it |they )?"
+     rf"(?:find )?{_X}", _about("where")),
+    (r"^(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of the code)? "
+     rf"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*{_X}", _about("where")),
+    (rf"^(?:find|locate|go to|jump to|definition of|look up)\s+(?:the )?(?:definition of )?{_X}", _about("where")),
+    (r"^(?:show|print|display|read|open|cat|view|see)(?: me)?(?: the)?(?: source| body| code| contents?| definition"
+     r"| text"
+     rf"| signature| docstring| implementation)?(?: of| for)?\s+{_X}", _show),
+    (rf"^(?:explain|describe|outline|summari[sz]e|document)\s+(?:to me )?(?:what |how )?{_X}", _explain),
+    (r"^(?:what|how) (?:does|do)\s+(.+?)\s+(?:do|work|look like|return|take|accept|contain|say|mean"
+     r"|define)s?\b", _explain),
+    (r"^(?:what(?:'s| is| are)(?: in| inside)?|who is|signature of)\s+(?:the )?(?:(?:signature|docstring|purpose"
+     rf"|definition) of )?{_X}", _explain),
+)  # fmt: skip
+_RULES = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), make) for pattern, make in _TABLE)

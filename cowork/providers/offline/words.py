@@ -1,9 +1,13 @@
-"""The words of a question: names of things in code, and keywords with their stems."""
+"""The words of a question: names in code, files, keywords with their stems, and terms to search and rank by."""
 
 from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Sequence
+
+from cowork.core.frozen import frozen
+from cowork.providers.offline.languages import KNOWN_ENDINGS
 
 _STOP_TEXT = """
     a an the is are was were be been being do does did can could should would will shall may might must
@@ -23,45 +27,21 @@ _STOP_TEXT = """
 """
 STOP = frozenset(_STOP_TEXT.split())
 
+# What sort of thing is meant: the kinds of definitions, then the words for them.
+_KINDS_TEXT = """
+    function method: function functions func method methods helper fixture test
+    class type: class classes type struct interface trait enum protocol dataclass exception decorator
+    variable macro: constant variable global macro alias
+    key field variable section attribute option: field attribute property setting key option flag parameter section
+    module: module
+    target: target
+    table section: table
+"""
 KINDS = {
-    "function": "function method",
-    "functions": "function method",
-    "func": "function method",
-    "method": "method function",
-    "methods": "method function",
-    "class": "class type",
-    "classes": "class type",
-    "type": "type class",
-    "struct": "type",
-    "interface": "type class",
-    "trait": "type",
-    "enum": "type class",
-    "protocol": "class type",
-    "dataclass": "class",
-    "exception": "class",
-    "constant": "variable macro",
-    "variable": "variable",
-    "global": "variable",
-    "macro": "macro",
-    "module": "module",
-    "field": "field variable attribute key",
-    "attribute": "attribute field variable",
-    "property": "method attribute field",
-    "setting": "key field variable section",
-    "key": "key section field",
-    "option": "option key field variable",
-    "flag": "option",
-    "target": "target",
-    "table": "table section",
-    "fixture": "function",
-    "decorator": "function class",
-    "test": "function method class",
-    "alias": "variable type",
-    "helper": "function",
-    "parameter": "field",
-    "section": "section heading",
+    word: kinds.split()
+    for kinds, said in (row.split(": ") for row in _KINDS_TEXT.strip().splitlines())
+    for word in said.split()
 }
-
 _STRONG_KINDS_TEXT = """
     function functions func method methods class classes struct interface trait enum dataclass constant variable
     macro target decorator fixture
@@ -99,11 +79,6 @@ _FILE = re.compile(
     r"|Makefile|Dockerfile|README|LICENSE|CHANGELOG|justfile|\.[a-z][\w.-]+)(?![\w/])"
 )
 _BARE_FILES = frozenset(["Makefile", "Dockerfile", "README", "LICENSE", "CHANGELOG", "justfile"])
-_KNOWN_ENDINGS_TEXT = """
-    py pyi pyx js jsx ts tsx mjs cjs vue go rs c h cc cpp hpp cxx java kt kts scala swift cs dart php rb sh bash
-    zsh lua ex exs erl hs ml jl r pl sql proto tf css scss less html htm xml toml ini cfg conf yaml yml json md
-    rst txt lock csv tsv svg env mk gradle cmake ipynb typed in jsonl log"""
-_KNOWN_ENDINGS = frozenset(_KNOWN_ENDINGS_TEXT.split())
 
 
 def quoted(text: str) -> list[str]:
@@ -126,7 +101,7 @@ def files(text: str) -> list[str]:
 def is_file(word: str) -> bool:
     """Whether a dotted word is the name of a file rather than of an attribute."""
     stem, dot, ending = word.rpartition(".")
-    return bool(dot) and (ending.lower() in _KNOWN_ENDINGS) and "::" not in stem
+    return bool(dot) and (ending.lower() in KNOWN_ENDINGS) and "::" not in stem
 
 
 def is_acronym(word: str) -> bool:
@@ -187,3 +162,109 @@ def affinity(keyword: str, part: str) -> float:
 def _single(root: str) -> str:
     """`runn` -> run; a doubled consonant comes from the ending."""
     return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "sl" else root
+
+
+_MOST_TERMS = 7
+_RELATIVE = 0.5  # what a word of the same family counts, against the word itself
+# Different spellings of one thing, a family a line or between semicolons: searched for as if they had been said.
+_SAME_TEXT = """
+    configuration config conf cfg settings; authentication auth authorization authenticate; environment env environ
+    directory dir folder; argument arg argv; parameter param; database db; message msg; request req; response resp
+    command cmd; initialization init; asynchronous async coroutine; synchronous sync; automatic auto; character char
+    exception error err; address addr; length len; maximum max; minimum min; number num; temporary tmp temp
+    certificate cert; credential password passwd; executable exe binary; identifier id ident; attribute attr
+    extension ext suffix; implementation impl; repository repo; specification spec; statistics stats; version ver
+    terminal tty console; colour color ansi; duplicate repeat dupe; serialise serialize; normalise normalize
+    previous prev; source src; destination dest dst; reference ref; delimiter separator delim; difference diff
+    regex regexp pattern; https tls ssl; uri url; dict dictionary mapping; concurrency concurrent; tokenize token lex
+    typo similar suggest; charset encoding; 404 notfound; unknown missing
+    cmdline cli commandline argparse optparse getopt; multiple multi
+"""
+# Families of words of which each may stand for the other in a name, but nobody would search for them all.
+_KIN_TEXT = """
+    parse read load decode extract scan tokenize split lex unpack consume
+    build make create generate construct produce compose assemble compute calculate prepare new
+    turn convert transform translate cast encode render serialize dump format stringify
+    send write emit output print transmit post upload stream show display reply
+    get fetch retrieve find lookup locate resolve search select pick choose detect discover guess determine figure
+    decide determine choose get compute check should is can may validate verify ensure allow accept enforce must select
+    delete remove drop clear discard purge evict unset strip pop skip; save store persist dump put set keep extract
+    start run launch begin boot listen serve execute exec spawn main invoke call; restart reload rerun
+    stop end close shutdown finish terminate kill quit cancel abort give; raise throw fail error
+    wait sleep delay pause nap timeout backoff; retry attempt again; change modify update edit patch alter
+    merge combine join concat append; compare diff equal cmp; compress gzip deflate zip; decompress inflate unzip
+    sign signature hash hmac digest; limit restrict cap bound max throttle; ignore skip exclude filter
+    cache memo lru; escape quote sanitize; collect gather accumulate; register add install hook mount
+    log logger warn debug report; queue enqueue put push; wrap decorate; open connect; count size length
+    scaffold new init template; pass elapsed delay after; jitter random; default fallback initial; follow resolve
+    upper lower case capitalize; negotiate accept; complete finish done upgrade; try attempt; several multiple auto
+    user username account; client browser; limit rate; 404 notfound missing; first initial; several many list
+"""
+
+
+_SPOKEN = frozenset(["turn", "give", "figure", "must"])  # said in questions; in a name they mean something else
+_COMPOUND = ((re.compile(r"\bcommand[- ]lines?\b", re.IGNORECASE), "cmdline"),)  # two words for one thing
+
+
+def _families(text: str) -> dict[str, tuple[str, ...]]:
+    found: dict[str, set[str]] = {}
+    for row in re.split(r"[;\n]", text):
+        family = row.split()
+        for word in family:
+            found.setdefault(stem(word), set()).update(w for w in family if w != word and w not in _SPOKEN)
+    return {root: tuple(sorted(family)) for root, family in found.items()}
+
+
+_SAME, _KIN = _families(_SAME_TEXT), _families(_KIN_TEXT)
+
+
+@frozen
+class Term:
+    """A word that was asked for."""
+
+    word: str
+    same: tuple[str, ...]  # other spellings
+    kin: tuple[str, ...]  # words that may stand for it in a name
+    weight: float
+
+    @property
+    def stems(self) -> tuple[str, ...]:
+        """What to search for."""
+        return tuple(dict.fromkeys(stem(word) for word in (self.word, *self.same) if len(word) > 2))
+
+    def fits(self, part: str) -> float:
+        """How much a part of a name or a word of a text speaks of it: 1 the word itself, less for relatives."""
+        said = max(affinity(word, part) for word in (self.word, *self.same))
+        if said >= 0.4:
+            return said
+        return _RELATIVE if any(affinity(word, part) >= 0.8 for word in self.kin) else 0.0
+
+    def in_(self, parts: Iterable[str]) -> float:
+        """The best fit among several"""
+        return max((self.fits(part) for part in parts), default=0.0)
+
+    def said_in(self, parts: Iterable[str]) -> bool:
+        """Whether one of them is the word itself or another spelling of it."""
+        spelled = (self.word, *self.same)
+        return any(affinity(word, part) >= 0.4 for part in parts for word in spelled)
+
+
+def terms(text: str) -> list[Term]:
+    """The terms of a question, in order."""
+    for spoken, one in _COMPOUND:
+        text = spoken.sub(one, text)
+    said = keywords(text)
+    keys = [key for key in said if key not in STRONG_KINDS] or said
+    return [_term(key) for key in keys[:_MOST_TERMS]]
+
+
+def either(asked: Sequence[Term]) -> str:
+    """For Grep: any of the terms, however it ends."""
+    return "|".join(dict.fromkeys(re.escape(stem) for term in asked for stem in term.stems))
+
+
+def _term(word: str) -> Term:
+    root = stem(word)
+    kin = _KIN.get(root, ())
+    weight = 0.3 if word in SOFT else 0.65 if kin else 1.0
+    return Term(word, _SAME.get(root, ()), kin, weight)

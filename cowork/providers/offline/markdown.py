@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from cowork.providers.offline.languages import Definition, family_of
+from cowork.providers.offline.languages import family_of
+from cowork.providers.offline.plans import Line
 
 WHAT_I_AM = (
     "I am the built-in offline model: rules and search, no network, no cost. I can say where things are defined and "
@@ -15,29 +16,12 @@ NEEDS_MODEL = (
     "Reasoning, explanations, reviews and writing code need a real model: `/model` here, or `cowork config init`."
 )
 WHY = "Why something is so needs a real model (`/model` here, or `cowork config init`). What search can find of it:"
-_FENCE = {
-    "python": "python",
-    "script": "js",
-    "go": "go",
-    "rust": "rust",
-    "c": "c",
-    "ruby": "ruby",
-    "shell": "sh",
-    "make": "make",
-}
-
-
-def hello() -> str:
-    return (
-        f"{WHAT_I_AM}\n\n{NEEDS_MODEL}\n\n"
-        "Try: “what is in this repo?”, “where is `main` defined?”, “how do I run the tests?”"
-    )
-
-
-def unknown(question: str, looked_for: str = "") -> str:
-    """Said plainly when the question is beyond search."""
-    searched = f" I searched for {looked_for} and found nothing." if looked_for else ""
-    return f"I cannot answer that.{searched} {WHAT_I_AM}\n\n{NEEDS_MODEL}"
+HELLO = (
+    f"{WHAT_I_AM}\n\n{NEEDS_MODEL}\n\n"
+    "Try: “what is in this repo?”, “where is `main` defined?”, “how do I run the tests?”"
+)
+UNKNOWN = f"I cannot answer that. {WHAT_I_AM}\n\n{NEEDS_MODEL}"
+_FENCES = {"script": "js", "shell": "sh"} | {f: f for f in ("python", "go", "rust", "c", "ruby", "make")}
 
 
 def fence(text: str, path: str) -> str:
@@ -45,7 +29,7 @@ def fence(text: str, path: str) -> str:
     mark = "```"
     while mark in text:
         mark += "`"
-    return f"{mark}{_FENCE.get(family_of(path), '')}\n{text}\n{mark}"
+    return f"{mark}{_FENCES.get(family_of(path), '')}\n{text}\n{mark}"
 
 
 def code(text: str) -> str:
@@ -53,12 +37,16 @@ def code(text: str) -> str:
     return f"`{text}`" if "`" not in text else f"`` {text} ``"
 
 
-def places(found: Sequence[Definition], most: int = 6) -> str:
-    """Definitions, a line each."""
-    rows = [f"- `{d.at}` {d.kind} {code(shortened(d.text))}" for d in found[:most]]
-    if len(found) > most:
-        rows.append(f"- and {len(found) - most} more")
-    return "\n".join(rows)
+def bullets(rows: Sequence[str], most: int = 40, total: int = 0) -> str:
+    """A list, with how many more there are."""
+    total = max(total, len(rows))
+    more = [f"- and {total - most} more"] if total > most else []
+    return "\n".join([*(f"- {row}" for row in rows[:most]), *more])
+
+
+def evidence(lines: Iterable[Line]) -> list[str]:
+    """A row for each line a search found: its place and its text."""
+    return [f"`{line.at}` {code(shortened(line.text))}" for line in lines]
 
 
 def shortened(text: str, width: int = 100) -> str:

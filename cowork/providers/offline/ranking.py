@@ -9,63 +9,54 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline import words
-from cowork.providers.offline.found import Line
-from cowork.providers.offline.languages import SOURCE, WEIGHT, Definition, definition, family_of
-from cowork.providers.offline.terms import Term
+from cowork.providers.offline.languages import INNER, SOURCE, WEIGHT, Definition, definition, family_of
+from cowork.providers.offline.plans import Line
+from cowork.providers.offline.words import Term
 
 _TESTS = re.compile(
-    r"(?:^|/)(?:tests?|testing|spec|specs|__tests__|e2e)/|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*(?:_test|\.test|\.spec)\.\w+)$"
+    r"(?:^|/)(?:tests?|testing|spec|specs|__tests__|e2e)/"
+    r"|(?:^|/)(?:test_[^/]*|conftest\.py|[^/]*(?:_test|\.test|\.spec)\.\w+)$"
 )
 _DOCS = re.compile(r"(?:^|/)(?:docs?|documentation|site|man)/|\.(?:md|rst|txt|adoc)$", re.IGNORECASE)
 _ASIDE = re.compile(
     r"(?:^|/)(?:examples?|samples?|demos?|benchmarks?|scripts|tools|contrib|fixtures|golden|playground)/"
 )
 _FOREIGN = re.compile(
-    r"(?:^|/)(?:vendor|vendored|_vendor|third_party|node_modules|dist|build|site-packages|\.venv|[\w.-]+\.egg-info)/|\.min\.\w+$|-lock\.\w+$|\.lock$"
+    r"(?:^|/)(?:vendor|vendored|_vendor|third_party|node_modules|dist|build|site-packages|\.venv|[\w.-]+\.egg-info)/"
+    r"|\.min\.\w+$|-lock\.\w+$|\.lock$"
 )
+_STUBS = re.compile(r"\.(?:pyi|d\.[cm]?ts)$")
 
 
 def place_weight(path: str) -> int:
     """How likely code at this path is what somebody asks about."""
-    weight = 0
-    if _TESTS.search(path):
-        weight -= 60
-    if _DOCS.search(path):
-        weight -= 50
-    if _ASIDE.search(path):
-        weight -= 15
-    if _FOREIGN.search(path):
-        weight -= 80
-    if path.endswith((".pyi", ".d.ts", ".d.cts", ".d.mts")):
-        weight -= 30
-    if family_of(path) not in SOURCE:
-        weight -= 25
-    return weight - min(path.count("/"), 6)
+    weights = ((_TESTS, 60), (_DOCS, 50), (_ASIDE, 15), (_FOREIGN, 80), (_STUBS, 30))
+    weight = -sum(less for pattern, less in weights if pattern.search(path))
+    return weight - 25 * (family_of(path) not in SOURCE) - min(path.count("/"), 6)
 
 
 def is_source(path: str) -> bool:
-    return not _TESTS.search(path) and not _DOCS.search(path) and not _FOREIGN.search(path)
+    return not (_TESTS.search(path) or _DOCS.search(path) or _FOREIGN.search(path))
 
 
 def is_test(path: str) -> bool:
     return bool(_TESTS.search(path))
 
 
-def ordered(found: Iterable[Definition], question: str = "", hint: str = "") -> list[Definition]:
+def by_place(lines: Iterable[Line]) -> list[Line]:
+    """Lines, those of the program first."""
+    return sorted(lines, key=lambda line: (-place_weight(line.path), line.path, line.number))
+
+
+def likeliest(found: Iterable[Definition], question: str = "", hint: str = "") -> list[Definition]:
     """Definitions, the likeliest first; the words of the question break ties."""
-    wanted = words.KINDS.get(hint, "").split()
     said = words.keywords(question)
     asks_for_tests = bool(re.search(r"\btests?\b", question))
 
     def score(item: Definition) -> tuple[float, str, int]:
-        points: float = WEIGHT[item.kind] + place_weight(item.path)
-        if item.kind in wanted:
-            points += 40
-        if item.indent == 0:
-            points += 8
-        if asks_for_tests and is_test(item.path):
-            points += 70
-        points += 4 * path_affinity(item.path, said)
+        points: float = WEIGHT[item.kind] + place_weight(item.path) + 4 * path_affinity(item.path, said)
+        points += 40 * (item.kind in words.KINDS.get(hint, ())) + 8 * (item.indent == 0)
+        points += 70 * (asks_for_tests and is_test(item.path))
         return (-points, item.path, item.line)
 
     return sorted({(d.path, d.line): d for d in found}.values(), key=score)
@@ -86,6 +77,12 @@ class Place:
     named: tuple[str, ...] = ()  # terms its name speaks of, with the class and the file it is in
     said: tuple[str, ...] = ()  # terms its docstring, comments and body speak of
     inside: str = ""  # the class it is part of
+
+    @property
+    def told(self) -> str:
+        """The place and what is there."""
+        name = f"{self.inside}.{self.at.name}" if self.inside else self.at.name
+        return f"`{self.at.at}`, " + ("the file itself" if self.at.kind == "file" else f"{self.at.kind} `{name}`")
 
 
 def files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str]) -> list[str]:
@@ -185,26 +182,15 @@ class _Draft:
         meant = sum(max(term.in_([part]) for term in asked) for part in own) / max(len(own), 1)
         whole = sum(worth.values()) or 1.0
         heard_by_name = sum(worth[word] for word in named) / whole
-        score = (
-            points / whole
-            + 0.06 * meant
-            + 0.2 * meant * heard_by_name
-            + 0.1 * _KIND.get(item.kind, 0)
-            + place_weight(item.path) / 250
-        )
+        score = points / whole + 0.06 * meant + 0.2 * meant * heard_by_name
+        score += 0.1 * _KIND.get(item.kind, 0) + place_weight(item.path) / 250
         score += 0.06 * (bool(own) and asked[-1].fits(own[-1]) >= 0.8)  # “the daemon server” is a server
         score -= 0.4 * any(re.match(r"tests?(?:_|$)", d.name) for d in (item, *self.chain))
-        score -= 0.05 * (item.name.startswith("_") and item.kind != "file") + 0.08 * self._hidden
-        return Place(item, score if named or said else 0.0, tuple(named), tuple(said), self._inside)
-
-    @property
-    def _hidden(self) -> bool:
-        """A function within a function is how it is done, not where it is."""
-        return bool(self.chain) and self.chain[-1].kind in ("function", "method")
-
-    @property
-    def _inside(self) -> str:
-        return self.chain[-1].name if self.chain else ""
+        score -= 0.05 * (item.name.startswith("_") and item.kind != "file")
+        # A function within a function is how it is done, not where it is.
+        score -= 0.08 * (bool(self.chain) and self.chain[-1].kind in ("function", "method"))
+        inside = self.chain[-1].name if self.chain else ""
+        return Place(item, score if named or said else 0.0, tuple(named), tuple(said), inside)
 
 
 def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
@@ -236,7 +222,7 @@ def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
 
 
 def _counts(item: Definition) -> bool:
-    if item.kind in ("field", "key", "attribute"):
+    if item.kind in INNER:
         return False
     if item.kind == "variable" and re.search(r"\brequire\(|\bimport\b", item.text):
         return False

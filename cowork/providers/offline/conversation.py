@@ -1,0 +1,137 @@
+"""A request as a conversation: what is asked now, what was asked before, and the form the answer must have."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from cowork.core.blocks import Json, Message, Text
+from cowork.core.frozen import frozen
+from cowork.core.ports import Request
+from cowork.providers.offline.plans import Memory
+
+TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child
+_TYPED = "Your last message must be a single JSON value and nothing else, valid under this JSON Schema:\n"
+_REQUEST = re.compile(r"<(?:latest_)?request>\n(.*?)\n</(?:latest_)?request>", re.DOTALL)
+_COMPACTED = "[The conversation so far, compacted.]"
+_NUDGE = "Your last reply was empty."
+_AT = re.compile(r"`([\w./@+-]+):(\d+)(?:-\d+)?`")
+
+
+@frozen
+class Talk:
+    """What a request comes down to."""
+
+    questions: tuple[str, ...]  # open ones, oldest first; more than one when the user spoke up meanwhile
+    earlier: tuple[str, ...]  # questions already answered, oldest first
+    memory: Memory
+    is_child: bool
+    schema: Json | None = None
+    to_compact: str = ""  # a conversation to be summarised, instead of a question
+
+
+def read_request(request: Request) -> Talk:
+    """The conversation behind a request."""
+    messages = request.messages
+    may_call = request.tool_choice != "none" and bool(request.tools)
+    is_child = TASK_MARK in request.system
+    if not request.tools and messages and messages[-1].text.startswith("<conversation>"):
+        return Talk((), (), Memory(may_call=False), is_child, to_compact=messages[-1].text)
+    asked = _prompts(messages)
+    if not may_call and request.tools and len(asked) > 1:
+        asked = asked[:-1]  # a demand for the report, a summary or a repair: the question is the one before
+    start = asked[-1][0] if asked else 0
+    while may_call and start > 0 and messages[start].results and _unanswered(messages, start):
+        before = [at for at, _ in asked if at < start]
+        if not before:
+            break
+        start = before[-1]
+    return Talk(
+        questions=tuple(text for at, text in asked if at >= start),
+        earlier=tuple(text for at, text in asked if at < start),
+        memory=Memory.of(messages[start:], [spec.name for spec in request.tools], may_call=may_call),
+        is_child=is_child,
+        schema=_schema(messages),
+    )
+
+
+def _prompts(messages: tuple[Message, ...]) -> list[tuple[int, str]]:
+    """(index, text) of what people said; the last text of a message is the prompt, what stands before is context."""
+    out: list[tuple[int, str]] = []
+    for index, message in enumerate(messages):
+        texts = [b.text for b in message.content if isinstance(b, Text) and not b.text.startswith(_NUDGE)]
+        if message.role != "user" or not texts:
+            continue
+        text = texts[-1].split(_TYPED)[0].strip()
+        if text.startswith(_COMPACTED):
+            text = (_REQUEST.findall(text) or [""])[-1]
+        out += [(index, text)] if text else []
+    return out
+
+
+def _unanswered(messages: tuple[Message, ...], index: int) -> bool:
+    """Whether the prompt at `index` came while calls of an earlier one were at work."""
+    before = messages[index - 1]
+    return bool(before.calls) and not any(call.id.startswith("user_") for call in before.calls)
+
+
+def _schema(messages: tuple[Message, ...]) -> Json | None:
+    typed = [message.text for message in messages if message.role == "user" and _TYPED in message.text]
+    try:
+        schema = json.loads(typed[-1].rpartition(_TYPED)[2]) if typed else None
+    except ValueError:
+        return None
+    return schema if isinstance(schema, dict) else None
+
+
+def as_json(answer: str, schema: Json) -> str:
+    """The answer as a value of the schema: places go to paths and lines, the text to whatever takes text."""
+    places = [(m[1], int(m[2])) for m in _AT.finditer(answer)]
+    return json.dumps(_value(schema, "", answer, places, 0), ensure_ascii=False)
+
+
+def _value(schema: Any, name: str, answer: str, places: list[tuple[str, int]], depth: int) -> Any:
+    if not isinstance(schema, dict) or depth > 6:
+        return answer
+    if "const" in schema:
+        return schema["const"]
+    if options := schema.get("enum"):
+        return next((o for o in options if isinstance(o, str) and o.lower() in answer.lower()), options[0])
+    for key in ("anyOf", "oneOf", "allOf"):
+        if schema.get(key):
+            return _value(schema[key][0], name, answer, places, depth + 1)
+    kind = schema.get("type") or ("object" if "properties" in schema else "string")
+    match kind[0] if isinstance(kind, list) else kind:
+        case "object":
+            inner = schema.get("properties") or {}
+            wanted = inner if places else [key for key in inner if key in (schema.get("required") or inner)]
+            return {key: _value(inner[key], key, answer, places, depth + 1) for key in wanted}
+        case "array":
+            each = places[:20] or ([("", 0)] if schema.get("minItems") else [])
+            return [_value(schema.get("items") or {}, name, answer, [place], depth + 1) for place in each]
+        case "integer" | "number":
+            number = re.search(r"(?<![\w.:])(\d[\d,]*)", answer)
+            if places and (not number or re.search(r"line|number|offset", name, re.IGNORECASE)):
+                return places[0][1]
+            return int(number[1].replace(",", "")) if number else 0
+        case "boolean":
+            return not re.search(r"\b(?:nothing|none|not|no)\b", answer[:200])
+        case "null":
+            return None
+    if places and re.search(r"location|where", name, re.IGNORECASE):
+        return f"{places[0][0]}:{places[0][1]}"
+    return places[0][0] if places and re.search(r"file|path", name, re.IGNORECASE) else answer
+
+
+def summary(conversation: str) -> str:
+    """The memory of a conversation that is about to be shortened: requests, answers, places."""
+    changed = re.findall(r'^CALL (?:Edit|MultiEdit|Write) .*?"file_path": "([^"]+)"', conversation, re.MULTILINE)
+    places = list(dict.fromkeys(m[0].strip("`") for m in _AT.finditer(conversation)))
+    parts = []
+    for title, mark in (("Requests", "USER"), ("Answers", "AGENT")):
+        if said := re.findall(rf"^{mark}: (.+)$", conversation, re.MULTILINE):
+            parts.append(f"{title}:\n" + "\n".join(f"- {text[:300]}" for text in said[-20:]))
+    parts += ["Files changed: " + ", ".join(dict.fromkeys(changed))] if changed else []
+    parts += ["Places: " + ", ".join(places[:40])] if places else []
+    return "\n\n".join(parts) or "Nothing of note was said."

@@ -1,0 +1,300 @@
+"""Where code is: the definition of a name, its source, what it raises, what uses it, and what a phrase describes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cowork.providers.offline import ranking, source, words
+from cowork.providers.offline.intent import Intent, clean
+from cowork.providers.offline.languages import (
+    INNER,
+    Definition,
+    definition,
+    definition_pattern,
+    enclosing,
+    family_of,
+    named_pattern,
+    outline_of,
+    outline_pattern,
+)
+from cowork.providers.offline.markdown import NEEDS_MODEL, bullets, code, evidence, fence, plural, shortened
+from cowork.providers.offline.plans import Line, Plan, Steps, glob, grep, read
+from cowork.providers.offline.ranking import Place, by_place, is_source, is_test, place_weight
+from cowork.providers.offline.words import Term, either, terms
+
+_ASIDE = (
+    "!test,!tests,!test_*,!*_test.*,!*.test.*,!docs,!doc,!*.md,!*.rst,!*.txt,!*.min.js,!*.lock,!node_modules,!vendor"
+)
+_COMMENT = r"^\s*(?:\"\"\"|'''|///?!?|/?\*+|#+|--|<!--)\s?.*"
+_MOST_BODY = 60
+_MOST_USES = 14
+
+
+def resolve(path: str) -> Steps[str]:
+    """The path as it is in the tree: given whole, or found by its name."""
+    if path in ("", ".") or path.startswith("/"):
+        return path
+    (hits,) = yield [glob(path if any(c in path for c in "*{") else f"**/{path.strip('/')}")]
+    candidates = [p for p in hits.paths if p == path or p.endswith("/" + path.strip("./"))]
+    if not candidates and "." not in path and "/" not in path:  # README, LICENSE
+        (hits,) = yield [glob(f"**/{path}.*")]
+        candidates = hits.paths
+    if path in candidates or not candidates:
+        return path
+    return min(candidates, key=lambda p: (-place_weight(p), len(p), p))
+
+
+def split_name(intent: Intent) -> tuple[str, str]:
+    """(name, what it is part of) of `Class.method`, `mod::name` or a plain name."""
+    name = intent.subject.strip().removesuffix("()").strip("@`'\" ")
+    if not intent.container and re.fullmatch(r"[\w$]+(?:(?:\.|::|#)[\w$]+)+", name):
+        *before, name = re.split(r"\.|::|#", name)
+        return name, before[-1]
+    return name, intent.container
+
+
+def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[Definition]]:
+    """Definitions of a name, the likeliest first; those in the class or module that is named before all others."""
+    hits: list[Definition] = []
+    for ignore_case in (False, True):
+        (result,) = yield [grep(definition_pattern(name), path=intent.path, ignore_case=ignore_case, head_limit=600)]
+        items = (definition(h.path, h.number, h.text, name, ignore_case=ignore_case) for h in result.hits)
+        hits = ranking.likeliest([item for item in items if item], intent.text, intent.hint)
+        if hits:
+            break
+    if not container or not hits:
+        return hits
+    files = list(dict.fromkeys(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower())))[:4]
+    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
+    outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
+
+    def distance(item: Definition) -> int:
+        chain = enclosing(outlines.get(item.path, []), item.line).split(".")
+        if container in chain[:-1] or re.search(rf"\b{re.escape(container)}(?:\.{name}|\))", item.text):
+            return 0
+        return 1 if container.lower() in (_stem(item.path), *item.path.lower().split("/")) else 2
+
+    return sorted(hits, key=distance)
+
+
+def _stem(path: str) -> str:
+    return path.rsplit("/", 1)[-1].split(".")[0].lower()
+
+
+def where(intent: Intent) -> Plan:
+    """Say where a name is defined."""
+    name, container = split_name(intent)
+    hits = [] if name.startswith("-") else (yield from definitions(intent, name, container))
+    if not hits:
+        return (yield from _mentioned(intent, name))
+    best = hits[0]
+    aside = best.kind in (*INNER, "heading") or (best.kind == "variable" and best.indent > 0)
+    if aside and not words.looks_like_name(intent.subject) and not words.quoted(intent.text):
+        # A plain word is more likely about the code than about some local variable of that name.
+        return (yield from describe(replace(intent, subject=clean(intent.text))))
+    count = grep(rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)", "count")
+    page, uses = yield [read(best.path, max(1, best.line - 12), 45), count]
+    told = source.first_words(page.page, best.line, best.path)
+    shown = f"{container}.{name}" if container else best.name
+    parts = [f"{code(shown)} is defined at `{best.at}` ({best.kind})" + (f": {told}" if told else ".")]
+    parts.append(fence(best.text, best.path))
+    if others := [d for d in hits[1:] if place_weight(d.path) > -75]:
+        rows = [f"`{d.at}` {d.kind} {code(shortened(d.text))}" for d in others]
+        parts.append(f"Other definitions of {code(best.name)}:\n{bullets(rows, 5)}")
+    if uses.totals[0] > 1:
+        parts.append(f"The name occurs {plural(uses.totals[0], 'time')} in {plural(uses.totals[1], 'file')}.")
+    return "\n\n".join(parts)
+
+
+def _mentioned(intent: Intent, name: str) -> Plan:
+    """A name without a definition: files of that name, or the lines that mention it, in quotes first."""
+    field = re.escape(name.lstrip("-").replace("-", "_"))
+    pattern = re.escape(name) + (rf"(?:[^\w-]|$)|^\s*(?:pub\s+)?{field}\s*:" if name.startswith("-") else "")
+    files, said = yield [
+        glob(f"**/*{name}*" if re.fullmatch(r"\w[\w.-]*", name) else "**/README*"),
+        grep(pattern, path=intent.path, head_limit=200),
+    ]
+    named = [Line(path, 1, "") for path in files.paths if name.lower() == _stem(path) or name in path.split("/")]
+    if named:
+        rows = [f"`{line.at}`" for line in by_place(named)[:5]]
+        return f"{code(name)} is not defined as a symbol; files of that name:\n{bullets(rows)}"
+    searched = f"I searched for definitions of {code(name)}" + (f" under `{intent.path}`" if intent.path else "")
+    if said.hits:
+        times, many = plural(said.totals[0], "time"), plural(said.totals[1], "file")
+        hits = sorted(by_place(said.hits), key=lambda h: not re.search(rf"[\"'`]{re.escape(name)}[\"'`]", h.text))
+        return f"{searched} and found none; it is mentioned {times} in {many}:\n{bullets(evidence(hits[:8]))}"
+    if words.keywords(name) and not words.looks_like_name(name):
+        return f"There is nothing called {code(name)}. " + (yield from describe(replace(intent, subject=name)))
+    return f"{searched} and for any mention of it, and found neither."
+
+
+def show(intent: Intent) -> Plan:
+    """The source of a function or class, with its docstring; or the lines of it that raise."""
+    name, container = split_name(intent)
+    hits = yield from definitions(intent, name, container)
+    if not hits and intent.kind == "raises":
+        return (yield from describe(replace(intent, subject=clean(intent.text))))
+    if not hits:
+        return (yield from (where(intent) if words.looks_like_name(intent.subject) else describe(intent)))
+    best = hits[0]
+    (page,) = yield [read(best.path, max(1, best.line - 12), 600)]
+    end, text = source.body(page.page, best)
+    if intent.kind == "raises":
+        return _raised(best, page.page, end)
+    rows, told = text.splitlines(), source.first_words(page.page, best.line, best.path)
+    shown = rows if len(rows) <= _MOST_BODY else [*rows[:_MOST_BODY], "…"]
+    span = f"{best.at}-{end}" if end > best.line else best.at
+    parts = [f"{code(best.name)} ({best.kind}) is at `{span}`" + (f": {told}" if told else ".")]
+    parts.append(fence("\n".join(shown), best.path))
+    if others := [f"`{d.at}`" for d in hits[1:] if d.kind == best.kind and place_weight(d.path) > -40][:4]:
+        parts.append("Others of that name: " + ", ".join(others))
+    if not told and re.match(r"\s*(?:what|how|explain)", intent.text, re.IGNORECASE):
+        parts.append(f"It has no docstring. {NEEDS_MODEL}")
+    return "\n\n".join(parts)
+
+
+_RAISES = re.compile(
+    r"^\s*raise\b|:raises?\b|^\s*Raises?:|\babort\(|\bthrow\b|\breject\(|\bnew \w*Error\(|\bcreateError\(|@throws"
+    r"|\bErr\("
+    r"|\bbail!|\bensure!|\bpanic!?\(|\banyhow!|\bunwrap\(\)|\berrors\.New|\bErrorf\(|\breturn\b.*\berr\b"
+)
+
+
+def _raised(item: Definition, page: dict[int, str], end: int) -> str:
+    inner = [Line(item.path, n, page[n]) for n in sorted(page) if item.line <= n <= end and _RAISES.search(page[n])]
+    rest = "What it calls may raise more; following calls needs a real model."
+    head = f"{code(item.name)} (`{item.at}-{end}`)"
+    if not inner:
+        return f"{head} raises nothing itself that I recognise. {rest}"
+    return f"{head} can fail at {plural(len(inner), 'line')}:\n\n{bullets(evidence(inner))}\n\n{rest}"
+
+
+def describe(intent: Intent) -> Plan:
+    """Name the likeliest places for a phrase, and say what was searched for."""
+    asked = terms(intent.subject)
+    about_texts = re.search(r"\b(?:tests?|docs?|documentation|readme)\b", intent.subject)
+    aside = "" if intent.path or about_texts else _ASIDE
+    places: list[Place] = []
+    # A name that looks like a path, such as .netrc, may be what it is about; tests and texts come last.
+    for path, without in dict.fromkeys([(intent.path, aside), ("", aside or _ASIDE), ("", "")]):
+        if not places and any(term.word not in words.SOFT for term in asked):
+            places = yield from _places(path, asked, without)
+    if not places:
+        looked = ", ".join(code(term.word) for term in asked) or "any word of it"
+        where_ = "names, docstrings, comments and file names" + (f" under `{intent.path}`" if intent.path else "")
+        return f"I searched {where_} for {looked} and found nothing that fits.\n\n{NEEDS_MODEL}"
+    best, *rest = places
+    (page,) = yield [read(best.at.path, max(1, best.at.line - 12), 45)]
+    is_file = best.at.kind == "file"
+    told = source.module_words(page.page) if is_file else source.first_words(page.page, best.at.line, best.at.path)
+    rows = [f"Most likely {best.told}{f': {told}' if told else ''}"]
+    worth = [place for place in rest if place.score >= 0.5 * best.score and place.at.name != best.at.name]
+    others = {place.at.name: place for place in reversed(worth)}
+    if others:
+        rows += ["", "Or:", bullets([place.told for place in reversed(others.values())][:4])]
+    rows += ["", _evidence(asked, best)]
+    if re.match(r"\s*how (?:does|do|is|are|can|should)\b", intent.text, re.IGNORECASE):
+        rows.append(NEEDS_MODEL)
+    return "\n".join(rows)
+
+
+def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[Place]]:
+    """Find the files that speak of it, then rank what they define."""
+    any_ = either(asked)
+    stems = [stem for term in asked if term.word not in words.SOFT for stem in term.stems]
+    spelled = ",".join(dict.fromkeys(s for stem in stems for s in (stem, stem.capitalize())))
+    texts = rf"{_COMMENT}(?:{any_})" + (rf"|(?:{any_}).*[^\w](?:{any_})" if len(asked) > 1 else "")
+    named, said, files = yield [
+        grep(named_pattern(any_), ignore_case=True, glob=aside, path=path, head_limit=700),
+        grep(texts, ignore_case=True, glob=aside, path=path, head_limit=700),
+        glob(f"**/*{{{spelled}}}*" if "," in spelled else f"**/*{spelled}*", path),
+    ]
+    lines = [*named.hits, *said.hits]
+    best = ranking.files(asked, lines, [p for p in files.paths if not aside or is_source(p)])[:6]
+    looks = yield [  # two searches, so that a long one leaves room for the other
+        grep(f"{outline_pattern(*group)}|{any_}", ignore_case=True, glob=_only(group), head_limit=1900)
+        for group in (best[:3], best[3:])
+        if group
+    ]
+    by_file: dict[str, list[Line]] = {path: [] for path in best}
+    for line in dict.fromkeys([*lines, *(line for look in looks for line in look.hits)]):
+        if line.path in by_file:
+            by_file[line.path].append(line)
+    return ranking.places(asked, by_file)
+
+
+def _only(paths: Sequence[str]) -> str:
+    """A glob that means these files; what has a meaning in globs stands for itself."""
+    return ",".join(re.sub(r"[\s,*?\[\]{}!]", "?", path) for path in paths)
+
+
+def _evidence(asked: Sequence[Term], best: Place) -> str:
+    """What speaks for the best place and what does not: the reader judges how sure that is."""
+    missing = [term.word for term in asked if term.word not in {*best.named, *best.said}]
+    told = (("its name says", best.named), ("its text says", best.said), ("nothing there says", missing))
+    parts = [f"{where_} {', '.join(map(code, said))}" for where_, said in told if said]
+    return f"Ranked by words, not understood: {'; '.join(parts)}."
+
+
+_IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+import\b|import\b|use\s|#\s*include|.*\brequire\b|export\s+.*\bfrom\b)")
+_USES = {"call": "call", "base": "subclass", "mention": "other use", "import": "import", "text": "textual mention"}
+_WANTED = {
+    "import": r"\bimport",
+    "base": r"\b(?:subclass|inherit|extend)",
+    "call": r"\bcall|\binvo|\binstantiat|\brais",
+}
+
+
+def uses(intent: Intent) -> Plan:
+    """What uses a name: calls first, then imports and mentions, each with the function it stands in."""
+    for_tests = intent.hint == "tests"
+    if len(intent.subject.split()) > 1:
+        return (yield from describe(replace(intent, subject=f"tests {intent.subject}") if for_tests else intent))
+    name, container = split_name(intent)
+    before = r"(?:\.|::|->)" if container else r"(?:^|[^\w$])"
+    (result,) = yield [grep(rf"{before}{re.escape(name)}(?:[^\w$]|$)", path=intent.path, head_limit=1000)]
+    kinds: dict[str, list[Line]] = defaultdict(list)
+    for hit in by_place(result.hits):
+        if is_test(hit.path) or not for_tests:
+            kinds[_kind_of_use(hit, name)].append(hit)
+    if not kinds:
+        place = "all tests" if for_tests else f"all files under `{intent.path}`" if intent.path else "all files"
+        return f"I searched {place} for {code(intent.subject)} and found nothing."
+    made = kinds.pop("definition", [])
+    defined = f"; defined at `{made[0].at}`" if made else ""
+    wanted = next(
+        (k for k, said in _WANTED.items() if kinds.get(k) and re.search(said, intent.text, re.IGNORECASE)), ""
+    )
+    shown = [hit for kind in ([wanted] if wanted else _USES) for hit in kinds.get(kind, [])][:_MOST_USES]
+    if not shown:
+        return f"{code(name)} is defined but I found no use of it{defined}."
+    files = list(dict.fromkeys(hit.path for hit in shown))[:8]
+    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
+    outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
+    rows = []
+    for hit in shown:
+        inside = enclosing(outlines.get(hit.path, []), hit.number)
+        rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shortened(hit.text, 90))}")
+    head = ", ".join(plural(len(kinds[kind]), noun) for kind, noun in _USES.items() if kinds.get(kind))
+    rest = {hit.path: hit for kind in reversed(_USES) for hit in reversed(kinds.get(kind, [])) if hit.path not in files}
+    also = "\n\nAlso in " + ", ".join(f"`{hit.at}`" for hit in by_place(rest.values())[:30]) + "." if rest else ""
+    return f"{code(name)}: {head}{defined}.\n\n{bullets(rows)}{also}"
+
+
+def _kind_of_use(hit: Line, name: str) -> str:
+    escaped = re.escape(name)
+    if family_of(hit.path) in ("doc", ""):
+        return "text"
+    if re.search(rf"\bclass\s+(?!{escaped}\b)\w+[^:{{]*[(:,\s<]{escaped}\b", hit.text):
+        return "base"
+    item = definition(hit.path, hit.number, hit.text, name)
+    if item and item.kind not in INNER:
+        return "definition"
+    if _IMPORT.match(hit.text):
+        return "import"
+    if re.match(r"\s*(?:#|//|\*|/\*|--)", hit.text):
+        return "text"
+    return "call" if re.search(rf"{escaped}\s*(?:<[^>]*>)?\(|@{escaped}\b", hit.text) else "mention"
