@@ -89,7 +89,7 @@ def build(root: Path) -> None:
 
 
 async def _compare(root: Path) -> dict[str, float]:
-    if rg.program() == rg.stand_in():
+    if not rg.program():
         print("search: no ripgrep here, nothing to compare with")
         return {}
     tree = TreeState(root / "scratch")
@@ -138,7 +138,7 @@ def _cpu() -> float:
 
 
 async def _raw(arguments: list[str], root: Path) -> None:
-    command = [*rg.program(), "--no-config", "--hidden", "--no-require-git", *arguments, "./"]
+    command = [rg.program(), "--no-config", "--hidden", "--no-require-git", *arguments, "./"]
     process = await asyncio.create_subprocess_exec(*command, cwd=root, stdout=subprocess.DEVNULL)
     await process.wait()
 

@@ -40,7 +40,7 @@ from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.tools.arguments import schema_problems
-from cowork.tools.base import AgentState, TreeState
+from cowork.tools.base import AgentState
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
@@ -86,8 +86,8 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
     own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
     workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
     models = Models(place.config, place.options, place.root, place.environ)
-    permissions, tree = safety(place, workspace, scratch, emitter)
-    checkpoints = _checkpoints(place, log, tree)
+    checkpoints = _checkpoints(place, log)
+    permissions, tree = safety(place, workspace, scratch, emitter, checkpoints)
     _report_troubles(emitter, log, checkpoints)
     limits = place.config.limits
     ledger = Ledger(Limits(limits.max_tokens or None, limits.max_cost_usd or None))
@@ -191,13 +191,11 @@ def _main_agent(
     return agent
 
 
-def _checkpoints(place: Project, log: SessionLog | None, tree: TreeState) -> Checkpoints | None:
+def _checkpoints(place: Project, log: SessionLog | None) -> Checkpoints | None:
     if log is None or not place.config.session.checkpoints:
         return None
     extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
-    checkpoints = Checkpoints(log.folder / "checkpoints", place.root, extra)
-    tree.before_change, tree.watch = checkpoints.before_change, checkpoints.watch
-    return checkpoints
+    return Checkpoints(log.folder / "checkpoints", place.root, extra)
 
 
 def _report_troubles(emitter: Emitter, log: SessionLog | None, checkpoints: Checkpoints | None) -> None:

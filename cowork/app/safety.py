@@ -17,10 +17,13 @@ from cowork.permissions.rules import check_tools
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.placeholders import Holding
 from cowork.permissions.sandbox.temporary import Temporary
+from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.tools.base import TreeState
 
 
-def safety(place: Project, workspace: Workspace, scratch: Path, emitter: Emitter) -> tuple[Permissions, TreeState]:
+def safety(
+    place: Project, workspace: Workspace, scratch: Path, emitter: Emitter, checkpoints: Checkpoints | None
+) -> tuple[Permissions, TreeState]:
     """The judge of a run's calls, and what its agents share."""
     config, environ = place.config, place.environ
     sandbox = Sandbox(
@@ -44,15 +47,22 @@ def safety(place: Project, workspace: Workspace, scratch: Path, emitter: Emitter
     )
     check_tools((*permissions.rules.allow, *permissions.rules.ask, *permissions.rules.deny), place.tools)
     sandbox.online = permissions.online
-    tree = TreeState(scratch=scratch, environ=clean_environ(environ), wrap=sandbox.wrap, closing=temporary.close)
-    tree.explain = sandbox.explain
-    tree.hold = Holding(
-        sandbox,
-        tree.written,
-        lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made})),
-    ).begin
-    if any(rule.startswith("Read") for rule in config.permissions.deny):
-        tree.may_read = permissions.may_read
+    written: dict[str, str] = {}
+    holding = Holding(
+        sandbox, written, lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made}))
+    )
+    tree = TreeState(
+        scratch=scratch,
+        environ=clean_environ(environ),
+        wrap=sandbox.wrap,
+        hold=holding.begin,
+        explain=sandbox.explain,
+        closing=temporary.close,
+        written=written,
+        before_change=checkpoints.before_change if checkpoints else lambda path: None,
+        watch=checkpoints.watch if checkpoints else lambda: tuple,
+        may_read=permissions.may_read if any(r.speaks_of("read") for r in permissions.rules.deny) else None,
+    )
     return permissions, tree
 
 

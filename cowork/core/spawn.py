@@ -1,6 +1,6 @@
 """The one place where cowork starts other programs: none gets an environment that was not made for it.
 
-Only the nursery, a process of its own that runs commands, starts programs elsewhere; its environment is empty.
+Only the reaper, a process of its own that runs commands, starts programs elsewhere; its environment is empty.
 """
 
 from __future__ import annotations

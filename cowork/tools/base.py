@@ -98,7 +98,7 @@ class TreeState:
     watch: Callable[[], Callable[[], Sequence[str]]] = lambda: tuple  # a look now, for naming later what changed since
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     guards: frozenset[str] | None = None  # protected paths that were there when a command was last looked after
-    nursery: Any = None  # the process that runs commands, started by the first one
+    reaper: Any = None  # the process that runs commands, started by the first one
 
 
 @dataclass(slots=True)

@@ -189,9 +189,9 @@ def _proxy(url: str) -> str:
 
 def _rg() -> Check:
     program = rg.program()
-    if program == rg.stand_in():
-        return Check("ripgrep", "note", "not found: searches are slow", "Install ripgrep (rg).")
-    return Check("ripgrep", "ok", f"{_version([program[0], '--version'])} at {program[0]}")
+    if not program:
+        return Check("ripgrep", "bad", "not found: nothing can be searched", "Install ripgrep (rg).")
+    return Check("ripgrep", "ok", f"{_version([program, '--version'])} at {program}")
 
 
 def _git(environ: Mapping[str, str]) -> Check:

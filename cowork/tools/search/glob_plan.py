@@ -10,8 +10,8 @@ import re
 
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.tools.search.fallback import translate
 
+_MAX_GLOB = 4_096
 _MAGIC = re.compile(r"[*?\[\]{}\\]")
 
 
@@ -78,3 +78,54 @@ def split(text: str, separators: str) -> list[str]:
         depth += (char == "{") - (char == "}" and depth > 0)
         i += 2 if char == "\\" else 1
     return [*parts, text[start:]]
+
+
+def translate(glob: str) -> str:
+    """The regular expression of a glob: `*` and `?` stay within a folder, `**` does not, `{a,b}` is either."""
+    if len(glob) > _MAX_GLOB:
+        raise ValueError(f"a glob has at most {_MAX_GLOB:,} characters")
+    out, i, depth = "", 0, 0
+    while i < len(glob):
+        char = glob[i]
+        if glob.startswith("**", i):
+            end = i + 2
+            whole = (i == 0 or glob[i - 1] in "/{,") and (end == len(glob) or glob[end] in "/},")
+            if whole and glob.startswith("/", end):
+                out, i = out + "(?:.*/)?", end + 1
+            else:
+                out, i = out + ".*", end
+            continue
+        first = i + 2 if glob[i + 1 : i + 2] in ("!", "^") else i + 1
+        close = glob.find("]", first + 1)
+        if char == "[" and close > 0:
+            body = re.escape(glob[first:close]).replace(r"\-", "-")
+            out, i = out + f"[{'^' if first == i + 2 else ''}{body}]", close + 1
+            continue
+        if char == "\\" and i + 1 < len(glob):
+            i += 1
+            out += re.escape(glob[i])
+        elif char == "{":
+            depth, out = depth + 1, out + "(?:"
+        elif char == "}" and depth:
+            depth, out = depth - 1, out + ")"
+        elif char == "," and depth:
+            out += "|"
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(char) or re.escape(char)
+        i += 1
+    if depth:
+        raise ValueError(f"error parsing glob '{glob}': unclosed alternate group; missing '}}'")
+    return out
+
+
+class Exclusion:
+    """A glob of files or folders to leave out, as a line of .gitignore means it."""
+
+    def __init__(self, glob: str) -> None:
+        self._folders_only = glob.endswith("/")
+        glob = glob.removeprefix("!").rstrip("/")
+        body = translate(glob.removeprefix("/"))
+        self._regex = re.compile(body if "/" in glob else f"(?:.*/)?{body}")
+
+    def matches(self, path: str, *, folder: bool) -> bool:
+        return (folder or not self._folders_only) and self._regex.fullmatch(path) is not None

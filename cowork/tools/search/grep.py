@@ -18,7 +18,7 @@ from cowork.tools.base import Param, ToolContext, tool
 from cowork.tools.call_lines import short_glob, short_path, short_pattern
 from cowork.tools.search import glob_plan as globs
 from cowork.tools.search import ripgrep as rg
-from cowork.tools.search.fallback import translate
+from cowork.tools.search.glob_plan import translate
 from cowork.tools.shell.terminal_text import plain
 
 HEAD_LIMIT = 250

@@ -14,8 +14,8 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import path_line
-from cowork.tools.search import fallback
 from cowork.tools.search import ripgrep as rg
+from cowork.tools.search.glob_plan import Exclusion
 
 LINES = 200
 _MOST_IN_ONE = 100  # entries shown of one folder below the first
@@ -81,14 +81,14 @@ async def ls(
     return _record(ctx, top, tree, ignored, outcome)
 
 
-def _rule(glob: str) -> fallback.Rule:
+def _rule(glob: str) -> Exclusion:
     try:
-        return fallback.Rule(glob.removeprefix("!"), "")
+        return Exclusion(glob)
     except ValueError as error:
         raise ToolError("INVALID_PARAM", f"ignore: {error}.") from error
 
 
-def _unfold(ctx: ToolContext, top: Folder, tree: Tree, left_out: list[fallback.Rule]) -> None:
+def _unfold(ctx: ToolContext, top: Folder, tree: Tree, left_out: list[Exclusion]) -> None:
     """Open folders level by level for as long as the lines last."""
     room = LINES - len(top.entries or ())
     waiting = deque(_folders(top))
@@ -112,7 +112,7 @@ def _folders(folder: Folder) -> list[Folder]:
     return [entry for entry in folder.entries or () if isinstance(entry, Folder)]
 
 
-def _open(ctx: ToolContext, folder: Folder, tree: Tree, left_out: list[fallback.Rule], most: int) -> list[str]:
+def _open(ctx: ToolContext, folder: Folder, tree: Tree, left_out: list[Exclusion], most: int) -> list[str]:
     """Fill in the entries of a folder, folders first; returns the names that are ignored."""
     folders: list[Folder] = []
     files: list[os.DirEntry[str]] = []

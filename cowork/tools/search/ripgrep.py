@@ -10,7 +10,6 @@ import fcntl
 import functools
 import os
 import shutil
-import sys
 import sysconfig
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,10 +20,9 @@ from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.tools.base import ToolContext
-from cowork.tools.search import fallback
 from cowork.tools.shell.terminal_text import plain
 
-SLOW = "ripgrep was not found, so a slow search in Python was used; install ripgrep for speed."
+MISSING = "ripgrep is missing, so nothing can be searched. Tell the user to reinstall cowork, or to install ripgrep."
 UNREADABLE = "Some files could not be read and were skipped."
 SECONDS = 60.0
 _PIPE = 1 << 20  # bytes rg may print before it has to wait for us
@@ -42,12 +40,11 @@ class Outcome:
     code: int
     error: str
     stopped: Literal["", "limit", "time"]
-    slow: bool
     seconds: float = SECONDS  # it was given
 
     def notes(self) -> list[str]:
         """What makes the result less than whole, as sentences."""
-        out = [SLOW] if self.slow else []
+        out: list[str] = []
         if self.stopped == "time":
             out.append(f"The search was stopped after {self.seconds:.0f} s; name a folder in path to see the rest.")
         if self.code == 2 and not self.stopped:
@@ -56,16 +53,10 @@ class Outcome:
 
 
 @functools.cache
-def program() -> tuple[str, ...]:
-    """The command line that starts ripgrep: the one installed with cowork, the system's, or the stand-in."""
-    for found in (shutil.which("rg", path=sysconfig.get_path("scripts")), shutil.which("rg")):
-        if found and os.path.isabs(found):
-            return (found,)
-    return stand_in()
-
-
-def stand_in() -> tuple[str, ...]:
-    return (sys.executable, "-I", "-S", fallback.__file__)
+def program() -> str:
+    """Where ripgrep is: the one installed with cowork, else the system's; empty when there is none."""
+    found = (shutil.which("rg", path=sysconfig.get_path("scripts")), shutil.which("rg"))
+    return next((path for path in found if path and os.path.isabs(path)), "")
 
 
 async def run(
@@ -83,15 +74,14 @@ async def run(
     text = bytes(search.error).decode("utf-8", "replace").strip()
     if text and not stopped:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
-    return Outcome(search.process.returncode or 0, text, stopped, search.slow, seconds)
+    return Outcome(search.process.returncode or 0, text, stopped, seconds)
 
 
 @dataclass(slots=True)
 class _Search:
-    """An rg under way, or its stand-in. Both its pipes are read in passing, so that neither can hold it up."""
+    """An rg under way. Both its pipes are read in passing, so that neither can hold it up."""
 
     process: asyncio.subprocess.Process
-    slow: bool
     out: int
     err: int
     error: bytearray = field(default_factory=bytearray)
@@ -121,13 +111,13 @@ async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[_Search]:
     with _pipe() as (out, into), _pipe() as (err, complaints):
         with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
             fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
-        process, slow = await _start(
+        process = await _start(
             arguments, cwd, stdin=asyncio.subprocess.DEVNULL, stdout=into.fileno(), stderr=complaints.fileno()
         )
         into.close()
         complaints.close()
         try:
-            yield _Search(process, slow, out, err)
+            yield _Search(process, out, err)
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -154,7 +144,7 @@ def _available(descriptor: int) -> bytes:
 async def matching(pattern: str, text: bytes) -> str:
     """The lines of a text that match, found outside this process so that no pattern can hold it up."""
     arguments = [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"]
-    process, _ = await _start(arguments, Path("/"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+    process = await _start(arguments, Path("/"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(SECONDS):
             out, error = await process.communicate(text)
@@ -209,20 +199,20 @@ def existing(ctx: ToolContext, given: str) -> Path:
 
 async def _start(
     arguments: list[str], cwd: Path, *, stdin: int, stdout: int, stderr: int = asyncio.subprocess.PIPE
-) -> tuple[asyncio.subprocess.Process, bool]:
+) -> asyncio.subprocess.Process:
     environ = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}  # nothing of the user's environment steers a search
-    for command in dict.fromkeys((program(), stand_in())):
-        try:
-            process = await spawn.piped(
-                *command, *arguments, environ=environ, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
-            )
-        except OSError as error:
-            if error.errno == errno.E2BIG:
-                raise ToolError("INVALID_PARAM", "That is too long to search for. Search for a part of it.") from error
-            reason = error
-            continue
-        return process, command == stand_in()
-    raise ToolError("INTERNAL_ERROR", f"No search program could be started: {reason.strerror}.")
+    try:
+        if not program():
+            raise FileNotFoundError
+        return await spawn.piped(
+            program(), *arguments, environ=environ, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
+        )
+    except FileNotFoundError as error:
+        raise ToolError("EXECUTION_ERROR", MISSING) from error
+    except OSError as error:
+        if error.errno == errno.E2BIG:
+            raise ToolError("INVALID_PARAM", "That is too long to search for. Search for a part of it.") from error
+        raise ToolError("EXECUTION_ERROR", f"ripgrep could not be started: {error.strerror}.") from error
 
 
 def _reason(text: str) -> str:

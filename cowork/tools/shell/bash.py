@@ -101,6 +101,9 @@ async def bash_output(
 @tool("KillBash", family="exec", effects=touches_nothing, line=lambda args, cwd: str(args["shell_id"]))
 async def kill_bash(ctx: ToolContext, shell_id: Annotated[str, "Such as bash_1"]) -> ToolRecord:
     job = _job(ctx, shell_id)
+    owner = ctx.tree.job_owners.get(shell_id, ctx.agent)
+    if not f"{owner}/".startswith(f"{ctx.agent}/"):
+        raise ToolError("ACCESS_DENIED", f"{shell_id} was started by {owner}. Only it and those above it can end it.")
     if not job.running:
         return ok(f"{shell_id} has already ended: it {_state(job)[0]}.", shell_id=shell_id, killed=False)
     await job.kill()

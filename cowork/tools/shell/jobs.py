@@ -1,4 +1,4 @@
-"""Commands under way: how they are started in the nursery, read, waited for and ended."""
+"""Commands under way: how they are started in the reaper, read, waited for and ended."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Ended:
     error: str = ""  # why it did not even start
 
 
-class Nursery:
+class Reaper:
     """The process that runs commands: one a session, gone when this process is."""
 
     def __init__(self) -> None:
@@ -112,11 +112,11 @@ class Nursery:
         await asyncio.to_thread(spawn.wait, self._process, _PATIENCE)
 
 
-def prepare(tree: TreeState) -> Nursery:
-    """Start the nursery ahead of the first command, which then need not wait for it."""
-    if tree.nursery is None:
-        tree.nursery = Nursery()
-    return cast(Nursery, tree.nursery)
+def prepare(tree: TreeState) -> Reaper:
+    """Start the reaper ahead of the first command, which then need not wait for it."""
+    if tree.reaper is None:
+        tree.reaper = Reaper()
+    return cast(Reaper, tree.reaper)
 
 
 @dataclass(slots=True)
@@ -175,7 +175,7 @@ class Command:
         try:
             await asyncio.wait_for(self._reported.wait(), _PATIENCE)
         except TimeoutError:
-            if self._keeper:  # deaf; the nursery ends what it leaves
+            if self._keeper:  # deaf; the reaper ends what it leaves
                 with contextlib.suppress(OSError):
                     os.kill(self._keeper, signal.SIGKILL)
             await self._sweep()
@@ -221,7 +221,7 @@ class Command:
             self._lose_keeper()
 
     def _lose_keeper(self) -> None:
-        """It was killed: the nursery ends what it leaves, and what the nursery cannot see is looked for."""
+        """It was killed: the reaper ends what it leaves, and what the reaper cannot see is looked for."""
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._control)
         self._started.set()
@@ -252,7 +252,7 @@ class Command:
 
 
 async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Callable[[str], None]) -> Command:
-    """Run a shell command in the nursery, inside the sandbox if there is one."""
+    """Run a shell command in the reaper, inside the sandbox if there is one."""
     tree, cwd = ctx.tree, ctx.state.cwd
     mark = os.urandom(8).hex()
     environ = _environ(tree.environ, mark)
@@ -286,7 +286,7 @@ def _opened(tree: TreeState) -> tuple[socket.socket, int]:
     try:
         return prepare(tree).open()
     except OSError:  # it was killed; a new one will do
-        tree.nursery = None
+        tree.reaper = None
         return prepare(tree).open()
 
 
@@ -315,11 +315,11 @@ async def kill_all(jobs: Mapping[str, Job] | Iterable[Job]) -> None:
 
 
 async def close(tree: TreeState) -> None:
-    """End every background command and the nursery."""
+    """End every background command and the reaper."""
     await kill_all(tree.jobs)
-    if tree.nursery is not None:
-        await cast(Nursery, tree.nursery).aclose()
-        tree.nursery = None
+    if tree.reaper is not None:
+        await cast(Reaper, tree.reaper).aclose()
+        tree.reaper = None
     for hold in tree.holds:
         hold.release()
     tree.closing()

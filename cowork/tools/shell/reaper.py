@@ -1,22 +1,22 @@
 """Runs commands for cowork and lets none of their processes outlive them. A script of its own: standard library only.
 
-The nursery forks one keeper a command. A keeper is the reaper of every orphan below it, so children that fork twice or
+It forks one keeper a command. A keeper is the reaper of every orphan below it, so children that fork twice or
 start sessions of their own still come back to it; it ends them all when the shell exits, when it is told to, or when
 cowork's end of the control socket closes, as it does on kill -9. A keeper that is killed itself leaves its orphans to
-the nursery. Where the system has no such reaping (macOS), process groups and the process table have to do.
+this process. Where the system has no such reaping (macOS), process groups and the process table have to do.
 """
 
 from __future__ import annotations
 
-# The first command waits for this process: what wraps these, contextlib, json and typing would triple its start.
-import _ctypes
-import _signal as signal  # type: ignore[import-not-found]
-import _socket as socket
+# The first command may wait for this process, so it imports little.
+import ctypes
 import fcntl
 import gc
 import marshal
 import os
 import select
+import signal
+import socket
 import sys
 import time
 
@@ -330,14 +330,8 @@ def _leave_keyring() -> None:
 
 
 def _call(name: str, *arguments: int | None) -> None:
-    """A function of the C library; by what `ctypes` is made of, as long as Python has that."""
-    try:
-        function = _ctypes.dlsym(_ctypes.dlopen(None, 0), name)  # type: ignore[arg-type]
-        _ctypes.call_function(function, arguments)
-    except (AttributeError, TypeError):
-        import ctypes
-
-        ctypes.CDLL(None)[name](*arguments)
+    """A function of the C library."""
+    ctypes.CDLL(None)[name](*arguments)
 
 
 def _listen() -> int:

@@ -428,6 +428,25 @@ async def test_killing_is_told_and_so_is_killing_twice(desk: Desk) -> None:
     assert "was ended by SIGTERM" in (await desk.call(bash_output, bash_id="bash_1")).text
 
 
+@pytest.mark.parametrize(
+    ("owner", "ender", "may"),
+    [("main", "main/bash-1", False), ("main/a-1", "main/a-2", False), ("main/a-1", "main/a-10", False),
+     ("main/a-1", "main", True), ("main/a-1", "main/a-1", True), ("main/a-1/b-2", "main/a-1", True)],
+)  # fmt: skip
+async def test_a_background_command_is_ended_only_by_who_started_it_or_sent_that_one_out(
+    desk: Desk, owner: str, ender: str, may: bool
+) -> None:
+    desk.ctx.agent = owner
+    await desk.call(bash, command="sleep 600", run_in_background=True)
+    desk.ctx.agent = ender
+    if may:
+        assert (await desk.call(kill_bash, shell_id="bash_1")).data["killed"]
+    else:
+        with pytest.raises(ToolError, match=f"started by {owner}"):
+            await desk.call(kill_bash, shell_id="bash_1")
+        assert desk.ctx.tree.jobs["bash_1"].running
+
+
 async def test_an_unknown_id_names_the_known(desk: Desk) -> None:
     with pytest.raises(ToolError, match="Known: none"):
         await desk.call(bash_output, bash_id="bash_1")
@@ -452,7 +471,7 @@ def _quoted(text: str) -> str:
 
 
 def test_the_shell_without_bash_works_too(tmp_path: Path) -> None:
-    """The script for plain sh, run by the system's sh with descriptors as the nursery sets them."""
+    """The script for plain sh, run by the system's sh with descriptors as the reaper sets them."""
     from cowork.tools.shell import jobs
 
     told_out, told_in = os.pipe()

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.tools.shell import jobs
-from cowork.tools.shell import reaper as nursery
+from cowork.tools.shell import jobs, reaper
 from cowork.tools.shell.bash import bash, kill_bash
 from tests.tools.shell.artists import ARTISTS, FLOODS
 from tests.tools.shell.conftest import GONE, Desk, make_desk, soon, survivors, within
@@ -100,7 +99,7 @@ async def main():
     await asyncio.gather(*background)
     calls = [asyncio.create_task(desk.call(bash, command=f"{ARTISTS[name]}\\nsleep 600")) for name in names[1::9]]
     await asyncio.sleep(0.5)
-    print(json.dumps({"mark": desk.mark, "nursery": desk.ctx.tree.nursery.pid}), flush=True)
+    print(json.dumps({"mark": desk.mark, "reaper": desk.ctx.tree.reaper.pid}), flush=True)
     await asyncio.gather(*calls)
 
 asyncio.run(main())
@@ -129,7 +128,7 @@ async def test_kill_9_of_cowork_leaves_nobody(user: str, tmp_path: Path, monkeyp
     process.kill()
     await process.wait()
     assert await within(GONE, lambda: not survivors(told["mark"])), survivors(told["mark"])
-    assert await within(GONE, lambda: not _alive(told["nursery"])), "the nursery is still there"
+    assert await within(GONE, lambda: not _alive(told["reaper"])), "the reaper is still there"
     shutil.rmtree(command[-1])
 
 
@@ -140,9 +139,9 @@ def _alive(pid: int) -> bool:
         return False
 
 
-async def test_kill_9_of_the_nursery_and_a_keeper_is_survived(desk: Desk) -> None:
+async def test_kill_9_of_the_reaper_and_a_keeper_is_survived(desk: Desk) -> None:
     await desk.call(bash, command="true")
-    pid = desk.ctx.tree.nursery.pid
+    pid = desk.ctx.tree.reaper.pid
     record = await desk.call(bash, command=f"setsid sleep 600 & kill -9 {pid} $PPID; sleep 600", timeout=3_000)
     assert record.status == "partial"
     assert await within(GONE, lambda: not desk.survivors())
@@ -155,7 +154,7 @@ from pathlib import Path
 from tests.tools.shell.artists import FLOODS
 from tests.tools.shell.conftest import make_desk
 from cowork.tools.shell import jobs
-from cowork.tools.shell import reaper as nursery
+from cowork.tools.shell import reaper
 from cowork.tools.shell.bash import bash
 
 async def main():
@@ -220,9 +219,9 @@ def test_without_proc_the_process_table_is_read(tmp_path: Path) -> None:
         shell.stdout.readline()
         try:
             deadline = time.monotonic() + 20
-            while len(found := nursery._table(shell.pid)) < 5 and time.monotonic() < deadline:
+            while len(found := reaper._table(shell.pid)) < 5 and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert sorted(found) == sorted(int(line.split()[0]) for line in survivors(mark))
         finally:
-            for pid in nursery._table(shell.pid):
+            for pid in reaper._table(shell.pid):
                 os.kill(pid, 9)

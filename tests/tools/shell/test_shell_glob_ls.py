@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
-from cowork.tools.search.fallback import translate
 from cowork.tools.search.glob import glob
-from cowork.tools.search.glob_plan import plan, split
+from cowork.tools.search.glob_plan import plan, split, translate
 from cowork.tools.search.ls import ls
 from tests.tools.shell.conftest import Desk
 
