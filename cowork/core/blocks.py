@@ -73,12 +73,16 @@ class Message:
 
 @frozen
 class Usage:
-    """Tokens of one or more requests. `input_tokens` excludes cached ones on every provider."""
+    """Tokens of one or more requests. `input_tokens` excludes cached ones on every provider.
+
+    `estimated` where a part of them is not the service's word.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -86,6 +90,7 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
+            self.estimated or other.estimated,
         )
 
     @property
@@ -98,16 +103,17 @@ class Usage:
         return self.prompt_tokens + self.output_tokens
 
     def to_dict(self) -> Json:
-        return {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cache_read_tokens": self.cache_read_tokens,
-            "cache_write_tokens": self.cache_write_tokens,
-        }
+        """The four counts, and `estimated` only when true."""
+        counts = {name: getattr(self, name) for name in _COUNTS}
+        return counts | {"estimated": True} if self.estimated else counts
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Usage:
-        return cls(*[int(raw.get(name) or 0) for name in cls.__annotations__])
+        fresh, said, read, written = (int(raw.get(name) or 0) for name in _COUNTS)
+        return cls(fresh, said, read, written, raw.get("estimated") is True)
+
+
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 def add_cost(a: float | None, b: float | None) -> float | None:

@@ -389,6 +389,7 @@ def _minus(a: Usage, b: Usage) -> Usage:
         a.output_tokens - b.output_tokens,
         a.cache_read_tokens - b.cache_read_tokens,
         a.cache_write_tokens - b.cache_write_tokens,
+        a.estimated,
     )
 
 

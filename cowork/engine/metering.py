@@ -51,13 +51,14 @@ class RequestMeter:
             self._heard += len(item.text)
 
     def replied(self, usage: Usage) -> Cost:
-        """The answer is whole, and so is the count."""
-        return self._add(usage, estimated=False)
+        """The answer is whole, and so is the count, or the estimate of it."""
+        return self._add(usage, estimated=usage.estimated)
 
     def failed(self, told: Usage) -> Cost:
         """The try ended on the service's side; one that never got an answer cost nothing."""
-        self._told = told if told.total else self._told
-        return self._cut() if self._heard or self._told.total else NOTHING
+        if told.total and not told.estimated:  # an estimate of ours knows of the cache
+            self._told = told
+        return self._cut() if self._heard or self._told.total or told.total else NOTHING
 
     def again(self, retry: Retry) -> Cost:
         """As `failed`; the next try is sent after a wait."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import replace
 from typing import ParamSpec, Protocol, TypeVar
 
 from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
 from cowork.providers.errors import broken_stream, stalled
+from cowork.providers.estimate import fill_usage
 from cowork.providers.idle import IdleWatch, Silence
 
 P = ParamSpec("P")
@@ -92,9 +94,10 @@ class WireProvider:
                 break
             except ProviderError as error:
                 if not self._codec.adapt(error):
-                    error.usage = decoder.usage
+                    # A stream that had begun was read by the model, whether or not the service said so.
+                    error.usage = fill_usage(decoder.usage, request) if decoder.beats else decoder.usage
                     raise
-        yield reply
+        yield replace(reply, usage=fill_usage(reply.usage, request, reply.content))
 
     async def aclose(self) -> None:
         await self._transport.aclose()

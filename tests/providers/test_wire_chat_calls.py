@@ -228,13 +228,6 @@ async def test_a_server_that_wants_the_other_name_of_the_limit_gets_it() -> None
     assert ["max_completion_tokens" in body for body in server.bodies] == [False, True, True]
 
 
-async def test_a_server_without_usage_costs_nothing_known() -> None:
-    with Server([say("one", send_usage=False)]) as server:
-        async with provider_for(server, "openai-chat") as provider:
-            _, reply = await ask(provider)
-    assert reply.usage == Usage()
-
-
 ARGUMENTS = st.dictionaries(
     st.text(max_size=6), st.one_of(st.text(max_size=12), st.integers(), st.booleans(), st.none()), max_size=4
 )

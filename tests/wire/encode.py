@@ -18,6 +18,7 @@ SHAPES = (
     "no_id",
     "empty_id",  # an id on the first piece, "" on the others
     "repeated_id",
+    "repeated",  # id and name on every piece, as llama-cpp-python does
     "split_name",
     "together",  # every call whole in one chunk
     "zero_index",  # every call says index 0, told apart by id
@@ -302,7 +303,7 @@ def _chat_piece(call: Call, index: int, number: int, turn: Turn, n: int, argumen
     if shape == "split_name":
         if n < 2:
             function["name"] = call.name[:half] if n == 0 else call.name[half:]
-    elif n == 0:
+    elif n == 0 or shape == "repeated":
         function["name"] = call.name
     piece: dict[str, Any] = {"function": function}
     if n == 0:
@@ -311,7 +312,7 @@ def _chat_piece(call: Call, index: int, number: int, turn: Turn, n: int, argumen
         piece["index"] = 0 if shape == "zero_index" else index
     if shape != "no_id":
         id = call_id(call, number, index, "openai-chat")
-        if n == 0 or shape in ("repeated_id", "zero_index"):
+        if n == 0 or shape in ("repeated", "repeated_id", "zero_index"):
             piece["id"] = id
         elif shape == "empty_id":
             piece["id"] = ""

@@ -83,6 +83,7 @@ class Server:
         cut: Cut | None = None,
         key: str | None = None,  # the only key accepted; None: any, but there must be one
         refuse: Iterable[str] = (),  # top-level fields this service answers 400 to, such as "stream_options"
+        refuse_null: bool = False,  # answer 422 to `content: null`, as llama-cpp-python does
         check: bool = True,  # refuse invalid requests
         tls: bool = False,  # with a certificate nobody trusts
     ) -> None:
@@ -92,6 +93,7 @@ class Server:
         self.cut = cut
         self.key = key
         self.refuse = frozenset(refuse)
+        self.refuse_null = refuse_null
         self.check = check
         self.closing = threading.Event()
         self._answer = turns if callable(turns) else None
@@ -186,6 +188,9 @@ class Server:
                 chosen = _refusal(seen.format, f"Unrecognized request argument supplied: {refused[0]}")
             elif seen.violations:
                 chosen = _refusal(seen.format, seen.violations[0])
+            elif self.refuse_null and any(m.get("content", "") is None for m in seen.body.get("messages", ())):
+                where = {"type": "string_type", "loc": ["body", "messages", 2, "content"], "input": None}
+                chosen = status(422, body={"detail": [where | {"msg": "Input should be a valid string"}]})
             else:
                 chosen = self._next(seen)
             seen.turn = chosen

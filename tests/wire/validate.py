@@ -192,7 +192,7 @@ def _chat_message(message: Body, n: int) -> Iterable[str]:
     elif role != "user":
         yield f"{where}.role: {role}"
     yield from unknown(message, allowed, where)
-    if content is None and message.get("tool_calls"):
+    if content in (None, "") and message.get("tool_calls"):
         return
     if not content or (isinstance(content, str) and not content.strip()):
         yield f"{where}: empty content"

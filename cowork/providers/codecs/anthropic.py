@@ -12,6 +12,7 @@ from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import ThinkingStyle, known
 from cowork.providers.codecs.base import (
+    NO_OUTPUT,
     Deltas,
     Fold,
     Format,
@@ -295,7 +296,7 @@ def _result(block: ToolResult) -> Json:
     out: Json = {
         "type": "tool_result",
         "tool_use_id": plain_id(block.tool_use_id),
-        "content": content or "(no output)",
+        "content": content or NO_OUTPUT,
     }
     if block.is_error:
         out["is_error"] = True

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cowork.core.blocks import Json, Message, Usage
+from cowork.core.blocks import Json, Message, Text, ToolResult, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Request, Thinking
 from cowork.providers.errors import broken_stream, event_error
@@ -99,6 +99,8 @@ class Fold:
         return event_error(error, host=self._host, secret=self._secret)
 
 
+NO_OUTPUT = "(no output)"  # of a call: no format takes an empty result
+
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 _ODD = re.compile(r"[^a-zA-Z0-9_-]")
 _encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -128,6 +130,13 @@ def load_arguments(text: str) -> tuple[Json, str]:
     if not isinstance(value, dict):
         return {}, f"the arguments are a JSON {type(value).__name__}, not an object"
     return value, ""
+
+
+def failure_mark(block: ToolResult) -> str:
+    """What says that a call failed, where the format has no field for it and the text does not say so itself."""
+    content = block.content
+    first = content if isinstance(content, str) else next((b.text for b in content if isinstance(b, Text)), "")
+    return "Error: " if block.is_error and first.lstrip()[:5].lower() != "error" else ""
 
 
 def plain_name(name: str) -> str:

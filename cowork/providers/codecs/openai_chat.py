@@ -11,7 +11,17 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.codecs.base import Deltas, Fold, Format, assemble, dump, effort, plain_name
+from cowork.providers.codecs.base import (
+    NO_OUTPUT,
+    Deltas,
+    Fold,
+    Format,
+    assemble,
+    dump,
+    effort,
+    failure_mark,
+    plain_name,
+)
 from cowork.providers.codecs.chat_calls import CallPieces
 
 BASE_URL = "https://api.openai.com/v1"
@@ -24,6 +34,7 @@ _STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
 }
 _OPTIONAL = ("stream_options", "prompt_cache_key", "reasoning_effort", "tool_choice")
+_NO_NULL = re.compile(r"content.{0,200}(valid string|null|none|must be a string)", re.IGNORECASE)
 _NOT_TAKEN = re.compile(r"un(supported|known|recognized|expected)|not (supported|permitted|allowed)", re.IGNORECASE)
 
 
@@ -37,6 +48,7 @@ class ChatCodec(Format):
         self._refused: set[str] = set()
         self._swap_limit = self._openai  # OpenAI's own models want it under its newer name
         self._tried_both = False
+        self._empty: str | None = None  # the content of a message that is nothing but calls
 
     def encode(self, request: Request) -> bytes:
         """The request body."""
@@ -55,7 +67,7 @@ class ChatCodec(Format):
         tail[name] = request.max_output_tokens or self._limit
         head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))
         encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
-        encoded += [each for message in request.messages if (each := self._messages.get(message))]
+        encoded += [each for message in request.messages if (each := self._messages.get(message, self._empty))]
         return assemble(head, "messages", encoded, tail)
 
     def decoder(self, request: Request) -> ChatDecoder:
@@ -64,7 +76,12 @@ class ChatCodec(Format):
     def adapt(self, error: ProviderError) -> bool:
         """Leave out, or rename, the optional field a refusal names."""
         said = error.message
-        if error.kind != "bad_request" or not _NOT_TAKEN.search(said):
+        if error.kind != "bad_request":
+            return False
+        if self._empty is None and _NO_NULL.search(said):
+            self._empty = ""
+            return True
+        if not _NOT_TAKEN.search(said):
             return False
         if "max_tokens" in said or "max_completion_tokens" in said:
             tried, self._tried_both = self._tried_both, True
@@ -74,14 +91,14 @@ class ChatCodec(Format):
         self._refused |= named
         return bool(named)
 
-    def _encode_message(self, message: Message, _: Any) -> bytes:
+    def _encode_message(self, message: Message, empty: str | None) -> bytes:
         """The messages one of ours becomes, as a comma-separated run."""
-        made = [self._assistant(message)] if message.role == "assistant" else _user(message)
+        made = [self._assistant(message, empty)] if message.role == "assistant" else _user(message)
         return b",".join(dump(each) for each in made)
 
-    def _assistant(self, message: Message) -> Json:
+    def _assistant(self, message: Message, empty: str | None) -> Json:
         texts = [b.text for b in message.content if isinstance(b, Text) and b.text.strip()]
-        out: Json = {"role": "assistant", "content": "\n\n".join(texts) or None}
+        out: Json = {"role": "assistant", "content": "\n\n".join(texts) or empty}
         thoughts = [b for b in message.content if isinstance(b, Thinking) and b.model == self._model]
         if self._echo and any(b.text for b in thoughts):
             out["reasoning_content"] = "".join(b.text for b in thoughts)
@@ -190,7 +207,7 @@ def _user(message: Message) -> list[Json]:
     for block in message.content:
         match block:
             case ToolResult(id, content):
-                made.append({"role": "tool", "tool_call_id": id, "content": _result_text(content)})
+                made.append({"role": "tool", "tool_call_id": id, "content": _result_text(block)})
                 if not isinstance(content, str):
                     parts += [_image(inner) for inner in content if isinstance(inner, Image)]
             case Text(text) if text.strip():
@@ -203,13 +220,13 @@ def _user(message: Message) -> list[Json]:
     return [*made, {"role": "user", "content": parts}]
 
 
-def _result_text(content: str | tuple[Text | Image, ...]) -> str:
-    if isinstance(content, str):
-        return content if content.strip() else "(no output)"
-    texts = [block.text for block in content if isinstance(block, Text) and block.text.strip()]
-    if any(isinstance(block, Image) for block in content):
+def _result_text(block: ToolResult) -> str:
+    content = block.content
+    texts = [content] if isinstance(content, str) else [b.text for b in content if isinstance(b, Text)]
+    texts = [text for text in texts if text.strip()]
+    if not isinstance(content, str) and any(isinstance(b, Image) for b in content):
         texts.append("(the image follows in the next message)")
-    return "\n\n".join(texts) or "(no output)"
+    return failure_mark(block) + ("\n\n".join(texts) or NO_OUTPUT)
 
 
 def _call(call: ToolUse) -> Json:

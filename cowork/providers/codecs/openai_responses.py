@@ -11,12 +11,14 @@ from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
+    NO_OUTPUT,
     Deltas,
     Fold,
     Format,
     assemble,
     dump,
     effort,
+    failure_mark,
     load_arguments,
     plain_name,
 )
@@ -210,13 +212,13 @@ def _user_items(message: Message) -> list[Json]:
 
 
 def _output(block: ToolResult) -> Json:
-    output: Any = block.content
-    if not isinstance(output, str):
-        kept = [b for b in output if not isinstance(b, Text) or b.text.strip()]
-        output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in kept]
-    elif not output.strip():
-        output = ""
-    return {"type": "function_call_output", "call_id": short_id(block.tool_use_id), "output": output or "(no output)"}
+    mark, content = failure_mark(block), block.content
+    if isinstance(content, str):
+        output: Any = mark + (content if content.strip() else NO_OUTPUT)
+    else:
+        parts = [Text(mark)] * bool(mark) + [b for b in content if not isinstance(b, Text) or b.text.strip()]
+        output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in parts]
+    return {"type": "function_call_output", "call_id": short_id(block.tool_use_id), "output": output or NO_OUTPUT}
 
 
 def _image(block: Image) -> Json:

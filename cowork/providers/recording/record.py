@@ -153,7 +153,7 @@ def _refuse_other_files(path: Path) -> None:
 def _described(provider: Provider) -> Json:
     """What a replay must know of a model; its rates are read off, one kind of token at a time."""
     kinds = ("input", "output", "cache_read", "cache_write")
-    units = [Usage(**{f"{kind}_tokens": 1}) for kind in kinds]
+    units = [Usage.from_dict({f"{kind}_tokens": 1}) for kind in kinds]
     costs = [provider.price(unit) for unit in units]
     known = {kind: cost * 1_000_000 for kind, cost in zip(kinds, costs, strict=True) if cost is not None}
     return {

@@ -28,9 +28,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass, field
 from typing import Any
 
-from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
+from cowork.providers.estimate import reply_tokens, request_tokens
 from cowork.providers.prices import price
 from cowork.providers.recording.canonical import request_bytes
 from cowork.providers.scripted.script import Fault, Scene, Script, Turn, agent_key, load_script, parse_script
@@ -229,12 +230,12 @@ class _Player:
     def heard(self, request: Request, reply: Reply) -> None:
         """Note how many answers the next request of this conversation will show."""
         self.heard_answers = _answers((*request.messages, Message("assistant", reply.content)))
-        self.prompt_tokens = _tokens(_weight(request)) + reply.usage.output_tokens
+        self.prompt_tokens = request_tokens(request) + reply.usage.output_tokens
 
     def _estimate(self, request: Request, content: list[Block]) -> Usage:
-        prompt = _tokens(_weight(request))
+        prompt = request_tokens(request)
         cached = min(self.prompt_tokens, prompt)
-        return Usage(prompt - cached, _tokens(sum(_size(block) for block in content)), cached)
+        return Usage(prompt - cached, reply_tokens(content), cached)
 
 
 # ---------------------------------------------------------------- helpers
@@ -323,28 +324,6 @@ def _filled(value: Any, taken: Mapping[str, str]) -> Any:
     if isinstance(value, list):
         return [_filled(item, taken) for item in value]
     return value
-
-
-def _weight(request: Request) -> int:
-    """Characters of a request, roughly as the wire would carry them."""
-    tools = sum(len(t.name) + len(t.description) + len(json.dumps(t.schema)) for t in request.tools)
-    return len(request.system) + tools + sum(_size(block) for m in request.messages for block in m.content)
-
-
-def _size(block: Block) -> int:
-    match block:
-        case Text(text) | Thinking(text):
-            return len(text)
-        case ToolUse(_, name, input):
-            return len(name) + len(json.dumps(input))
-        case ToolResult(_, content):
-            return len(content) if isinstance(content, str) else sum(_size(inner) for inner in content)
-        case Image():
-            return 4_000
-
-
-def _tokens(characters: int) -> int:
-    return (characters + 3) // 4
 
 
 def _clip(text: str, limit: int = 200) -> str:
