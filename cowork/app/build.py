@@ -21,7 +21,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
-from cowork.core.ports import AgentDef, Ask, Emit, Provider
+from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger, Limits
@@ -40,17 +40,24 @@ from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.tools.arguments import schema_problems
+from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.base import AgentState
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
+NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
 
 
 def build(
-    options: RunOptions, environ: Mapping[str, str], *, ask: Ask, sinks: Sequence[Emit], on_sink_failure: SinkFailed
+    options: RunOptions,
+    environ: Mapping[str, str],
+    *,
+    ask: Ask | None,
+    sinks: Sequence[Emit],
+    on_sink_failure: SinkFailed,
 ) -> Run:
-    """A run that is ready for its first prompt."""
+    """A run that is ready for its first prompt. Without `ask` nobody is there: what would ask is denied."""
     place = load_project(options, environ)
     schema = _output_schema(options.output_schema)
     log, past, trouble = _session(place)
@@ -73,12 +80,17 @@ def build(
     return run
 
 
+async def nobody(question: Question) -> Answer:
+    """The answer where no person is there."""
+    return Answer("no", NO_ONE_TO_ASK)
+
+
 def _keep_warning(run: Run, event: Event) -> None:
     if isinstance(event, Notice) and event.level == "warning":
         run.warnings.append(event.text)
 
 
-def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask) -> Run:
+def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask | None) -> Run:
     """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
@@ -94,7 +106,7 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
     compaction = _compaction(place.config, lambda: subagents.running)
     world = World(
         emitter=emitter,
-        ask=ask,
+        ask=ask or nobody,
         workspace=workspace,
         tree=tree,
         permit_for=lambda modes: tightened(permissions, modes),
@@ -134,13 +146,14 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
     )
 
 
-def chosen_tools(tools: ToolSet, config: Config) -> ToolSet:
+def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> ToolSet:
     """The tools the configuration leaves; unknown names are a mistake worth a word."""
     enabled, disabled = config.tools.enabled, config.tools.disabled
     for name in (*enabled, *disabled):
         if not tools.knows(name):
             raise UserError(f"There is no tool {name!r}.", f"The tools are {', '.join(tools)}.")
-    hidden = () if config.agent.subagent.expose_subagent_tool else (subagent.name,)
+    hidden = [] if config.agent.subagent.expose_subagent_tool else [subagent.name]
+    hidden += [] if person else [ask_user.name]
     return tools.only(enabled or None, refused=(*disabled, *hidden))
 
 
@@ -148,7 +161,7 @@ def _main_agent(
     place: Project, world: World, subagents: Subagents, permissions: Permissions, ledger: Ledger, transcript: Transcript
 ) -> Agent:
     options, config = place.options, place.config
-    tools = chosen_tools(place.tools, config)
+    tools = chosen_tools(place.tools, config, person=world.ask is not nobody)
     role = _role(options.agent, place.agents)
     if role:
         tools = tools.only(role.tools, refused=role.disallowed_tools)
@@ -161,7 +174,9 @@ def _main_agent(
     _need_price(config, provider)
     emit = world.emitter.bind("main")
     modes = (role.permission_mode,) if role else ()
-    parent = Parent("main", tools, tier, ledger, modes=modes)
+    parent = Parent(
+        "main", tools.only(refused=[exit_plan.name]), tier, ledger, modes=modes
+    )  # the plan is the main one's
     runner = Runner(
         agent="main",
         tools=tools,

@@ -20,12 +20,11 @@ from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
-from cowork.core.ports import Answer, Ask, Emit, Question
+from cowork.core.ports import Ask, Emit
 from cowork.engine.loop import Outcome, Prompt
 
 STDOUT = 1
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
-NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 
 
 def run_once(options: RunOptions) -> int:
@@ -132,12 +131,12 @@ class _Once:
         live, fold = person and sys.stdout.isatty(), person and sys.stderr.isatty()
         return TextOutput(sys.stdout, sys.stderr, live=live, fold=fold, quiet=self.options.quiet)
 
-    def _asker(self) -> Ask:
+    def _asker(self) -> Ask | None:
         if self.options.non_interactive:
-            return _nobody
+            return None
         from cowork.frontends.prompt import LinePrompt, available
 
-        return LinePrompt() if available() else _nobody
+        return LinePrompt() if available() else None
 
     def _sink_failed(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
@@ -154,7 +153,3 @@ def _bug(task: asyncio.Task[Outcome]) -> BaseException | None:
     """What nobody foresaw: an exception that is no way for a run to end."""
     error = None if task.cancelled() else task.exception()
     return None if isinstance(error, TimeoutError | UserError) else error
-
-
-async def _nobody(question: Question) -> Answer:
-    return Answer("no", NO_ONE_TO_ASK)

@@ -128,7 +128,7 @@ def _display(display: dict[str, Any]) -> Iterator[str]:
                 yield f"   {number} {text:<{wide}}  {verdict:<5}  {why}".rstrip()
         case "terminal":
             yield from _lines(display.get("command"))
-        case "text":
+        case "text" | "markdown":
             yield from _lines(display.get("text"))
 
 

@@ -51,12 +51,8 @@ def by_number(step: Step, text: str) -> Choice | None:
 
 
 def _step_of(item: Json) -> Step:
-    options = [o if isinstance(o, dict) else {"label": o} for o in item.get("options") or ()]
-    made = [
-        Choice(visible_line(str(option.get("label", ""))), detail=visible_line(str(option.get("description", ""))))
-        for option in options
-    ]
-    return Step(str(item.get("question", "")), (*made, Choice("Something else …", writes=_OWN_WORDS)))
+    options = [Choice(visible_line(str(option))) for option in item.get("options") or ()]
+    return Step(str(item.get("question", "")), (*options, Choice("Something else …", writes=_OWN_WORDS)))
 
 
 def choices_of(question: Question) -> list[Choice]:
@@ -71,7 +67,8 @@ def choices_of(question: Question) -> list[Choice]:
         return [*trusting, Choice("Only this time", "session"), Choice("No", "no")]
     if question.kind == "plan":
         going = [Choice(f"Yes, go on in mode {visible_line(mode)}", data={"mode": mode}) for mode in question.options]
-        return [*going, Choice("No, plan on: say what to change …", "no", writes=_CHANGES)]
+        edit = Choice("Edit the plan in $EDITOR, then decide", data={"edit": True})
+        return [*going, edit, Choice("No, plan on: say what to change …", "no", writes=_CHANGES)]
     out = [Choice("Yes, once", "once")]
     if question.session_rule:
         out.append(Choice(f"Yes, {visible_line(question.session_rule)} for this session", "session"))

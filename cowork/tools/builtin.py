@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from cowork.core.ports import AgentDef
+from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.base import Tool
 from cowork.tools.files.edit import edit, multi_edit
 from cowork.tools.files.read import read
@@ -18,12 +19,19 @@ from cowork.tools.task import agents_list, subagent, task
 from cowork.tools.todo import todo_write
 from cowork.tools.toolset import ToolSet
 
-_ALL = (read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent)
+_ALL = (
+    read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent, ask_user,
+)  # fmt: skip
 
 
 def builtin_tools(text: Callable[[str], str], agents: Mapping[str, AgentDef] | None = None) -> ToolSet:
     """The tools with their descriptions; `text` gives the text of prompts/<name>.md, and Task lists the agents."""
     return ToolSet(replace(tool, description=_description(tool, text, agents or {})) for tool in _ALL)
+
+
+def plan_tool(text: Callable[[str], str]) -> Tool:
+    """ExitPlan, which joins the tools of the main agent when plan mode is first on: nobody else pays for it."""
+    return replace(exit_plan, description=_description(exit_plan, text, {}))
 
 
 def _description(tool: Tool, text: Callable[[str], str], agents: Mapping[str, AgentDef]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.tools.base import Tool
-from cowork.tools.builtin import builtin_tools
+from cowork.tools.builtin import builtin_tools, plan_tool
 
 PROMPTS = Path(__file__).parents[2] / "prompts"
 
@@ -32,8 +32,11 @@ Every call ends in one record: `{status, data, text, error, stats, context}`. `s
 def render(prompts: Path = PROMPTS) -> str:
     """The whole page."""
     codes = ", ".join(f"`{code}`" for code in get_args(ToolErrorCode))
-    tools = builtin_tools(lambda name: (prompts / f"{name}.md").read_text("utf-8").strip())
-    sections = [_section(tool) for tool in tools.values()]
+
+    def text(name: str) -> str:
+        return (prompts / f"{name}.md").read_text("utf-8").strip()
+
+    sections = [_section(tool) for tool in (*builtin_tools(text).values(), plan_tool(text))]
     return _HEAD + f"Error codes: {codes}.\n\n" + "\n".join(sections)
 
 

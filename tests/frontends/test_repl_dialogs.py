@@ -185,7 +185,7 @@ async def test_keys_pasted_without_brackets_answer_nothing() -> None:
 
 
 async def test_the_questions_of_a_model_are_answered_in_order_by_digits_or_words() -> None:
-    steps = [{"question": "Which?", "options": [{"label": "alpha"}, {"label": "beta"}]}, {"question": "Why?"}]
+    steps = [{"question": "Which?", "options": ["alpha", "beta"]}, {"question": "Why?"}]
     question = Question("questions", "Questions", input={"questions": steps})
     expected = Answer("once", data={"answers": ["beta", "it is shorter"]})
     assert await answer(["2", "1", "it is shorter", "enter"], question) == expected

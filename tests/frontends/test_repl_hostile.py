@@ -109,7 +109,7 @@ def questions(text: str) -> list[Question]:
                       family=family, line=text)
              for display in displays
              for tool, family in (("Bash", "exec"), ("Read", "read"), (text, "other"))]  # fmt: skip
-    steps = {"questions": [{"question": text, "options": [{"label": text, "description": text}]}]}
+    steps = {"questions": [{"question": text, "options": [text]}]}
     others = [Question("questions", text, text, input=steps), Question("plan", text, text, options=(text,))]
     return [*asked, *others, Question("trust", text, text, reason=text)]
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork import __version__
+from cowork import __version__, prompts
 from cowork.app.repo import project_root
 from cowork.app.resume import begin
 from cowork.app.run import Run
@@ -27,6 +27,8 @@ from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
 from cowork.frontends.host import Command, Status
 from cowork.sessions.cost import totals
+from cowork.tools.ask import exit_plan
+from cowork.tools.builtin import plan_tool
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
@@ -51,6 +53,7 @@ class ChatHost:
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
+        self._told_mode = ""  # the mode in force when something was last said to the model
         self.run = open_run(options, environ, self)
         self._steering = steering(self.run.root)  # what trust would be about
 
@@ -101,6 +104,10 @@ class ChatHost:
         self._sink(event)
 
     async def ask(self, question: Question) -> Answer:
+        if question.kind == "plan":
+            box = self.run.permissions.sandbox
+            modes = ("accept-edits", "auto", "ask") if box is not None and box.tight else ("accept-edits", "ask")
+            question = replace(question, options=modes)
         answer = await self._ask(question)
         self.follow(answer)
         return answer
@@ -108,7 +115,7 @@ class ChatHost:
     def follow(self, answer: Answer) -> None:
         """Go on in the mode that was chosen with an answer."""
         if answer.choice != "no" and (mode := answer.data.get("mode")) and mode != self.run.permissions.mode:
-            self.set_mode(str(mode))
+            self._told_mode = self.set_mode(str(mode))
 
     async def close(self) -> None:
         await self.run.close()
@@ -138,9 +145,22 @@ class ChatHost:
         return self._commands
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
-        prompt = Prompt(text, images=tuple(_image(p) for p in images), label=label)
+        prompt = Prompt(text, self._mode_note(), tuple(_image(p) for p in images), label=label)
         await self._stoppable(self.run.ask(prompt))
         self.run.agent.forget("steer")  # the chat sends what was not said in time as the next message
+
+    def _mode_note(self) -> str:
+        """What the model must know of plan mode: that it is on, once, and that it is over."""
+        mode, before = self.run.permissions.mode, self._told_mode
+        self._told_mode = mode
+        if mode == before or "plan" not in (mode, before):
+            return ""
+        if mode != "plan":
+            return f"Plan mode is over; the mode is {mode}."
+        tools = self.run.agent.runner.tools
+        if exit_plan.name not in tools:
+            tools.add(plan_tool(prompts.text_of))
+        return prompts.text_of("plan_mode")
 
     def interrupt(self) -> None:
         if self._task:

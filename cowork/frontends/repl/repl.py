@@ -19,13 +19,14 @@ from cowork.frontends.host import Choose, Host, Options, Row
 from cowork.frontends.repl.builtin_commands import KEYS, own_commands
 from cowork.frontends.repl.input.completer import Completer
 from cowork.frontends.repl.input.composer import Composer, History
-from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
+from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialog, Dialogs
 from cowork.frontends.repl.input.keys import bindings
 from cowork.frontends.repl.input.panel_selection import PanelSelection
 from cowork.frontends.repl.input.picker import Picker
 from cowork.frontends.repl.line_chat import LineChat, is_capable
 from cowork.frontends.repl.terminal.application import ChatApplication
 from cowork.frontends.repl.terminal.control import TerminalControl
+from cowork.frontends.repl.terminal.handover import Handover
 from cowork.frontends.repl.terminal.key_reader import watch
 from cowork.frontends.repl.terminal.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.turns import Turns
@@ -58,7 +59,8 @@ class Repl:
         self._folder = os.path.basename(self.scene.cwd)
         self.composer = Composer(History(self.options.history))
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
-        self.dialogs = Dialogs(self._dialogs_changed, drafting=lambda: bool(self.composer.text))
+        self.dialogs = Dialogs(self._dialogs_changed, drafting=lambda: bool(self.composer.text), edit=self._edit_plan)
+        self.handover = Handover(self.environ, lambda: self._app is not None and self._app.is_running)
         self.picker = Picker(self.redraw)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
@@ -99,6 +101,8 @@ class Repl:
 
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person and wait for the answer; it is drawn while `run` is running."""
+        if question.kind == "plan":
+            self._show_plan(str(question.display.get("text", "")))
         answer = await (self._plain or self.dialogs).ask(question)
         self.scene.resume(question.tool, question.input)
         return answer
@@ -404,6 +408,26 @@ class Repl:
     def _give_back(self, text: str) -> None:
         kept = self.composer.text
         self.composer.set(f"{text}\n{kept}" if kept else text)
+
+    def _show_plan(self, plan: str) -> None:
+        self.scene.say("output", lambda columns, theme: markdown_lines(plan, columns, theme))
+        self.redraw()
+
+    def _edit_plan(self, dialog: Dialog) -> None:
+        """Let the person change a plan; the dialog stays, for the decision."""
+
+        async def edit() -> None:
+            plan = str(dialog.data.get("plan") or dialog.question.display.get("text", ""))
+            try:
+                edited = await self.handover.edit(plan)
+            except UserError as error:
+                self.show_hint(error.message, 5.0)
+                return
+            if edited.strip() and edited != plan:
+                dialog.data["plan"] = edited
+                self._show_plan(edited)
+
+        self.turns.spawn(edit())
 
     def _dialogs_changed(self) -> None:
         dialog = self.dialogs.current

@@ -85,7 +85,7 @@ class Turns:
             self.queue.append(Sent(text, images))
             self._changed()
         elif text.startswith("/") and self.working:
-            self._spawn(self._command(text))
+            self.spawn(self._command(text))
         else:
             self._start(Sent(text, images))
 
@@ -279,7 +279,8 @@ class Turns:
         events = self.host.history()
         return events[0].session_id if events else ""
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the turn."""
         task = asyncio.ensure_future(work)
         self._loose.add(task)
         task.add_done_callback(self._loose.discard)

@@ -37,7 +37,7 @@ def dialog_lines(
 
 def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
     """The thing the question is about: the call, why it asks, and the diff, command or text."""
-    out = _call_lines(question, columns, cwd) if question.tool else []
+    out = _call_lines(question, columns, cwd) if question.tool and question.kind == "permission" else []
     match question.display.get("kind"):
         case "diff":
             out.extend(diff_lines(str(question.display.get("diff", "")), columns))

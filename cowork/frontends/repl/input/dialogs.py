@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cowork.core.blocks import Json
 from cowork.core.ports import Answer, Question
 from cowork.frontends.questions import Choice, Step, steps_of
 
@@ -30,6 +31,7 @@ class Dialog:
     index: int = 0  # the choice the cursor stands on
     text: str | None = None  # what is being written, in place of a choice
     answers: list[str] = field(default_factory=list)  # to the steps before this one
+    data: Json = field(default_factory=dict)  # goes along with the answer: a plan as edited
 
     @property
     def step(self) -> Step:
@@ -67,6 +69,7 @@ class Dialogs:
     changed: Callable[[], None]
     clock: Callable[[], float] = time.monotonic
     drafting: Callable[[], bool] = lambda: False  # text stands in the input: Enter is for sending it
+    edit: Callable[[Dialog], None] = lambda dialog: None  # lets the person edit what the question is about
     last_key: float = -10.0  # when the person last typed into the input
     focus: Focus = "auto"
     _shown_at: float = -10.0  # when the current question came up
@@ -223,8 +226,10 @@ class Dialogs:
             dialog.text = ""
         elif dialog.question.kind == "questions":
             self._next_step(dialog, choice.label)
+        elif choice.data.get("edit"):
+            self.edit(dialog)
         else:
-            self._settle(dialog, Answer(choice.answer, "", choice.data))
+            self._settle(dialog, Answer(choice.answer, "", {**choice.data, **dialog.data}))
         self.changed()
 
     def _write(self, dialog: Dialog, text: str) -> None:

@@ -1,0 +1,78 @@
+"""AskUser and ExitPlan: what a model asks the person, and the plan it hands in. Absent where nobody is there."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypedDict
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.ports import Ask, Effect, Question, ToolRecord, ok
+from cowork.tools.base import ToolContext, tool
+
+MOST_QUESTIONS = 4
+MOST_OPTIONS = 8
+_NOTHING = (Effect("none"),)
+
+
+class _AskNeeded(TypedDict):
+    question: Annotated[str, "One sentence"]
+
+
+class AskItem(_AskNeeded, total=False):
+    """One question."""
+
+    options: Annotated[list[str], "Likely answers, the best first"]
+
+
+@tool("AskUser", effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["questions"][0]["question"]))
+async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to four"]) -> ToolRecord:
+    if not 1 <= len(questions) <= MOST_QUESTIONS:
+        raise ToolError(
+            "INVALID_PARAM", f"`questions` must have 1 to {MOST_QUESTIONS} entries, it has {len(questions)}."
+        )
+    for number, item in enumerate(questions, 1):
+        if not item["question"].strip():
+            raise ToolError("INVALID_PARAM", f"Question {number} is empty. Say what you want to know.")
+        if len(item.get("options", [])) > MOST_OPTIONS:
+            raise ToolError("INVALID_PARAM", f"Question {number} has more than {MOST_OPTIONS} options. Offer fewer.")
+    given: Json = {"questions": questions}
+    answer = await _person(ctx)(Question("questions", "Questions", agent=ctx.agent, tool="AskUser", input=given))
+    answers = [str(text) for text in answer.data.get("answers") or ()]
+    if answer.choice == "no" or len(answers) != len(questions):
+        why = f" and said: {answer.note}" if answer.note else ""
+        return ok(f"The user did not answer{why}. Go on as you think best, or say what you need.", answers={})
+    told = {item["question"]: text for item, text in zip(questions, answers, strict=True)}
+    rows = "\n".join(f"- {question} → {text}" for question, text in told.items())
+    return ok(f"The user answered:\n{rows}", display={"kind": "text", "text": rows}, answers=told)
+
+
+@tool(
+    "ExitPlan", effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["plan"]).strip("# ").split("\n")[0]
+)
+async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as Markdown"]) -> ToolRecord:
+    if not plan.strip():
+        raise ToolError("INVALID_PARAM", "`plan` is empty. Hand in the whole plan.")
+    shown = {"kind": "markdown", "text": plan}
+    question = Question(
+        "plan", "Go on with this plan?", agent=ctx.agent, display=shown, options=("accept-edits", "ask")
+    )
+    answer = await _person(ctx)(question)
+    if answer.choice == "no":
+        what = f"The user wants it changed: {answer.note}" if answer.note else "The user did not approve the plan."
+        return ok(f"{what}\nNothing was changed. Revise the plan and hand it in again.", approved=False)
+    edited = str(answer.data.get("plan") or plan)
+    mode = str(answer.data.get("mode") or "")
+    said = f"The user approved the plan; the permission mode is {mode} now. Carry it out."
+    if edited != plan:
+        said += f"\nThe user edited it. This is the plan that holds:\n\n{edited}"
+    return ok(said, approved=True, mode=mode, plan=edited)
+
+
+def _title(plan: str) -> str:
+    return plan.strip("# \n").split("\n")[0]
+
+
+def _person(ctx: ToolContext) -> Ask:
+    if ctx.ask is None:
+        raise ToolError("EXECUTION_ERROR", "Nobody is there to ask. Go on as you think best, and say what you assumed.")
+    return ctx.ask
