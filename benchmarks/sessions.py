@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -100,7 +101,7 @@ def checkpoints(count: int, *, with_git: bool) -> dict[str, float]:
         before, after = [], []
         for prompt in range(1, 4):
             points.begin(prompt)
-            before.append(_seconds(lambda: points.before_change(None)))
+            before.append(_seconds(lambda: asyncio.run(points.before_command())))
             (root / "package0" / "module0" / "file0.py").write_text(f"changed {prompt}")
             after.append(_seconds(points.end))
         points.close()

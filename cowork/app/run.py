@@ -164,7 +164,7 @@ class Run:
         await jobs.close(self.tree)
         await self.models.close()
         if self.checkpoints:
-            self.checkpoints.close()
+            await self.checkpoints.aclose()
         if self.log:
             self.log.close()
         else:

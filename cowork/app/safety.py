@@ -18,7 +18,7 @@ from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.placeholders import Holding
 from cowork.permissions.sandbox.temporary import Temporary
 from cowork.sessions.checkpoints.recorder import Checkpoints
-from cowork.tools.base import TreeState
+from cowork.tools.base import TreeState, no_snapshot, no_watch
 
 
 def safety(
@@ -59,8 +59,9 @@ def safety(
         explain=sandbox.explain,
         closing=temporary.close,
         written=written,
-        before_change=checkpoints.before_change if checkpoints else lambda path: None,
-        watch=checkpoints.watch if checkpoints else lambda: tuple,
+        before_write=checkpoints.before_write if checkpoints else lambda path: None,
+        before_command=checkpoints.before_command if checkpoints else no_snapshot,
+        watch_files=checkpoints.watch if checkpoints else no_watch,
         may_read=permissions.may_read if any(r.speaks_of("read") for r in permissions.rules.deny) else None,
     )
     return permissions, tree

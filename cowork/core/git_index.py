@@ -21,21 +21,12 @@ class IndexEntry(NamedTuple):
     """A tracked file: the name of its content and the stat git saw; `merging` entries are sides of a conflict."""
 
     path: str
-    content: str
+    content: bytes
     size: int
     mtime: int
     ctime: int
     inode: int
     merging: bool
-
-    def matches(self, status: os.stat_result) -> bool:
-        """Whether the file still has the stat git saw."""
-        return (
-            self.mtime == status.st_mtime_ns
-            and self.ctime == status.st_ctime_ns
-            and self.size == status.st_size & 0xFFFFFFFF
-            and self.inode == status.st_ino & 0xFFFFFFFF
-        )
 
 
 def read_index(path: Path, most: int = MOST_BYTES) -> Iterator[IndexEntry]:
@@ -71,7 +62,7 @@ def _entries(data: bytes, version: int, count: int) -> Iterator[IndexEntry]:
         except (struct.error, IndexError) as error:
             raise ValueError("the index ends too early") from error
         stamps = ms * 10**9 + mn, cs * 10**9 + cn
-        yield IndexEntry(os.fsdecode(name), sha.hex(), size, *stamps, inode, bool(flags & _STAGE))
+        yield IndexEntry(os.fsdecode(name), sha, size, *stamps, inode, bool(flags & _STAGE))
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -201,7 +201,7 @@ class Runner:
             tool.precheck(call.input)
         look = look or self._look(tool, call)
         await self._permit_or_refuse(call, tool, look)
-        with self._watched(look):
+        async with self._watched(look):
             record = await tool(look.ctx, look.args)
         for effect in look.effects:  # what was seen of a file, so that a resumed session knows it too
             if effect.target in self.state.seen:
@@ -213,24 +213,26 @@ class Runner:
     def files_changed(self) -> tuple[str, ...]:
         """What its tools, its commands and its children wrote, in the order it was noticed."""
         for watch in self._watches:
-            self._note(watch.changed())
+            self._note(watch.changed_at_once())
         return tuple(self._changed)
 
-    @contextlib.contextmanager
-    def _watched(self, look: Look) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _watched(self, look: Look) -> AsyncIterator[None]:
         """A child answers for the files its commands change, so the workspace is looked at around each of them."""
         runs = any(effect.kind == "exec" for effect in look.effects)
         if not runs or "/" not in self.agent or look.decision.read_only:
             yield
             return
-        watch = Watch(self.tree, self._workspace, self.agent)
+        watch = Watch(self.tree, self._workspace, self.agent, await self.tree.watch_files())
+        finished = False
         try:
             yield
+            finished = True
         finally:
             if look.args.get("run_in_background"):
                 self._watches.append(watch)
             else:
-                self._note(watch.changed())
+                self._note(await watch.changed() if finished else watch.changed_at_once())
 
     def _note(self, paths: Iterable[str]) -> None:
         self._changed.update(dict.fromkeys(paths))

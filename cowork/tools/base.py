@@ -78,6 +78,32 @@ def unwrapped(argv: Sequence[str], cwd: Path, command: str, *, reads: bool) -> S
     return argv
 
 
+class FileWatch(Protocol):
+    """Has looked at the workspace once, and names the files that differ when it looks again."""
+
+    async def changed(self) -> Sequence[str]: ...
+    def changed_at_once(self) -> Sequence[str]: ...  # nothing where the look would take long
+
+
+class NoFileWatch:
+    """Sees nothing."""
+
+    async def changed(self) -> Sequence[str]:
+        return ()
+
+    def changed_at_once(self) -> Sequence[str]:
+        return ()
+
+
+async def no_snapshot(tell: Callable[[str], None]) -> None:
+    """Where files are not kept for /rewind."""
+
+
+async def no_watch() -> FileWatch:
+    """Where nobody follows what commands change."""
+    return NoFileWatch()
+
+
 @dataclass(slots=True)
 class TreeState:
     """What all agents of a run share."""
@@ -94,8 +120,9 @@ class TreeState:
     jobs: dict[str, Job] = field(default_factory=dict)
     jobs_before: int = 0  # numbers that commands of an earlier process of this session had
     job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
-    before_change: Callable[[Path | None], None] = lambda path: None  # checkpoints; None: a command may touch anything
-    watch: Callable[[], Callable[[], Sequence[str]]] = lambda: tuple  # a look now, for naming later what changed since
+    before_write: Callable[[Path], None] = lambda path: None  # keeps a file for /rewind
+    before_command: Callable[[Callable[[str], None]], Awaitable[None]] = no_snapshot  # keeps all, for it may touch any
+    watch_files: Callable[[], Awaitable[FileWatch]] = no_watch  # to name what a command changes
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     guards: frozenset[str] | None = None  # protected paths that were there when a command was last looked after
     reaper: Any = None  # the process that runs commands, started by the first one

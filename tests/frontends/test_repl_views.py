@@ -77,7 +77,7 @@ class Folder:
 
     def change(self, prompt: int, name: str, data: bytes | None) -> None:
         self.checkpoints.begin(prompt)
-        self.checkpoints.before_change(self.root / name)
+        self.checkpoints.before_write(self.root / name)
         if data is None:
             (self.root / name).unlink()
         else:

@@ -128,8 +128,12 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
         state=held.ctx.state,
         tree=held.ctx.tree,
     )
-    steps: list[Path | None] = []
-    held.ctx.tree.before_change = steps.append
+    steps: list[str] = []
+
+    async def before_command(tell: object) -> None:
+        steps.append("checkpoint")
+
+    held.ctx.tree.before_command = before_command
     listed, made = await runner.run(
         [
             ToolUse("a", "Bash", {"command": "ls -A"}),
@@ -139,7 +143,7 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
     assert listed.text.split() == [".git", "src"]
     assert "made" in made.text.split()
     assert (held.root / "made").exists()
-    assert steps == [None]  # what only reads needs no checkpoint
+    assert steps == ["checkpoint"]  # what only reads needs no checkpoint
 
 
 def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:

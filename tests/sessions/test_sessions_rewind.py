@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -16,10 +17,10 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
 from cowork.core.events import PromptAdded, TurnEnded
-from cowork.sessions.checkpoints import recorder as checkpoints_module
-from cowork.sessions.checkpoints.contents import Blobs
+from cowork.sessions.checkpoints.contents import Contents
+from cowork.sessions.checkpoints.journal import JOURNAL
 from cowork.sessions.checkpoints.recorder import Checkpoints
-from cowork.sessions.checkpoints.snapshot import TICK_NS
+from cowork.sessions.checkpoints.scan import TICK_NS
 from cowork.sessions.checkpoints.walk import TooManyFiles
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
@@ -92,7 +93,7 @@ def points(tmp_path: Path, project: Path) -> Checkpoints:
 
 def sh(project: Path, command: str) -> Callable[[Checkpoints], None]:
     def run(points: Checkpoints) -> None:
-        points.before_change(None)
+        asyncio.run(points.before_command())
         subprocess.run(["bash", "-c", command], cwd=project, check=True)
 
     return run
@@ -102,7 +103,7 @@ def write(path: Path, text: str) -> Callable[[Checkpoints], None]:
     """What the file tools do: say so, then replace the file."""
 
     def run(points: Checkpoints) -> None:
-        points.before_change(path)
+        points.before_write(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_name(".draft")
         draft.write_text(text)
@@ -228,7 +229,10 @@ def act(root: Path, points: Checkpoints, kind: str, name: str, other: str) -> No
     """One thing a tool or a command may do; what cannot be done is left."""
     path, second = root / name, root / other
     tool = kind == "write"
-    points.before_change(path if tool else None)
+    if tool:
+        points.before_write(path)
+    else:
+        asyncio.run(points.before_command())
     with contextlib.suppress(OSError, shutil.Error):
         if kind in ("write", "create"):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -650,7 +654,7 @@ def test_a_torn_journal_loses_only_its_tail(project, points, tmp_path):
     turn(points, 1, write(project / "src/app.py", "1\n"))
     turn(points, 2, write(project / "README.md", "2\n"))
     points.close()
-    journal = tmp_path / "store" / checkpoints_module.JOURNAL
+    journal = tmp_path / "store" / JOURNAL
     journal.write_bytes(journal.read_bytes()[:-10])
     again = Checkpoints(tmp_path / "store", project)
     assert [s.path for s in again.preview(1).steps] == ["src/app.py"]
@@ -668,7 +672,7 @@ def test_the_store_is_private_and_not_part_of_the_workspace(project):
     points.restore(points.preview(2))
     sh(project, "true")(points)
     files = [p for p in store.rglob("*") if p.is_file()]
-    assert {p.name for p in files} >= {"contents.pack", "journal.jsonl", "new.txt", "open-tree.json"}
+    assert {p.name for p in files} >= {"contents.pack", "journal.jsonl", "new.txt", "open-tree.jsonl"}
     assert {stat.S_IMODE(p.stat().st_mode) for p in files} == {0o600}
     assert stat.S_IMODE(store.stat().st_mode) == 0o700
 
@@ -700,12 +704,12 @@ def test_closing_keeps_only_what_a_rewind_can_need(project, points, tmp_path):
 
 
 def test_contents_survive_a_torn_end_and_a_full_disk(tmp_path, monkeypatch):
-    blobs = Blobs(tmp_path, limit=10_000)
+    blobs = Contents(tmp_path, limit=10_000)
     names = [blobs.put(bytes([n]) * 100) for n in range(5)]
     blobs.close()
     pack = tmp_path / "contents.pack"
     pack.write_bytes(pack.read_bytes()[:-30])
-    blobs = Blobs(tmp_path, limit=10_000)
+    blobs = Contents(tmp_path, limit=10_000)
     assert [blobs.get(name) for name in names] == [*(bytes([n]) * 100 for n in range(4)), None]
     room = [50]
     real = os.write
@@ -726,7 +730,7 @@ def test_contents_survive_a_torn_end_and_a_full_disk(tmp_path, monkeypatch):
     kept = blobs.put(b"kept" * 100)
     blobs.keep_only([kept, names[1]])
     blobs.close()
-    again = Blobs(tmp_path, limit=10_000)
+    again = Contents(tmp_path, limit=10_000)
     assert (again.get(kept), again.get(names[1]), again.get(names[0])) == (b"kept" * 100, b"\1" * 100, None)
     again.close()
 
@@ -749,7 +753,7 @@ def test_a_tree_too_large_to_look_at_is_said_and_file_tools_are_still_covered(pr
     def endless(*args: object, **kwargs: object) -> None:
         raise TooManyFiles
 
-    monkeypatch.setattr("cowork.sessions.checkpoints.snapshot.walk", endless)
+    monkeypatch.setattr("cowork.sessions.checkpoints.scan.walk", endless)
     points = Checkpoints(tmp_path / "store", project, report=said.append)
     turn(points, 1, sh(project, "echo x > README.md"), sh(project, "true"), write(project / "src/app.py", "x\n"))
     assert len(said) == 1
@@ -802,6 +806,6 @@ def test_a_quick_change_of_the_same_length_is_seen(project, points):
     for prompt in range(1, 15):
         (project / "src/app.py").write_text("AAAA")
         points.begin(prompt)
-        points.before_change(None)
+        asyncio.run(points.before_command())
         (project / "src/app.py").write_text("BBBB")
         assert points.end() == ("src/app.py",)

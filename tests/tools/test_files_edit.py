@@ -303,11 +303,10 @@ async def test_effects_name_the_resolved_path(agent: Agent, folder: Path) -> Non
 async def test_a_checkpoint_is_taken_before_each_change_and_only_then(agent: Agent, folder: Path) -> None:
     taken: list[tuple[str, str]] = []
 
-    def before_change(path: Path | None) -> None:
-        assert path is not None
+    def before_write(path: Path) -> None:
         taken.append((path.name, path.read_text() if path.exists() else ""))
 
-    agent.tree.before_change = before_change
+    agent.tree.before_write = before_write
     await agent.call(write, file_path="a.txt", content="one\n")
     await agent.call(edit, file_path="a.txt", old_string="one", new_string="two")
     await agent.call(edit, file_path="a.txt", old_string="missing", new_string="two")

@@ -117,6 +117,11 @@ class ChatHost:
         if answer.choice != "no" and (mode := answer.data.get("mode")) and mode != self.run.permissions.mode:
             self._told_mode = self.set_mode(str(mode))
 
+    def warm(self) -> None:
+        """Look at the workspace before the first command asks for it."""
+        if self.run.checkpoints:
+            self.run.checkpoints.warm()
+
     async def close(self) -> None:
         await self.run.close()
 

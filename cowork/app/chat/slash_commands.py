@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from cowork.app.chat.host import ChatHost
 from cowork.app.onboarding import doctor, setup
 from cowork.app.trust import is_trusted_now
 from cowork.config import paths, render
+from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
@@ -147,10 +149,12 @@ class _Commands:
         if run.checkpoints is None:
             raise UserError("Changes are not followed: this chat is not stored, or checkpoints are off.")
         points = rewind_points(self.host.events)
-        plan = run.checkpoints.preview(points[0].id) if points else None
-        if plan is None or not plan.files:
+        if not points:
             return "Nothing was changed."
-        return Changes(changes(plan, run.checkpoints, run.permissions.workspace))
+        plan = await asyncio.to_thread(run.checkpoints.preview, points[0].id)
+        if not plan.files:
+            return "Nothing was changed."
+        return Changes(await asyncio.to_thread(changes, plan, run.checkpoints, run.permissions.workspace))
 
     def session_ids(self) -> list[str]:
         return [entry.id for entry in index.list_sessions(self._sessions(), self.host.run.root)]
@@ -173,10 +177,13 @@ class _Commands:
         log = self.host.run.log
         if log is None:
             raise UserError("This chat is not stored, so it cannot be forked.", "Start without --no-session.")
+        stopped = len(self.host.run.subagents.running)
+        await self.host.run.subagents.stop_all()  # first, so that the copy knows how they ended
         log.sync()
-        copy = fork(self._sessions(), log.id)
+        copy = await asyncio.to_thread(fork, self._sessions(), log.id)
         await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=True)
-        return f"This is {copy} now; the original {log.id} stays as it was."
+        ended = f" {format.plural(stopped, 'child')} stopped first; Task with `resume` goes on." if stopped else ""
+        return f"This is {copy} now; the original {log.id} stays as it was.{ended}"
 
     async def rewind(self, rest: str) -> CommandResult:
         points = rewind_points(self.host.events)
@@ -193,14 +200,14 @@ class _Commands:
     async def _rewind_to(self, point: PromptAdded, words: list[str]) -> CommandResult:
         run = self.host.run
         what = next((w for w in words if w in REWINDS), "")
-        plan = run.checkpoints.preview(point.id) if run.checkpoints else None
+        plan = await asyncio.to_thread(run.checkpoints.preview, point.id) if run.checkpoints else None
         if not what:
             go = f"Back to just before: {pages.title(point)}"
             return Choose(go, pick_rows.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))
         done: tuple[str, ...] = ()
         said = []
         if what in ("files", "both") and plan and run.checkpoints:
-            restored = run.checkpoints.restore(plan, force="force" in words)
+            restored = await run.checkpoints.rewind(plan, force="force" in words)
             done = restored.restored
             if restored.kept:
                 said.append(f"Kept, as others changed them since: {', '.join(restored.kept)}")

@@ -20,6 +20,8 @@ from cowork.frontends.prompt import available
 from cowork.frontends.repl.repl import Repl
 from cowork.sessions.resume_state import rewind_points
 
+_WARM_AFTER_S = 0.5  # the screen and the first keys come first
+
 
 def chat(options: RunOptions) -> int:
     """Talk until the person leaves; gives the exit code."""
@@ -43,6 +45,7 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
         environ,
     )
     question = _trust_question(host)
+    asyncio.get_running_loop().call_later(_WARM_AFTER_S, host.warm)
     try:
         if question is None:
             host.join(repl.on_event, repl.ask)

@@ -1,13 +1,15 @@
-"""File contents by name, in one growing file. The names are those git gives, so that git can hold some of them.
+"""File contents by digest, in one growing file. The digests are those git makes, so that git can hold some of them.
 
-Each content follows a line with its name and length. What a crash left half written at the end is cut off.
+Each content follows a line with its digest and length. What a crash left half written at the end is cut off.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
+import threading
 from collections.abc import Collection
 from pathlib import Path
 
@@ -15,82 +17,88 @@ from cowork.sessions.private_files import open_private, private_folder
 
 PACK = "contents.pack"
 _HEADER = len("0" * 40 + " " + "0" * 12 + "\n")
-_BUFFER = 4 * 1024 * 1024
+_BUFFER = 1024 * 1024
+_LENGTHS = 1 << 32  # longer than any content
+_NAME = re.compile(r"[0-9a-f]{40}")
 
 
-def blob_name(data: bytes) -> str:
-    """The name of a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+def digest_of(data: bytes) -> bytes:
+    """The digest that stands for a content."""
+    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).digest()
 
 
-class Blobs:
-    """Contents stored once each, up to `limit` bytes in all."""
+class Contents:
+    """Contents stored once each by digest, up to `limit` bytes in all. Any thread may call."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
         self.full = False  # something was refused
         self._path = folder / PACK
         self._limit = limit
-        self._places: dict[str, tuple[int, int]] = {}
-        self._waiting: list[tuple[str, bytes]] = []
+        self._lock = threading.RLock()
+        self._places: dict[bytes, int] = {}  # digest -> offset and length in one number, for there are many
+        self._waiting: list[tuple[bytes, bytes]] = []
         self._end = 0  # of the file, with what waits
         self._waiting_bytes = 0
         self._fd = -1
         if self._path.exists():
             self._open()
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._places
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._places
 
-    def put(self, data: bytes, name: str = "") -> str:
-        """Store a content; gives its name, or nothing when there is no room left. On disk it is after `flush`."""
-        name = name or blob_name(data)
-        if name in self._places:
-            return name
-        self._open()
-        if self._end + _HEADER + len(data) > self._limit:
-            self.full = True
-            return ""
-        self._places[name] = (self._end + _HEADER, len(data))
-        self._waiting.append((name, data))
-        self._waiting_bytes += len(data)
-        self._end += _HEADER + len(data)
-        if self._waiting_bytes > _BUFFER:
-            self.flush()
-        return name
+    def put(self, data: bytes, digest: bytes = b"") -> bytes:
+        """Store a content; gives its digest, or nothing when there is no room left. On disk it is after `flush`."""
+        digest = digest or digest_of(data)
+        with self._lock:
+            if digest in self._places:
+                return digest
+            self._open()
+            if self._end + _HEADER + len(data) > self._limit:
+                self.full = True
+                return b""
+            self._places[digest] = _place(self._end + _HEADER, len(data))
+            self._waiting.append((digest, data))
+            self._waiting_bytes += len(data)
+            self._end += _HEADER + len(data)
+            if self._waiting_bytes > _BUFFER:
+                self.flush()
+            return digest
 
-    def get(self, name: str) -> bytes | None:
+    def get(self, digest: bytes) -> bytes | None:
         """The content, if it is here and whole."""
-        if name not in self._places:
-            return None
-        self.flush()
-        data = _read(self._fd, *self._places[name])
-        return data if blob_name(data) == name else None
+        with self._lock:
+            if digest not in self._places:
+                return None
+            self.flush()
+            data = _read(self._fd, *divmod(self._places[digest], _LENGTHS))
+            return data if digest_of(data) == digest else None
 
     def flush(self) -> None:
         """Write what waits. If the disk is full, none of it was ever put."""
-        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        if not waiting:
-            return
-        start = self._places[waiting[0][0]][0] - _HEADER
-        try:
-            _write(self._fd, b"".join(_entry(name, data) for name, data in waiting))
-        except OSError:
-            for name, _ in waiting:
-                del self._places[name]
-            os.ftruncate(self._fd, start)
-            self._end = start
-            raise
+        with self._lock:
+            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+            if not waiting:
+                return
+            start = self._places[waiting[0][0]] // _LENGTHS - _HEADER
+            try:
+                _write(self._fd, b"".join(_entry(digest, data) for digest, data in waiting))
+            except OSError:
+                for digest, _ in waiting:
+                    del self._places[digest]
+                os.ftruncate(self._fd, start)
+                self._end = start
+                raise
 
-    def keep_only(self, names: Collection[str]) -> None:
+    def keep_only(self, digests: Collection[bytes]) -> None:
         """Forget all other contents and give their room back."""
-        if self._places.keys() <= set(names):
+        if self._places.keys() <= set(digests):
             return
         draft = self._path.with_name(f".{PACK}.{secrets.token_hex(4)}")
         fd = open_private(draft, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL)
         try:
-            for name in names:
-                if (data := self.get(name)) is not None:
-                    _write(fd, _entry(name, data))
+            for digest in digests:
+                if (data := self.get(digest)) is not None:
+                    _write(fd, _entry(digest, data))
             os.replace(draft, self._path)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -121,16 +129,20 @@ class Blobs:
             name, _, length = (
                 os.pread(self._fd, _HEADER, self._end).decode("ascii", "replace").rstrip("\n").partition(" ")
             )
-            if not length.isdecimal() or self._end + _HEADER + int(length) > size:
+            if not _NAME.fullmatch(name) or not length.isdecimal() or self._end + _HEADER + int(length) > size:
                 break
-            self._places[name] = (self._end + _HEADER, int(length))
+            self._places[bytes.fromhex(name)] = _place(self._end + _HEADER, int(length))
             self._end += _HEADER + int(length)
         if self._end < size:
             os.ftruncate(self._fd, self._end)
 
 
-def _entry(name: str, data: bytes) -> bytes:
-    return b"%s %012d\n%s" % (name.encode(), len(data), data)
+def _entry(digest: bytes, data: bytes) -> bytes:
+    return b"%s %012d\n%s" % (digest.hex().encode(), len(data), data)
+
+
+def _place(offset: int, length: int) -> int:
+    return offset * _LENGTHS + length
 
 
 def _write(fd: int, data: bytes) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints.contents import blob_name
+from cowork.sessions.checkpoints.contents import digest_of
 
 MAX_FILE = 32 * 1024 * 1024  # larger files are not kept
 OWNER = stat.S_IRWXU
@@ -93,7 +93,7 @@ def look(workspace: Workspace, path: Path) -> Node | None:
     if kind == "f" and not stat.S_ISREG(status.st_mode):
         kind = "x"  # a pipe, socket or device: never ours
     data = read_bytes(workspace, path) if kind == "f" else None
-    content = target if kind == "l" else blob_name(data) if data is not None else ""
+    content = target if kind == "l" else digest_of(data).hex() if data is not None else ""
     return Node(kind, stat.S_IMODE(status.st_mode), content, stamp_of(status))
 
 

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from cowork.core import spawn
 from cowork.core.git_index import IndexEntry, read_index
@@ -16,7 +19,32 @@ from cowork.core.hygiene import clean_environ
 from cowork.core.plain_file import start_of
 
 _TIMEOUT_S = 60
+_AT_ONCE = 20_000  # names git is asked about in one go
+_MOST_BYTES = 32 * 1024 * 1024  # contents it is asked for in one go
 _NO_SIDE_EFFECTS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never", "-c", "core.pager=cat")
+_RECORD = struct.Struct("<20sqqqQq")
+_Version = tuple[int, int, int]
+_Item = TypeVar("_Item")
+
+
+class TrackedFile(NamedTuple):
+    """A file of the index: its content, the stat git saw, and how long git's copy is (-1: it has none)."""
+
+    content: bytes
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+    held: int
+
+    def is_clean(self, stat: tuple[bytes, int, int, int, int, int]) -> bool:
+        """Whether the file is byte for byte what git holds.
+
+        Line ends and encodings may differ between a file and git's copy of it, but then so do the sizes.
+        """
+        _, _, size, mtime, ctime, inode = stat
+        seen = (size & 0xFFFFFFFF, mtime, ctime, inode & 0xFFFFFFFF)
+        return self.held == size and seen == (self.size, self.mtime, self.ctime, self.inode)
 
 
 @dataclass(slots=True)
@@ -26,10 +54,9 @@ class GitObjects:
     root: Path
     git_folder: Path
     prefix: str  # of `root` in the repository, with a slash
-    _index: dict[str, IndexEntry] = field(default_factory=dict)
-    _version: tuple[int, int, int] = (0, 0, 0)  # of the index file
-    _held_version: tuple[int, int, int] = (0, 0, 0)
-    _held: dict[str, int] = field(default_factory=dict)  # content name -> its size, as git says
+    _tracked: dict[str, bytearray] = field(default_factory=dict)  # folder -> records and names, packed
+    _version: _Version = (0, 0, 0)  # of the index file
+    _decoded: tuple[str | None, dict[str, TrackedFile]] = (None, {})  # the folder asked for last
 
     @classmethod
     def of(cls, root: Path) -> GitObjects | None:
@@ -45,71 +72,89 @@ class GitObjects:
                 return cls(root, target, _prefix(folder, root)) if target else None
         return None
 
-    def index(self) -> dict[str, IndexEntry]:
-        """Relative path -> entry, for the files below `root`; empty when the index is of a kind not understood."""
+    def refresh(self, check: Callable[[], None] = lambda: None) -> None:
+        """Read the index if it changed; `check` may raise to stop. One of a kind not understood tracks nothing."""
         path = self.git_folder / "index"
         try:
             status = os.stat(path)
             version = (status.st_mtime_ns, status.st_size, status.st_ino)
             if version != self._version:
-                self._index = self._read(path, status.st_mtime_ns)
+                self._tracked, self._version, self._decoded = {}, (0, 0, 0), (None, {})
+                for part in _batched(self._entries(path), _AT_ONCE):
+                    check()
+                    self._add(part, written=status.st_mtime_ns)
                 self._version = version
         except (OSError, ValueError):
-            self._index, self._version = {}, (0, 0, 0)
-        return self._index
+            self._tracked, self._version, self._decoded = {}, (0, 0, 0), (None, {})
 
-    def _read(self, path: Path, written: int) -> dict[str, IndexEntry]:
-        """The files below `root`; git may have looked too early to see a change of the newest, so they never match."""
+    def names(self, folder: str) -> dict[str, TrackedFile]:
+        """The tracked files of a folder below `root`, which ends with a slash if it is not `root` itself."""
+        if folder == self._decoded[0]:
+            return self._decoded[1]
+        data, at = self._tracked.get(folder, b""), 0
         found = {}
-        for entry in read_index(path):
-            if entry.path.startswith(self.prefix) and not entry.merging:
-                fresh = entry.mtime >= written
-                found[entry.path[len(self.prefix) :]] = entry._replace(mtime=0) if fresh else entry
+        while at < len(data):
+            start = at + _RECORD.size
+            end = data.index(0, start)
+            found[os.fsdecode(bytes(data[start:end]))] = TrackedFile(*_RECORD.unpack_from(data, at))
+            at = end + 1
+        self._decoded = folder, found
         return found
+
+    def folders(self) -> Collection[str]:
+        """The folders that hold tracked files."""
+        return self._tracked.keys()
+
+    def _entries(self, path: Path) -> Iterator[IndexEntry]:
+        return (entry for entry in read_index(path) if entry.path.startswith(self.prefix) and not entry.merging)
+
+    def _add(self, entries: Sequence[IndexEntry], written: int) -> None:
+        sizes = self._sizes([entry.content.hex() for entry in entries])
+        for entry in entries:
+            folder, slash, name = entry.path[len(self.prefix) :].rpartition("/")
+            mtime = entry.mtime if entry.mtime < written else -1  # git may have looked too early to see a change
+            stamp = (entry.size, mtime, entry.ctime, entry.inode, sizes.get(entry.content.hex(), -1))
+            packed = _RECORD.pack(entry.content, *stamp)
+            self._tracked.setdefault(folder + slash, bytearray()).extend(packed + os.fsencode(name) + b"\0")
 
     def filters(self) -> bool:
         """Whether attributes outside the tree may change contents on the way in and out."""
         return has_filter(self.git_folder / "info" / "attributes")
 
-    def holds(self) -> dict[str, int]:
-        """The contents git has of what is in the index, with their sizes."""
-        index = self.index()
-        if self._held_version == self._version:
-            return self._held
-        wanted = {entry.content for entry in index.values()}
-        if asked := sorted(wanted - self._held.keys()):
-            out = self._run("--batch-check=%(objectname) %(objecttype) %(objectsize)", asked)
-            for line in out.decode("ascii", "replace").splitlines():
-                name, _, rest = line.partition(" ")
-                kind, _, size = rest.partition(" ")
-                if kind == "blob" and size.isdecimal():
-                    self._held[name] = int(size)
-        for name in self._held.keys() - wanted:  # git may forget it any time
-            del self._held[name]
-        self._held_version = self._version
-        return self._held
+    def contents(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """The contents git has of these, each with its digest; a few megabytes are in memory at a time."""
+        for names in _batched(sorted({digest.hex() for digest in digests}), _AT_ONCE):
+            waiting: list[str] = []
+            total = 0
+            for name, size in self._sizes(names).items():
+                if total + size > _MOST_BYTES:
+                    yield from self._read(waiting)
+                    waiting, total = [], 0
+                waiting.append(name)
+                total += size
+            yield from self._read(waiting)
 
-    def contents(self, names: Iterable[str]) -> dict[str, bytes]:
-        """The contents git has of these."""
-        asked = sorted(set(names))
-        out = self._run("--batch", asked) if asked else b""
-        found: dict[str, bytes] = {}
+    def _sizes(self, names: Sequence[str]) -> dict[str, int]:
+        """Content name -> size, of the blobs git has."""
+        out = self._run("--batch-check=%(objectname) %(objecttype) %(objectsize)", names) if names else b""
+        parts = (line.split(" ") for line in out.decode("ascii", "replace").splitlines())
+        return {part[0]: int(part[2]) for part in parts if len(part) == 3 and part[1] == "blob" and part[2].isdecimal()}
+
+    def _read(self, names: Sequence[str]) -> Iterator[tuple[bytes, bytes]]:
+        out = self._run("--batch", names) if names else b""
         at = 0
         while at < len(out):
             end = out.index(b"\n", at)
             name, _, rest = out[at:end].decode("ascii", "replace").partition(" ")
             kind, _, size = rest.partition(" ")
             at = end + 1
-            if not size.isdecimal():
-                continue  # "missing"
-            length = int(size)
-            if kind == "blob":
-                found[name] = out[at : at + length]
-            at += length + 1
-        return found
+            if size.isdecimal():  # else it is missing
+                if kind == "blob":
+                    yield bytes.fromhex(name), out[at : at + int(size)]
+                at += int(size) + 1
 
-    def _run(self, mode: str, names: list[str]) -> bytes:
-        command = ["git", *_NO_SIDE_EFFECTS, f"--git-dir={self.git_folder}", "cat-file", mode]
+    def _run(self, mode: str, names: Sequence[str]) -> bytes:
+        command = ["git", *_NO_SIDE_EFFECTS, f"--git-dir={self.git_folder}", "cat-file", "--buffer", mode]
         environ = {k: v for k, v in clean_environ(os.environ).items() if not k.startswith("GIT_")}
         environ |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         try:
@@ -118,6 +163,13 @@ class GitObjects:
         except OSError:
             return b""
         return done.stdout if done.returncode == 0 else b""
+
+
+def _batched(items: Iterable[_Item], size: int) -> Iterator[list[_Item]]:
+    """Lists of at most so many items."""
+    rest = iter(items)
+    while part := list(islice(rest, size)):
+        yield part
 
 
 def has_filter(attributes: Path) -> bool:

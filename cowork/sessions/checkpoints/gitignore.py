@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 _MAX_RULES = 5_000
 _MAX_PATTERN = 500
+_MAX_CACHED = 10_000
 _BRACKETS = re.compile(r"([!^]?\]?(?:\[:[a-z]+:\]|[^\]])*)\]")
 _NAMED = {
     "alpha": "a-zA-Z", "digit": "0-9", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "space": r"\s",
@@ -40,7 +41,9 @@ class IgnoreRules:
         key = name + "/" if folder else name
         best = self.by_name.get(key)
         if best is None:
-            best = self.by_name[key] = self._best_by_name(name, folder=folder)
+            best = self._best_by_name(name, folder=folder)
+            if len(self.by_name) < _MAX_CACHED:
+                self.by_name[key] = best
         for number, pattern, folders_only in self.anchored:
             if number > best and (folder or not folders_only) and pattern.fullmatch(path):
                 best = number

@@ -1,55 +1,73 @@
 """The files as they were before each prompt, so that a rewind can put back what tools, commands and children changed.
 
 Nothing is looked at until something is about to change: a file tool names its path, a command may touch anything, so
-before the first one of a prompt the whole workspace is looked at. After the turn a second look tells what changed.
+before the first one of a prompt a snapshot of the workspace is taken, and another when the turn is over. Snapshots
+are taken in a thread of their own; the event loop never waits for the disk here.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import json
 import os
 import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints.contents import Blobs
-from cowork.sessions.checkpoints.entries import Node, from_list, look, read_bytes, same
+from cowork.sessions.checkpoints.contents import Contents
+from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same
+from cowork.sessions.checkpoints.journal import Change, Journal, OpenTurn, without
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, Touched, apply, make_plan
-from cowork.sessions.checkpoints.snapshot import TICK_NS, Snapshots, Tree
+from cowork.sessions.checkpoints.scan import TICK_NS, Control, Scanner
+from cowork.sessions.checkpoints.tables import Snapshot
 from cowork.sessions.checkpoints.walk import TooManyFiles
-from cowork.sessions.private_files import open_private, private_folder, replace_private
+from cowork.sessions.checkpoints.watch import WorkspaceWatch
+from cowork.sessions.checkpoints.worker import ScanWorker, finish_in_thread
 
-JOURNAL = "journal.jsonl"
-TOUCHED = "open-touched.json"
-TREE = "open-tree.json"
-BASE = "base-tree.json"
 BACKUPS = "backups"
 STORE_BYTES = 512 * 1024 * 1024
-
-Change = tuple[Node | None, Node | None]  # before and after
-Turn = tuple[int, dict[str, Change]]  # a prompt and what its answer changed
+WAIT_S = 2.0  # a command waits so long for the snapshot before it
+SAY_AFTER_S = 1.0  # and the person is told after so long
+MOMENT_S = 0.1
+WARM_FILES = 2_000  # contents that are copied before anything asks for them
+CLOSE_S = 3.0  # an ending process waits so long for the snapshot after its last turn
+_OVERTAKEN = (
+    "The files were still being looked at when the command started: what it changed or deleted before they had been "
+    "read may not come back with /rewind."
+)
+_FULL = "The checkpoints of this session are full: /rewind covers no further changes of commands."
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The prompt that runs now: what it was told would change, and the whole tree if a command ran."""
+class _Turn(OpenTurn):
+    """The turn that runs, and the snapshot that is being taken for it."""
 
-    prompt_id: int
-    touched: dict[str, Node | None] = field(default_factory=dict)
-    before: Tree | None = None
-    looked_at: int = 0  # when, in ns
-    blind: bool = False  # the tree is too large, or the disk too full, to look at
+    job: Future[None] | None = None
+    control: Control = field(default_factory=Control)
+    next: _Turn | None = None
+
+    def later_touched(self) -> dict[str, Node | None]:
+        """The files that later turns said they would write, each as it was then."""
+        found: dict[str, Node | None] = {}
+        turn = self.next
+        while turn:
+            found = dict(turn.touched) | found
+            turn = turn.next
+        return found
 
 
 class Checkpoints:
-    """The checkpoints of one session, in `store`. Calls may come from any thread, one at a time."""
+    """The checkpoints of one session, in `store`.
+
+    Coroutines, `begin`, `before_write` and being called with events never hold up the event loop; everything else
+    waits for the disk, and for snapshots that are being taken.
+    """
 
     def __init__(
         self,
@@ -60,24 +78,22 @@ class Checkpoints:
         report: Callable[[str], None] = lambda text: None,
         limit: int = STORE_BYTES,
     ) -> None:
+        self.report = report
         self._store = store
         self._workspace = Workspace(workspace_root, extra)
-        self.report = report
-        self._lock = threading.RLock()
-        self._blobs = Blobs(store, limit=limit)
+        self._contents = Contents(store, limit=limit)
         own = Path(os.path.realpath(store))
-        skip = (
-            own,
-            *own.parents[:2],
-        )  # <sessions>/<id>/<store>: the logs of this and other sessions are not files to undo
-        self._snapshots = Snapshots(self._workspace, self._blobs, skip=skip)
-        self._said_full = False
-        self._base: Tree = {}  # what BASE holds, and the name it has there
-        self._base_id = ""
-        self._here = _place(self._workspace.root)
-        self._elsewhere: set[str] = set()  # contents of turns in other folders, should the session go on there
-        self._turns = self._load()
-        self._turn: _Turn | None = self._left_open()
+        # <sessions>/<id>/<store>: the logs of this and other sessions are not files to undo
+        self._scanner = Scanner(self._workspace, self._contents, skip=(own, *own.parents[:2]))
+        self._journal = Journal(store, self._workspace.root)
+        self._lock = threading.RLock()  # held for moments, never while files are looked at
+        self._worker = ScanWorker()
+        self._to_say: list[str] = []  # by the worker; said by whoever comes next, for sinks are not for threads
+        self._said: set[str] = set()
+        self._turns = self._journal.load()
+        left = self._journal.left_open()
+        self._turn = _Turn(left.prompt_id, left.touched, left.before, left.looked_at) if left else None
+        self._newest = self._turn or _Turn(0)
         self._prompt = self._turn.prompt_id if self._turn else max((prompt for prompt, _ in self._turns), default=0)
 
     def __call__(self, event: Event) -> None:
@@ -86,125 +102,193 @@ class Checkpoints:
             case PromptAdded(agent="main", source="user" | "queue" | "steer"):
                 self.begin(event.id)
             case TurnEnded(agent="main"):
-                self.end()
+                self._end_soon()
+                self._say()
 
     def begin(self, prompt_id: int) -> None:
         """A prompt starts; `prompt_id` is the id of its event."""
         with self._lock:
-            self.end()
-            self._turn = _Turn(prompt_id)
+            self._end_soon()
+            self._turn = self._newest.next = self._newest = _Turn(prompt_id)
             self._prompt = prompt_id
 
-    def before_change(self, path: Path | None) -> None:
-        """A tool is about to write `path`, or, with None, a command is about to run. Never fails."""
+    def before_write(self, path: Path) -> None:
+        """A tool is about to write `path`. Never fails."""
+        with self._lock, self._reported("This change cannot be undone with /rewind"):
+            turn = self._open_turn()
+            for real in _targets(path):
+                self._note(turn, real)
+        self._say()
+
+    async def before_command(self, tell: Callable[[str], None] = lambda text: None) -> None:
+        """A command is about to run: wait for the snapshot before it, but not for ever. `tell` shows how far it is."""
         with self._lock:
-            if self._turn is None:  # a child or command in the background, after its prompt was answered
-                self._turn = _Turn(self._prompt)
-            turn = self._turn
-            if path is None and (turn.before is not None or turn.blind):
-                return
-            with self._reported("This change cannot be undone with /rewind"):
-                if path is None:
-                    self._look_around(turn)
-                else:
-                    for real in _meant(path):
-                        self._note(turn, real)
+            turn = self._open_turn()
+            if turn.job is None and turn.before is None:
+                turn.job = self._worker.submit(lambda control: self._look_around(turn), turn.control)
+            job = turn.job
+        if job and not job.done() and not turn.control.overtaken_ns:
+            future = asyncio.wrap_future(job)
+            await asyncio.wait([future], timeout=SAY_AFTER_S)
+            if not future.done():
+                tell(f"Looking at the files first, for /rewind: {turn.control.seen:,} so far …\n")
+                await asyncio.wait([future], timeout=WAIT_S - SAY_AFTER_S)
+            if not future.done():
+                turn.control.overtaken_ns = time.time_ns()
+                self._say_once(_OVERTAKEN)
+        self._say()
 
-    def watch(self) -> Callable[[], tuple[str, ...]]:
-        """Look at the workspace now; what this gives looks again and names the files that differ. Never fails."""
-        before = self._seen()
+    async def watch(self) -> WorkspaceWatch:
+        """Look at the workspace now, so as to name later what changed since. Never fails."""
+        return WorkspaceWatch(await self.look(), self.look, self.look_at_once)
 
-        def changed() -> tuple[str, ...]:
-            after = self._seen()
-            if before is None or after is None:
-                return ()
-            nodes = ((path, before.get(path), after.get(path)) for path in sorted(before.keys() | after.keys()))
-            return tuple(path for path, a, b in nodes if not same(a, b) and "d" not in (a and a.kind, b and b.kind))
+    async def look(self) -> Snapshot | None:
+        """The workspace as it is now, without copying contents; None where that takes too long or fails."""
+        taken, control, job = self._start_look()
+        await asyncio.wait([asyncio.wrap_future(job)], timeout=WAIT_S)
+        control.stop = True
+        return taken[0] if taken else None
 
-        return changed
-
-    def _seen(self) -> Tree | None:
-        with self._lock, contextlib.suppress(OSError, TooManyFiles):
-            return self._snapshots.take(keep=False)
-        return None
+    def look_at_once(self) -> Snapshot | None:
+        """The same without the event loop, where it takes a moment."""
+        taken, control, job = self._start_look()
+        wait([job], timeout=MOMENT_S)
+        control.stop = True
+        return taken[0] if taken else None
 
     def end(self) -> tuple[str, ...]:
         """The prompt is answered; gives the paths that changed."""
         with self._lock:
-            turn, self._turn = self._turn, None
-            if turn is None or (turn.before is None and not turn.touched):
-                return ()
-            changes: dict[str, Change] = {}
-            with self._reported("What this turn changed cannot be undone with /rewind"):
-                changes = self._changes(turn)
-                self._adopt(changes)
-                if changes:
-                    self._turns.append((turn.prompt_id, changes))
-                    self._write({"prompt": turn.prompt_id, "at": round(time.time(), 3), "changes": changes})
-                for name in (TREE, TOUCHED):
-                    (self._store / name).unlink(missing_ok=True)
-            return tuple(changes)
+            before = len(self._turns)
+            self._end_soon()
+        self._worker.settle()
+        self._say()
+        return tuple(self._turns[-1][1]) if len(self._turns) > before else ()
 
     def warm(self) -> None:
-        """Look at the workspace ahead of time, from a thread, so that the first command need not wait."""
-        with self._lock, contextlib.suppress(OSError, TooManyFiles):
-            self._snapshots.take(keep=True)
+        """Look at the workspace ahead of time, so that the first command need not wait. Copies little."""
+
+        def look_ahead(control: Control) -> None:
+            with contextlib.suppress(OSError, TooManyFiles):
+                self._scanner.take(control, keep=True, most_read=WARM_FILES)
+
+        self._worker.submit(look_ahead)
 
     def preview(self, prompt_id: int) -> RewindPlan:
         """What going back to just before a prompt would do to the files; changes nothing."""
-        with self._lock:
-            self.end()
-            return make_plan(prompt_id, self._touched(prompt_id), self._workspace, self._snapshots.content)
+        self.end()
+        with self._worker.using_disk:
+            return make_plan(prompt_id, self._touched(prompt_id), self._workspace, self._content)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""
         if step.target is None or step.target.kind != "f":
             return b""
-        with self._lock:
-            return self._snapshots.content(step.target.content) if step.target.content else None
+        with self._worker.using_disk:
+            return self._content(step.target.content) if step.target.content else None
 
     def restore(self, plan: RewindPlan, *, force: bool = False) -> RewindResult:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
-        with self._lock:
-            self.end()
+        self.end()
+        with self._worker.using_disk:
             backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-            done = apply(plan, self._workspace, self._snapshots.content, backup, force=force)
+            done = apply(plan, self._workspace, self._content, backup, force=force)
             left = [path for path, _ in done.failed]  # they can be tried again
-            self._turns = _rewound(self._turns, plan.prompt_id, left)
+            self._turns = without(self._turns, plan.prompt_id, left)
             with self._reported("The rewind could not be noted"):
-                self._write({"rewound": plan.prompt_id, "left": left})
-            return done
+                self._journal.append({"rewound": plan.prompt_id, "left": left})
+        self._say()
+        return done
+
+    async def rewind(self, plan: RewindPlan, *, force: bool = False) -> RewindResult:
+        """Restore without holding up the event loop. Once begun it is finished: a half would help nobody."""
+        done = await finish_in_thread(lambda: self.restore(plan, force=force))
+        self._say()
+        return done
+
+    async def aclose(self) -> None:
+        """Close without holding up the event loop."""
+        if self._worker.busy or self._turn:
+            await asyncio.to_thread(self.close)
+            self._say()
+        else:
+            self.close()
 
     def close(self) -> None:
-        """End what runs, let the files go, and keep on disk only what a later rewind can need."""
-        with self._lock:
-            self.end()
-            with self._reported("The checkpoints could not be tidied up"):
-                (self._store / BASE).unlink(missing_ok=True)
-                self._base, self._base_id = {}, ""
-                self._blobs.keep_only(self._needed())
-            with self._reported("The checkpoints could not be closed"):
-                self._blobs.close()
+        """End what runs, let the files go, and keep on disk only what a later rewind can need.
+
+        A snapshot that takes too long is given up: what the last turn changed is found when the session is resumed.
+        """
+        self._end_soon()
+        self._worker.close(CLOSE_S)
+        with self._reported("The checkpoints could not be tidied up"):
+            if self._journal.left_open() is None:
+                self._journal.tidy()
+                self._contents.keep_only(self._needed())
+        with self._reported("The checkpoints could not be closed"):
+            self._contents.close()
+        self._say()
+
+    # ---------------------------------------------------------------- jobs of the worker
+
+    def _start_look(self) -> tuple[list[Snapshot], Control, Future[None]]:
+        taken: list[Snapshot] = []
+        control = Control()
+
+        def work(control: Control) -> None:
+            with contextlib.suppress(OSError, TooManyFiles):
+                taken.append(self._scanner.take(control, keep=False))
+
+        return taken, control, self._worker.submit(work, control)
+
+    def _open_turn(self) -> _Turn:
+        """The turn that runs; a child or command in the background may outlive its prompt's."""
+        if self._turn is None:
+            self._turn = self._newest.next = self._newest = _Turn(self._prompt)
+        return self._turn
 
     def _look_around(self, turn: _Turn) -> None:
         turn.looked_at = time.time_ns()
-        try:
-            turn.before = self._snapshots.take(keep=True)
-        except TooManyFiles:
-            turn.blind = True
-            self.report("This folder holds too many files for /rewind to cover what commands change.")
-            return
-        except OSError:
-            turn.blind = True
-            raise
-        if self._blobs.full and not self._said_full:
-            self._said_full = True
-            self.report("The checkpoints of this session are full: /rewind covers no further changes of commands.")
-        self._remember_tree(turn.prompt_id, turn.looked_at, turn.before)
+        with self._reported("This change cannot be undone with /rewind", "what commands change"):
+            taken = self._scanner.take(turn.control, keep=True)
+            if self._contents.full:
+                self._say_once(_FULL)
+            self._journal.write_tree(taken)
+            with self._lock:
+                turn.before = taken
+                if self._turn is turn:
+                    self._journal.note_open(turn)
+
+    def _end_soon(self) -> None:
+        """The turn is over; what it changed is found out by the worker."""
+        with self._lock:
+            turn, self._turn = self._turn, None
+            if turn is None or not (turn.job or turn.before or turn.touched):
+                return
+            if turn.job or turn.before or self._worker.busy:
+                self._worker.submit(lambda control: self._finish(turn, control))
+            else:
+                self._finish(turn, Control())
+
+    def _finish(self, turn: _Turn, control: Control) -> None:
+        with self._reported("What this turn changed cannot be undone with /rewind"):
+            changes = self._changes(turn, control)
+            files = [before.content for before, _ in changes.values() if before and before.kind == "f"]
+            self._scanner.adopt([bytes.fromhex(name) for name in files if name])
+            with self._lock:
+                if changes:
+                    self._turns.append((turn.prompt_id, changes))
+                    at = round(time.time(), 3)
+                    self._journal.append({"prompt": turn.prompt_id, "at": at, "changes": changes})
+                if self._turn is None or not (self._turn.touched or self._turn.before):
+                    self._journal.close_turn()
+
+    # ---------------------------------------------------------------- what changed
 
     def _note(self, turn: _Turn, path: Path) -> None:
+        """Keep a file as it is before a tool writes it."""
         name = self._name(path)
-        if name in turn.touched or (turn.before is not None and name in turn.before):
+        if name in turn.touched or (turn.before and self._is_kept(turn.before.get(name))):
             return
         missing = [parent for parent in path.parents if not os.path.lexists(parent)]
         node = look(self._workspace, path)
@@ -212,47 +296,50 @@ class Checkpoints:
             return  # a command of this turn made it, and the look at the end will find it
         if node and node.kind == "f" and node.content:
             data = read_bytes(self._workspace, path)
-            if data is None or not self._blobs.put(data, node.content):
+            if data is None or not self._contents.put(data, bytes.fromhex(node.content)):
                 node = node._replace(content="")
-            self._blobs.flush()
+            self._contents.flush()
         turn.touched[name] = node
         for parent in missing:
-            if turn.before is None or self._name(parent) not in turn.before:
+            if turn.before is None or turn.before.get(self._name(parent)) is None:
                 turn.touched.setdefault(self._name(parent), None)
-        self._remember(TOUCHED, {"prompt": turn.prompt_id, "touched": turn.touched})
+        self._journal.note_open(turn)
+
+    def _is_kept(self, node: Node | None) -> bool:
+        return node is not None and (node.kind != "f" or bool(node.content))
 
     def _is_new(self, turn: _Turn, path: Path, node: Node) -> bool:
         """Whether the look at the start would have found it, had it been there. What is ignored may have been there."""
-        if turn.before is None or not self._snapshots.covers(path):
+        if turn.before is None or turn.before.get(self._name(path)) or turn.control.overtaken_ns:
             return False
-        return _came(node, turn.looked_at, {known.stamp[3] for known in turn.before.values()})
+        return self._scanner.covers(path) and _came(node, turn.looked_at, turn.before)
 
-    def _changes(self, turn: _Turn) -> dict[str, Change]:
+    def _changes(self, turn: _Turn, control: Control) -> dict[str, Change]:
         """Path -> before and after, for all that differs."""
         pairs: dict[str, Change] = {}
         if turn.before is not None:
-            after = self._snapshots.take(keep=False)
-            pairs = {path: (old, after.get(path)) for path, old in turn.before.items()}
-            for path, (old, new) in pairs.items():
-                if new is None:  # gone, or only ignored from now on
-                    pairs[path] = (old, look(self._workspace, self._path(path)))
-            inodes = {node.stamp[3] for node in turn.before.values()}
-            for path in after.keys() - pairs.keys():
-                if _came(after[path], turn.looked_at, inodes):
-                    pairs[path] = (None, after[path])
+            after = self._scanner.take(control, keep=False)
+            for path, old, new in turn.before.differences(after):
+                if old is None and new and not _came(new, turn.looked_at, turn.before):
+                    continue
+                # What is gone may only be ignored from now on.
+                pairs[path] = (old, new or look(self._workspace, self._workspace.root / path))
         for path, first in turn.touched.items():
-            pairs[path] = (first, look(self._workspace, self._path(path)))
+            pairs[path] = (first, look(self._workspace, self._workspace.root / path))
+        with self._lock:
+            later = turn.later_touched()
+        for path in pairs.keys() & later.keys():  # the next turn has begun to write
+            pairs[path] = (pairs[path][0], later[path])
         return {path: pair for path, pair in sorted(pairs.items()) if not same(*pair)}
 
-    def _needed(self) -> set[str]:
+    def _needed(self) -> set[bytes]:
         """The contents that a rewind would put back."""
         nodes = (before for _, changes in self._turns for before, _ in changes.values())
-        return {node.content for node in nodes if node and node.kind == "f"} | self._elsewhere
+        names = {node.content for node in nodes if node and node.kind == "f"} | self._journal.elsewhere
+        return {bytes.fromhex(name) for name in names if name}
 
-    def _adopt(self, changes: dict[str, Change]) -> None:
-        """Copy from git the contents that are now needed, as git may forget them."""
-        files = [before.content for before, _ in changes.values() if before and before.kind == "f" and before.content]
-        self._snapshots.adopt([name for name in files if name not in self._blobs])
+    def _content(self, name: str) -> bytes | None:
+        return self._scanner.content(bytes.fromhex(name))
 
     def _touched(self, prompt_id: int) -> dict[str, Touched]:
         """What the prompts from this one on did to each path: how it was, how they left it, who else was there."""
@@ -273,113 +360,35 @@ class Checkpoints:
         root = self._workspace.root
         return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
-    def _path(self, name: str) -> Path:
-        return self._workspace.root / name
-
-    def _remember(self, name: str, state: dict[str, object]) -> None:
-        """So that a turn that a crash cuts off can be rewound too."""
-        data = json.dumps(state | {"root": self._here}, separators=(",", ":")).encode()
-        replace_private(private_folder(self._store) / name, data)
-
-    def _remember_tree(self, prompt_id: int, looked_at: int, tree: Tree) -> None:
-        """Written as what differs from a tree written earlier, for most of it never changes."""
-        base = self._base
-        differs: dict[str, Node | None] = {path: node for path, node in tree.items() if base.get(path) is not node}
-        differs |= dict.fromkeys(base.keys() - tree.keys())
-        if len(differs) > 100 + len(tree) // 8:
-            self._base, self._base_id, differs = tree, secrets.token_hex(8), {}
-            self._remember(BASE, {"id": self._base_id, "tree": tree})
-        self._remember(TREE, {"prompt": prompt_id, "at": looked_at, "base": self._base_id, "differs": differs})
-
-    def _left_open(self) -> _Turn | None:
-        """The turn that a crash cut off, as far as it was noted."""
-        turn = None
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            raw = json.loads((self._store / TOUCHED).read_bytes())
-            if not self._is_here(raw):
-                return None
-            turn = _Turn(int(raw["prompt"]), {path: from_list(node) for path, node in raw["touched"].items()})
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            raw = json.loads((self._store / TREE).read_bytes())
-            if not self._is_here(raw):
-                return None
-            base = json.loads((self._store / BASE).read_bytes()) if raw["base"] else {"id": "", "tree": {}}
-            if base["id"] != raw["base"]:
-                return turn
-            turn = turn or _Turn(int(raw["prompt"]))
-            whole = base["tree"] | raw["differs"]
-            turn.before = {path: node for path, n in whole.items() if (node := from_list(n))}
-            turn.looked_at = int(raw["at"])
-        return turn
-
-    def _load(self) -> list[Turn]:
-        turns: list[Turn] = []
-        try:
-            lines = (self._store / JOURNAL).read_bytes().splitlines()
-        except OSError:
-            return turns
-        for line in lines:
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-                raw = json.loads(line)
-                here = self._is_here(raw)
-                if "rewound" in raw:
-                    turns = _rewound(turns, raw["rewound"], raw.get("left", ())) if here else turns
-                    continue
-                changes = {p: (from_list(old), from_list(new)) for p, (old, new) in raw["changes"].items()}
-                if here:
-                    turns.append((int(raw["prompt"]), changes))
-                else:
-                    self._elsewhere |= {old.content for old, _ in changes.values() if old and old.kind == "f"}
-        return turns
-
-    def _is_here(self, raw: dict[str, Any]) -> bool:
-        """Whether a note is of this folder, which may have been moved; older notes do not say."""
-        path, *identity = raw.get("root") or self._here
-        return path == self._here[0] or identity == self._here[1:]
-
-    def _write(self, record: dict[str, object]) -> None:
-        fd = open_private(private_folder(self._store) / JOURNAL, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-        try:
-            size = os.fstat(fd).st_size
-            torn = size > 0 and os.pread(fd, 1, size - 1) != b"\n"
-            line = json.dumps(record | {"root": self._here}, separators=(",", ":")).encode() + b"\n"
-            os.write(fd, b"\n" + line if torn else line)
-        finally:
-            os.close(fd)
+    # ---------------------------------------------------------------- what is said
 
     @contextlib.contextmanager
-    def _reported(self, what: str) -> Iterator[None]:
+    def _reported(self, what: str, covered: str = "") -> Iterator[None]:
         """Trouble with the store is said; the work goes on."""
         try:
             yield
         except TooManyFiles:
-            self.report(f"{what}: this folder holds too many files.")
+            self._say_once(f"This folder holds too many files for /rewind to cover {covered or 'them'}.")
         except OSError as error:
-            self.report(f"{what}: {error.strerror}.")
+            self._to_say.append(f"{what}: {error.strerror}.")
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._to_say.append(text)
+
+    def _say(self) -> None:
+        """Say what came up; in another thread it is left to the next call."""
+        while self._to_say and threading.current_thread() is threading.main_thread():
+            self.report(self._to_say.pop(0))
 
 
-def _rewound(turns: list[Turn], prompt_id: int, left: Sequence[str]) -> list[Turn]:
-    """The turns after a rewind: of those that were taken back, only what became of the paths it could not put back."""
-    kept = []
-    for prompt, changes in turns:
-        rest = changes if prompt < prompt_id else {path: changes[path] for path in left if path in changes}
-        if rest:
-            kept.append((prompt, rest))
-    return kept
-
-
-def _place(root: Path) -> list[str | int]:
-    """A folder by its name, and by what stays the same when it is moved."""
-    status = os.stat(root)
-    return [str(root), status.st_dev, status.st_ino]
-
-
-def _meant(path: Path) -> set[Path]:
+def _targets(path: Path) -> set[Path]:
     """What a write to this path may change: the entry itself, and what it leads to if it is a link."""
     entry = Path(os.path.realpath(path.parent), path.name)
     return {entry, Path(os.path.realpath(path))}
 
 
-def _came(node: Node, since: int, inodes: set[int]) -> bool:
+def _came(node: Node, since: int, before: Snapshot) -> bool:
     """Whether a new entry was made or moved by the turn. One that is older and unknown was only ignored until now."""
-    return node.stamp[2] >= since - TICK_NS or node.stamp[3] in inodes
+    return node.stamp[2] >= since - TICK_NS or node.stamp[3] in before.inodes()

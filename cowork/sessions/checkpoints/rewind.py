@@ -32,6 +32,9 @@ from cowork.sessions.private_files import open_private, private_folder
 Contents = Callable[[str], bytes | None]
 Action = Literal["create", "modify", "delete"]
 _MAX_DIFF_LINES = 4_000
+_NOT_KEPT = (
+    "Its old content was not kept: it is too large, there was no room, or a command changed it before it had been read."
+)
 
 
 @frozen
@@ -171,10 +174,11 @@ def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, cont
     conflict = not folders and (seen.outside or not same(now, seen.after))
     problem = ""
     old: bytes | None = b""
-    if seen.before and seen.before.kind == "f":
-        old = contents(seen.before.content) if seen.before.content else None
-        if old is None:
-            problem = "Its old content was not kept: it is too large, or there was no room."
+    if seen.before and seen.before.kind in "fl":
+        if seen.before.kind == "f":
+            old = contents(seen.before.content) if seen.before.content else None
+        if old is None or not seen.before.content:
+            problem = _NOT_KEPT
     new = read_bytes(workspace, workspace.root / path) if now and now.kind == "f" else b""
     if now and now.kind == "x":
         problem = "It is not a file any more."

@@ -1,77 +1,90 @@
-"""Everything in a workspace that is not ignored: one look at each entry and no content read."""
+"""Lists a workspace folder by folder, ignored files left out: one stat an entry, no content read."""
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from cowork.core.workspace import keeps_a_place
 from cowork.sessions.checkpoints.gitignore import Chain, ignored, parse
 
-MAX_ENTRIES = 200_000
+MAX_ENTRIES = 500_000
 _MAX_RULES_FILE = 256 * 1024
+
+Listing = list[tuple[str, os.stat_result]]  # the entries of a folder, sorted by name
 
 
 class TooManyFiles(Exception):
     """The tree is larger than a walk may be."""
 
 
+class Tracked(Protocol):
+    """The files git tracks, by folder; folders end with a slash, the outermost is empty."""
+
+    def names(self, folder: str) -> Collection[str]: ...
+    def folders(self) -> Collection[str]: ...
+
+
+class NothingTracked:
+    def names(self, folder: str) -> Collection[str]:
+        return ()
+
+    def folders(self) -> Collection[str]:
+        return ()
+
+
 def walk(
     root: Path,
     *,
-    tracked: Collection[str] = (),
+    tracked: Tracked | None = None,
     skip: Collection[str] = (),
     rules: Chain = (),
     limit: int = MAX_ENTRIES,
-) -> dict[str, os.stat_result]:
-    """Relative path -> stat of the files, links and folders below `root`, ignored ones left out.
+) -> Iterator[tuple[str, Listing]]:
+    """Each folder below `root` with its files, links and folders; `tracked` files are never ignored.
 
-    `tracked` paths are never ignored, `skip` holds whole paths of folders to stay out of. Other file systems,
-    sockets, pipes and devices are left out.
+    `skip` holds whole paths of folders to stay out of. Other file systems, sockets, pipes and devices are left out.
     """
+    tracked = tracked or NothingTracked()
     top = str(root)
     device = os.lstat(top).st_dev
-    found: dict[str, os.stat_result] = {}
     waiting: list[tuple[str, Chain]] = [("", rules)]
+    visited: set[str] = set()
+    count = 0
     while waiting:
         prefix, chain = waiting.pop()
-        folder = os.path.join(top, prefix)
+        visited.add(prefix)
         try:
-            with os.scandir(folder) as listing:
-                entries = list(listing)
+            with os.scandir(os.path.join(top, prefix)) as opened:
+                entries = sorted(opened, key=lambda entry: entry.name)
         except OSError:
             continue  # not ours to read, or gone by now
         if any(entry.name == ".gitignore" for entry in entries):
-            chain = _with_rules(folder, prefix, chain)
+            chain = _with_rules(os.path.join(top, prefix), prefix, chain)
+        found: Listing = []
         for entry in entries:
             name = entry.name
-            if name == ".git":
-                continue
-            path = prefix + name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if chain and ignored(chain, name, path, folder=is_folder) and path not in tracked:
+            if name == ".git" or (chain and _is_ignored(entry, prefix, chain, tracked)):
                 continue
             try:
                 status = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            if is_folder:
-                if (
-                    status.st_dev != device
-                    or entry.path in skip
-                    or (status.st_mode & stat.S_ISVTX and keeps_a_place(Path(entry.path)))
-                ):
+            if stat.S_ISDIR(status.st_mode):
+                if status.st_dev != device or entry.path in skip or _is_placeholder(entry.path, status):
                     continue
-                waiting.append((path + "/", chain))
+                waiting.append((f"{prefix}{name}/", chain))
             elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
                 continue
-            found[path] = status
-        if len(found) > limit:
+            found.append((name, status))
+        count += len(found)
+        if count > limit:
             raise TooManyFiles
-    _add_tracked(top, tracked, found)
-    return found
+        yield prefix, found
+    yield from _tracked_elsewhere(top, tracked, visited)
 
 
 def covers(root: Path, path: str, *, rules: Chain = ()) -> bool:
@@ -88,26 +101,45 @@ def covers(root: Path, path: str, *, rules: Chain = ()) -> bool:
 
 def rules_at(path: str) -> Chain:
     """The rules of one file, for a whole tree; none if it cannot be read."""
-    text = _read(path)
-    return ((parse(text), 0),) if text else ()
+    return _add_rules(_read(path), 0, ())
+
+
+def _is_ignored(entry: os.DirEntry[str], prefix: str, chain: Chain, tracked: Tracked) -> bool:
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if not ignored(chain, entry.name, prefix + entry.name, folder=is_folder):
+        return False
+    return entry.name not in tracked.names(prefix)
+
+
+def _is_placeholder(path: str, status: os.stat_result) -> bool:
+    return bool(status.st_mode & stat.S_ISVTX) and keeps_a_place(Path(path))
 
 
 def _with_rules(folder: str, prefix: str, chain: Chain) -> Chain:
-    text = _read(os.path.join(folder, ".gitignore"))
-    return ((parse(text), len(prefix)), *chain) if text else chain
+    return _add_rules(_read(os.path.join(folder, ".gitignore")), len(prefix), chain)
 
 
-def _add_tracked(top: str, tracked: Collection[str], found: dict[str, os.stat_result]) -> None:
-    """Tracked files that lie in ignored folders."""
-    for path in tracked:
-        if path in found:
+def _add_rules(text: str, depth: int, chain: Chain) -> Chain:
+    rules = parse(text)
+    return ((rules, depth), *chain) if rules.negated else chain
+
+
+def _tracked_elsewhere(top: str, tracked: Tracked, visited: Collection[str]) -> Iterator[tuple[str, Listing]]:
+    """Tracked files in ignored folders. A folder that became a link leads elsewhere and is left out."""
+    for prefix in tracked.folders():
+        folder = os.path.join(top, prefix)
+        if prefix in visited or os.path.realpath(folder) != folder.rstrip("/"):
             continue
-        try:
-            status = os.lstat(os.path.join(top, path))
-        except OSError:
-            continue
-        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            found[path] = status
+        found: Listing = []
+        for name in sorted(tracked.names(prefix)):
+            try:
+                status = os.lstat(folder + name)
+            except OSError:
+                continue
+            if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                found.append((name, status))
+        if found:
+            yield prefix, found
 
 
 def _read(path: str) -> str:
@@ -119,6 +151,3 @@ def _read(path: str) -> str:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             return ""
         return os.fsdecode(file.read(_MAX_RULES_FILE))
-
-
-Stats = Mapping[str, os.stat_result]

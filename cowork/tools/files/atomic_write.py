@@ -56,7 +56,7 @@ def replace(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> 
 @contextlib.contextmanager
 def _before(ctx: ToolContext, path: Path) -> Iterator[None]:
     """Checkpoint first; a file that vanished under us is a conflict."""
-    ctx.tree.before_change(path)
+    ctx.tree.before_write(path)
     try:
         yield
     except FileNotFoundError as error:

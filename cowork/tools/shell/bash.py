@@ -47,7 +47,7 @@ async def bash(
         raise ToolError("INVALID_PARAM", "command is empty. Give a shell command.")
     notes = _return_to_workspace(ctx)
     if not ctx.reads:
-        ctx.tree.before_change(None)
+        await ctx.tree.before_command(ctx.output)
     guards.watch(ctx)
     if run_in_background:
         return await _background(ctx, command, notes)

@@ -297,9 +297,13 @@ async def test_commands_run_beside_each_other(desk: Desk) -> None:
 
 async def test_a_checkpoint_is_taken_before_a_command(desk: Desk) -> None:
     seen: list[object] = []
-    desk.ctx.tree.before_change = lambda path: seen.append((path, (desk.root / "made").exists()))
+
+    async def before_command(tell: object) -> None:
+        seen.append((desk.root / "made").exists())
+
+    desk.ctx.tree.before_command = before_command
     await desk.call(bash, command="touch made")
-    assert seen == [(None, False)]
+    assert seen == [False]
 
 
 async def test_the_sandbox_goes_around_the_shell(desk: Desk) -> None:

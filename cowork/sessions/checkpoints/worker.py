@@ -1,0 +1,92 @@
+"""The thread in which snapshots are taken, one after another, so that nothing else waits for the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import TypeVar
+
+from cowork.sessions.checkpoints.scan import Control, ScanStopped
+
+Job = Callable[[Control], None]
+_Result = TypeVar("_Result")
+
+
+class ScanWorker:
+    """Runs jobs in the order they come. The thread starts with the first job."""
+
+    def __init__(self) -> None:
+        self.using_disk = threading.RLock()  # for those who must not meet a job
+        self._lock = threading.Lock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._jobs: dict[Future[None], Control] = {}
+
+    @property
+    def busy(self) -> bool:
+        return any(not future.done() for future in list(self._jobs))
+
+    def submit(self, job: Job, control: Control | None = None) -> Future[None]:
+        """Have a job done; `control` can stop it."""
+        control = control or Control()
+
+        def run() -> None:
+            with self.using_disk, contextlib.suppress(ScanStopped):
+                job(control)
+
+        with self._lock:
+            self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
+            self._jobs = {future: known for future, known in self._jobs.items() if not future.done()}
+            future = self._pool.submit(run)
+            self._jobs[future] = control
+            return future
+
+    def settle(self) -> None:
+        """Wait until all is done; what went wrong in a job is raised here."""
+        with self._lock:
+            jobs, self._jobs = self._jobs, {}
+        for future in jobs:
+            future.result()
+
+    def close(self, seconds: float) -> None:
+        """Wait so long for what runs, then stop it."""
+        with self._lock:
+            jobs, self._jobs = self._jobs, {}
+            pool, self._pool = self._pool, None
+        wait(jobs, timeout=seconds)
+        for control in jobs.values():
+            control.stop = True
+        wait(jobs)
+        if pool:
+            pool.shutdown()
+
+
+async def finish_in_thread(work: Callable[[], _Result]) -> _Result:
+    """Do what must not stop half-way: neither a cancel nor a closed terminal ends it before it is done."""
+    running = asyncio.get_running_loop().run_in_executor(None, work)
+    with _hangups_wait():
+        while not running.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([running])
+    return running.result()
+
+
+@contextlib.contextmanager
+def _hangups_wait() -> Iterator[None]:
+    """A closed terminal ends the process after this, not in the middle of a file."""
+    loop = asyncio.get_running_loop()
+    came: list[int] = []
+    held = [n for n in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(n) == signal.SIG_DFL]
+    for number in held:
+        loop.add_signal_handler(number, came.append, number)
+    try:
+        yield
+    finally:
+        for number in held:
+            loop.remove_signal_handler(number)
+        if came:
+            os.kill(os.getpid(), came[0])
