@@ -9,7 +9,7 @@ export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
 
-.PHONY: run test check bench soak demo clean
+.PHONY: run test test-user test-py check bench soak demo clean
 
 run: $(READY)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
@@ -18,6 +18,14 @@ run: $(READY)
 
 test: check
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+test-user:  # as an ordinary user, in a clone of HEAD and a home of its own; needs root
+	.ci/as-user make test
+
+PYTHONS := $(foreach v,3.12 3.13,$(firstword $(wildcard $(HOME)/.pyenv/versions/$(v)*/bin/python3 /usr/local/bin/python$(v) /usr/bin/python$(v))))
+test-py:  # with the other versions of Python that are here
+	@for python in $(PYTHONS); do echo "== $$($$python --version)"; \
+	  $(MAKE) test PYTHON=$$python VENV=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') || exit 1; done
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -42,4 +50,4 @@ $(READY): pyproject.toml
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf .venv .venv-* build dist
