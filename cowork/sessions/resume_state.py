@@ -156,8 +156,13 @@ def working_directory(events: Iterable[Event], root: Path) -> str:
 def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[str, str]:
     """Path -> hash of every file an agent read or wrote, as it last knew it."""
     seen: dict[str, str] = {}
+    families: dict[str, str] = {}  # of the calls; a tool from outside may name paths and hashes that mean nothing here
     for event in events:
+        if isinstance(event, ToolStarted) and event.agent == agent:
+            families[event.tool_use_id] = event.family
         if not isinstance(event, ToolEnded) or event.agent != agent:
+            continue
+        if families.get(event.tool_use_id) not in (None, "", "read", "write"):
             continue
         data = _data(event)
         path, digest = data.get("path"), data.get("hash")

@@ -81,7 +81,8 @@ def test_the_read_state_is_the_last_hash_of_each_file_of_the_main_agent(stamp):
         ended("Edit", "a.py", "3"),
         ended("Write", "src/../c", "4"),
         replace(ended("Read", "child", "5"), agent="main/explore-1"),
-        ended("Grep", "d", "6"),
+        ToolStarted("2", "mcp__files__look", family="other"),
+        replace(ended("mcp__files__look", "d", "6"), tool_use_id="2"),
         ended("Read", "no-hash"),
         ToolEnded("1", "Read", {"data": None}),
         ToolEnded("1", "Read", {}),
@@ -110,12 +111,12 @@ def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
             AgentStarted("id1", "main", "t", "look around", "p", "explore", "light", "small"),
             ReplyAdded((Text("I start."), ToolUse("1", "Edit", {})), "tool_use", Usage(10, 1), 0.5, "small"),
             ToolStarted("1", "Edit"),
-            ended("Edit", "a.py"),
-            ended("Write", "failed.py", status="error"),
+            ended("Edit", "a.py", added=1),
+            ended("Write", "failed.py", status="error", added=1),
             ReplyAdded((ToolUse("2", "Bash", {}),), "tool_use", Usage(10, 1), 0.25, "small"),
             ToolStarted("2", "Bash"),
         ),
-        *of(grandchild, ReplyAdded((Text("x"),), "end_turn", Usage(1), 0.125), ended("Write", "b.py")),
+        *of(grandchild, ReplyAdded((Text("x"),), "end_turn", Usage(1), 0.125), ended("Write", "b.py", added=1)),
     ]
     (found,) = interrupted(stamp(events))
     assert (found.agent, found.subagent_id, found.subagent_type, found.model) == (child, "id1", "explore", "small")
