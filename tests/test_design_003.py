@@ -128,7 +128,7 @@ def test_the_six_events_are_logged_with_their_fields(exposed: Command) -> None:
     lines = ended.err.splitlines()
     looking, changing = ["Grep", "Glob", "LS"], ["Write", "Edit", "MultiEdit"]
     running = ["Bash", "BashOutput", "KillBash"]
-    tools = ["Read", *changing, *looking, *running, "TodoWrite", "Task", "subagent"]
+    tools = ["Read", *changing, *looking, *running, "TodoWrite", "Task", "subagent", "WebFetch"]
     allowed = json.dumps(tools, separators=(",", ":"))
     assert lines[0] == (
         "subagent.event=spawn subagent.label=one subagent.depth=1 subagent.max_turns=1 "

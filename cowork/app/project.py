@@ -53,9 +53,10 @@ def load_project(options: RunOptions, environ: Mapping[str, str]) -> Project:
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = configured(options, environ, root, trusted=trusted)
-    names = builtin_tools(prompts.text_of)
+    web, search_key = config.web, environ.get(config.web.search_key_env, "")
+    names = builtin_tools(prompts.text_of, web=web, search_key=search_key)
     agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), names)
-    tools = builtin_tools(prompts.text_of, agents)
+    tools = builtin_tools(prompts.text_of, agents, web, search_key)
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))

@@ -24,6 +24,7 @@ from cowork.config.sections import (
     Subagent,
     Tools,
     Ui,
+    Web,
 )
 from cowork.core.errors import UserError
 from cowork.core.ports import ModelSpec
@@ -64,6 +65,7 @@ class Config:
         self.knowledge: Knowledge = get(Knowledge)
         self.session: Sessions = get(Sessions)
         self.ui: Ui = get(Ui)
+        self.web: Web = get(Web)
         self.log: Log = get(Log)
         self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
         self.files: tuple[Path, ...] = tuple(layers.files)

@@ -196,6 +196,18 @@ class Tools(Section, prefix="tools"):
     disabled: tuple[str, ...] = key((), "Never these.", extend=True, project="add")
 
 
+class Web(Section, prefix="web"):
+    """Pages and searches. A host is asked about unless a rule such as "WebFetch(domain:python.org)" allows it."""
+
+    fetch: bool = key(True, "Let the model read web pages (WebFetch).", project="off")
+    private_hosts: tuple[str, ...] = key(
+        (), 'Hosts in private networks that may be fetched, such as "localhost".', extend=True
+    )
+    search: str = key("", "Service for WebSearch. Empty: no searches.", allowed=("", "searxng", "brave"))
+    search_url: str = key("", "Address of the search service; of a SearXNG, its front page.", shape=URL)
+    search_key_env: str = key("BRAVE_API_KEY", "Name of the environment variable that holds its key.", shape=VARIABLE)
+
+
 class Knowledge(Section, prefix="knowledge"):
     """What the model is told about the project at the start."""
 
@@ -241,6 +253,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Retry,
     Compaction,
     Tools,
+    Web,
     Knowledge,
     Sessions,
     Ui,

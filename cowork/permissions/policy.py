@@ -15,7 +15,7 @@ from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.commands import decide_command
 from cowork.permissions.layers import PLAN, Rules, Scene
-from cowork.permissions.rules import Rule, path_matches
+from cowork.permissions.rules import Rule, host_of, path_matches, url_matches
 from cowork.permissions.shell.repository import password_in
 
 
@@ -41,7 +41,9 @@ def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene:
             return decide_command(tool, effect, rules, mode, scene)
         case "delegate" | "none":
             return _named(tool, effect, rules)
-        case "call" | "fetch":
+        case "fetch":
+            return _fetch(tool, effect, rules, mode)
+        case "call":
             return _call(tool, rules, mode)
 
 
@@ -133,6 +135,23 @@ def _named(tool: ToolFacts, effect: Effect, rules: Rules) -> Decision:
     if rule := first(rules.ask):
         return Decision("ask", f"the rule {rule} asks")
     return Decision("allow")
+
+
+def _fetch(tool: ToolFacts, effect: Effect, rules: Rules, mode: str) -> Decision:
+    """Reading from a host: asked about once a host, unless a rule or the mode allows it."""
+
+    def first(wanted: tuple[Rule, ...], *, wide: bool) -> Rule | None:
+        return next((r for r in wanted if r.covers(tool) and url_matches(r, effect.target, wide=wide)), None)
+
+    if rule := first(rules.deny, wide=True):
+        return Decision("deny", f"the rule {rule} denies it")
+    if rule := first(rules.ask, wide=True):
+        return Decision("ask", f"the rule {rule} asks", read_only=True)
+    if mode == "bypass" or first(rules.allow, wide=False):
+        return Decision("allow", read_only=True)
+    host = host_of(effect.target)
+    grant = f"{tool.name}(domain:{host})" if host else ""
+    return Decision("ask", f"it reads from {host or effect.target}", grant, grant, read_only=True)
 
 
 def _call(tool: ToolFacts, rules: Rules, mode: str) -> Decision:

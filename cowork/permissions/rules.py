@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
@@ -24,7 +25,6 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of eve
     "Edit": ("write",),
     "Task": ("delegate",),
     "Agent": ("delegate",),
-    "WebFetch": ("fetch",),
 }
 _WORDS = {word.casefold(): word for word in (*_FAMILIES, COMMAND, NETWORK)}
 
@@ -81,6 +81,30 @@ def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
             raise UserError(f"{str(rule)!r} names no tool.", f"Tools: {', '.join((*tools, NETWORK))}.")
         if rule.pattern and tool.family in ("exec", "other"):
             raise UserError(f"{tool.name} takes no pattern.", f"Write {tool.name} alone.")
+
+
+def host_of(url: str) -> str:
+    """The host a URL names; empty when it names none that a rule could."""
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+    return host if re.fullmatch(r"[a-z0-9._:-]+", host) else ""
+
+
+def url_matches(rule: Rule, url: str, *, wide: bool) -> bool:
+    """Whether a rule such as `WebFetch(domain:python.org)` speaks of a URL; `wide` ones of hosts below it too.
+
+    `*.python.org` speaks of the hosts below in any case.
+    """
+    if not rule.pattern:
+        return True
+    domain = rule.pattern.casefold().removeprefix("domain:").strip().rstrip(".")
+    host = host_of(url)
+    if not host:
+        return wide
+    below = domain.startswith("*.") and host.endswith(domain[1:])
+    return host == domain or below or (wide and host.endswith(f".{domain}"))
 
 
 def parse_all(text: str) -> list[Rule]:

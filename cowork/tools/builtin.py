@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from cowork.core.ports import AgentDef
 from cowork.tools.ask import ask_user, exit_plan
@@ -18,15 +19,40 @@ from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from cowork.tools.task import agents_list, subagent, task
 from cowork.tools.todo import todo_write
 from cowork.tools.toolset import ToolSet
+from cowork.tools.web.fetch import web_fetch
+from cowork.tools.web.search import web_search
 
-_ALL = (
+_FIXED = (
     read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent, ask_user,
 )  # fmt: skip
 
 
-def builtin_tools(text: Callable[[str], str], agents: Mapping[str, AgentDef] | None = None) -> ToolSet:
+class WebSettings(Protocol):
+    """What `[web]` of the configuration says."""
+
+    @property
+    def fetch(self) -> bool: ...
+    @property
+    def private_hosts(self) -> Collection[str]: ...
+    @property
+    def search(self) -> str: ...
+    @property
+    def search_url(self) -> str: ...
+
+
+def builtin_tools(
+    text: Callable[[str], str],
+    agents: Mapping[str, AgentDef] | None = None,
+    web: WebSettings | None = None,
+    search_key: str = "",
+) -> ToolSet:
     """The tools with their descriptions; `text` gives the text of prompts/<name>.md, and Task lists the agents."""
-    return ToolSet(replace(tool, description=_description(tool, text, agents or {})) for tool in _ALL)
+    tools = [*_FIXED]
+    if web is None or web.fetch:
+        tools.append(web_fetch(web.private_hosts if web else ()))
+    if web and web.search and (search_key or web.search != "brave"):
+        tools.append(web_search(web.search, web.search_url, search_key))
+    return ToolSet(replace(tool, description=_description(tool, text, agents or {})) for tool in tools)
 
 
 def plan_tool(text: Callable[[str], str]) -> Tool:

@@ -96,7 +96,7 @@ def test_agent_files_and_lists_of_tools_name_it(tmp_path: Path) -> None:
     assert not agents.problems
     tools.add(weather())
     assert list(tools.only(agents["a"].tools)) == ["Read", "Bash", "BashOutput", "KillBash", "mcp__sky__weather"]
-    assert list(tools.only(["fetch"])) == ["mcp__sky__weather"]
+    assert list(tools.only(["fetch"])) == ["WebFetch", "mcp__sky__weather"]
     assert list(tools.only(["file_ops"])) == ["Read", "Write", "Edit", "MultiEdit", "Grep", "Glob", "LS"]
     assert list(tools.only(["Agent"])) == ["Task"]
 
@@ -108,7 +108,7 @@ async def test_allowed_tools_narrows_a_child_to_it(stage: Stage) -> None:
     children = {"general-purpose": [turn(call("mcp__sky__weather", place="Oslo")), say("Sunny.")]}
     story = await stage.play("go", [turn(call("Task", **narrow)), say("ok")], children)
     child = next(r for r in story.requests if r.system.endswith("# Task\nd"))
-    assert [spec.name for spec in child.tools] == ["mcp__sky__weather"]
+    assert [spec.name for spec in child.tools] == ["WebFetch", "mcp__sky__weather"]
 
 
 def test_a_set_grows_at_its_end_and_keeps_to_its_words() -> None:

@@ -58,6 +58,7 @@ CALLS: dict[str, dict[str, Any]] = {
     "KillBash": {"shell_id": "bash_9"},
     "TodoWrite": {"todos": [{"content": "a", "status": "pending", "activeForm": "b"}]},
     "AskUser": {"questions": [{"question": "a", "options": ["b"]}]},
+    "WebFetch": {"url": "http://127.0.0.1:1/"},
 }
 
 

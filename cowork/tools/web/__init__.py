@@ -1,0 +1,1 @@
+"""WebFetch and WebSearch: pages and search results as text."""
