@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,18 +28,18 @@ class Problem:
     line: int
     message: str
     fatal: bool = True  # the file was not loaded
+    unknown_tool: bool = False
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line} {self.message}"
 
 
 class Agents(Mapping[str, AgentDef]):
-    """The loaded agents by name; `find` forgives case and dashes, `similar` reads descriptions."""
+    """The loaded agents by name; `find` forgives case and dashes, `nearest` also reads descriptions."""
 
     def __init__(self, agents: Iterable[AgentDef] = (), problems: Sequence[Problem] = ()) -> None:
         self._by_name = {agent.name: agent for agent in agents}
         self._by_key = {_key(name): agent for name, agent in self._by_name.items()}
-        self._words = {name: _words(f"{name} {a.description}") for name, a in self._by_name.items()}
         self.problems = tuple(problems)
 
     def __getitem__(self, name: str) -> AgentDef:
@@ -52,13 +55,36 @@ class Agents(Mapping[str, AgentDef]):
         """The agent of that name, ignoring case, `-` and `_`."""
         return self._by_key.get(_key(name))
 
-    def similar(self, text: str) -> AgentDef | None:
-        """The agent whose name and description share most words with the text; None without a hit."""
-        wanted = _words(text)
-        best = max(self._words, key=lambda name: len(wanted & self._words[name]), default=None)
-        if best is None or not wanted & self._words[best]:
-            return None
-        return self._by_name[best]
+    def nearest(self, name: str, purpose: str = "") -> list[AgentDef]:
+        """The agents nearest to a name that is none of theirs; several when nothing tells them apart.
+
+        A misspelt name comes first, then words of the name, then words of the description, then what the task is
+        about; a word that few agents have counts more than one that many have.
+        """
+        if typo := difflib.get_close_matches(_key(name), self._by_key, n=1, cutoff=0.8):
+            return [self._by_key[typo[0]]]
+        asked, wanted = _words(name), _words(purpose)
+        scores = {
+            agent: (
+                self._weigh(asked & names),
+                self._weigh(asked & described),
+                self._weigh(wanted & (names | described)),
+            )
+            for agent, (names, described) in self._word_index.items()
+        }
+        best = max(scores.values(), default=(0.0,))
+        return [self._by_name[agent] for agent, score in scores.items() if score == best] if any(best) else []
+
+    @functools.cached_property
+    def _word_index(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+        return {name: (_words(name), _words(agent.description)) for name, agent in self._by_name.items()}
+
+    @functools.cached_property
+    def _frequency(self) -> Counter[str]:
+        return Counter(word for names, described in self._word_index.values() for word in names | described)
+
+    def _weigh(self, words: Iterable[str]) -> float:
+        return round(sum(1 / self._frequency[word] for word in words), 6)
 
 
 def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = ()) -> Agents:
@@ -160,7 +186,7 @@ def _agent(
     tools = _names(given, "tools", at("tools"))
     for key, names in (("tools", tools), ("disallowed_tools", _names(given, "disallowed_tools", 1))):
         for unknown in (n for n in names or () if known_tools and not is_tool_word(n, known_tools)):
-            notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", fatal=False))
+            notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", False, True))
     mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
     if mode and mode not in MODES:
         raise _Bad(at("permission_mode"), f"permission_mode: {mode!r} is not one of {', '.join(MODES)}")
@@ -308,5 +334,12 @@ _STOP = frozenset(
 
 
 def _words(text: str) -> frozenset[str]:
+    """The stems of the words of a text, those left out that say nothing about it."""
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", text).casefold()
-    return frozenset(w for w in re.split(r"[^a-z0-9]+", spaced) if len(w) > 2 and w not in _STOP)
+    return frozenset(_stem(w) for w in re.split(r"[^a-z0-9]+", spaced) if len(w) > 2 and w not in _STOP)
+
+
+def _stem(word: str) -> str:
+    """A word without its ending, so that `reviews`, `reviewer` and `reviewing` are one."""
+    short = re.sub(r"(?:ations?|ings?|ers?|ors?|ions?|ies|ed|es|s|e|y)$", "", word)
+    return re.sub(r"([b-df-hj-np-tv-z])\1$", r"\1", short) if len(short) >= 3 else word

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from cowork.core.note_imports import told
@@ -28,18 +29,25 @@ def text_of(name: str) -> str:
     return (data_root() / "prompts" / f"{name}.md").read_text(encoding="utf-8").strip()
 
 
-def system_prompt(*, agents: Mapping[str, AgentDef], can_delegate: bool, append: str = "") -> str:
-    """The main agent's system prompt; it speaks of subagents only where they can be had."""
-    parts = [text_of("system")]
-    if can_delegate and agents:
-        rows = "\n".join(
-            f"| {a.name} | {_clip(a.description)} | {'light' if a.model == 'light' else 'main'} |"
-            for a in agents.values()
-        )
-        parts.append(text_of("task_guidance").replace("{table}", rows))
-    if append:
-        parts.append(append)
-    return "\n\n".join(parts)
+def system_prompt(agents: Sequence[AgentDef] = ()) -> str:
+    """The main agent's system prompt; it speaks of subagents only where some can be sent out.
+
+    Task's own description says what each is for, so here they only stand by the model they run on.
+    """
+    if not agents:
+        return text_of("system")
+    models: dict[str, list[str]] = {}
+    for agent in agents:
+        models.setdefault("light" if agent.model == "light" else "main", []).append(agent.name)
+    rows = "\n".join(f"| {model} | {', '.join(names)} |" for model, names in sorted(models.items()))
+    return f"{text_of('system')}\n\n{_guidance({a.name for a in agents}).replace('{table}', rows)}"
+
+
+def _guidance(names: Container[str]) -> str:
+    """When to delegate, without the lines that send to a type that is not there."""
+    lines = text_of("task_guidance").splitlines()
+    sends = ((line, re.search(r" → ([\w-]+)$", line)) for line in lines)
+    return "\n".join(line for line, to in sends if to is None or to[1] in names)
 
 
 def child_prompt(agent: AgentDef, description: str) -> str:
@@ -84,7 +92,3 @@ def knowledge(
         if body.strip():
             parts.append(f'<instructions from="{path}">\n{body.strip()}\n</instructions>')
     return "\n\n".join(parts)
-
-
-def _clip(text: str, width: int = 200) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -135,10 +135,30 @@ def test_plain_front_matter_means_what_yaml_says_it_means(pairs: list[tuple[str,
         assert yaml.safe_load(head) == plain
 
 
-def test_similar_needs_a_shared_word() -> None:
-    found = Agents([agent_def("code-reviewer", description="Reviews code for bugs"), agent_def("writer")])
-    assert found.similar("review bugs").name == "code-reviewer"  # type: ignore[union-attr]
-    assert found.similar("cooking") is None
+NEAR = [
+    ("reviewing", "", ["code-reviewer"]),  # stems
+    ("exlpore", "", ["explore"]),  # a slip of the pen
+    ("bug-hunter", "", ["code-reviewer"]),  # the description, where no name fits
+    ("security-writer", "audit the login", ["writer"]),  # a name before a description
+    ("test-fixer", "", ["test-runner", "test-writer"]),  # nothing tells them apart
+    ("test-fixer", "run them in a terminal", ["test-runner"]),  # the task does
+    ("part of code", "", ["code-reviewer"]),  # a rare word before a common one
+    ("cooking", "bake a cake", []),
+]
+
+
+@pytest.mark.parametrize(("name", "purpose", "expected"), NEAR)
+def test_the_nearest_agents(name: str, purpose: str, expected: list[str]) -> None:
+    found = Agents(
+        [
+            agent_def("code-reviewer", description="Reviews code for bugs and security"),
+            agent_def("writer", description="Writes a part of the docs"),
+            agent_def("test-runner", description="Runs a part of the tests in a terminal"),
+            agent_def("test-writer", description="Makes a part of the tests"),
+            agent_def("explore", description="Finds things"),
+        ]
+    )
+    assert [agent.name for agent in found.nearest(name, purpose)] == expected
 
 
 def test_the_six_shipped_agents_have_the_tools_and_models_of_the_table() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -46,7 +47,7 @@ def test_a_label_and_a_prompt_make_a_child_with_a_summary_at_the_end(exposed: Co
             "subagent_label": "research",
             "recursion_depth": "1",
             "completion_status": "complete",
-            "turns_used": "1",
+            "turns_used": "2",
             "max_turns_reached": "false",
         },
     }
@@ -74,12 +75,12 @@ def test_messages_are_verbatim(exposed: Command, given: dict[str, Any], message:
 
 def test_the_turn_limit_is_incomplete_and_still_reports(exposed: Command) -> None:
     look = turn(call("LS", path="."))
-    script = {"main": [turn(order(max_turns=2)), say("ok")], **children(look, look, say("half"), say("half, short"))}
+    script = {"main": [turn(order(max_turns=2)), say("ok")], **children(look, look, say("half"))}
     view = view_003(exposed.play(script).record("subagent"))
-    assert view["output"] == "half, short"
+    assert view["output"] == "half", "the report and the summary are one request"
     assert view["metadata"]["completion_status"] == "incomplete"
     assert view["metadata"]["max_turns_reached"] == "true"
-    assert view["metadata"]["turns_used"] == "2"
+    assert view["metadata"]["turns_used"] == "3"
 
 
 def test_depth_is_limited_with_the_exact_words(exposed: Command) -> None:
@@ -118,17 +119,25 @@ def test_the_six_events_are_logged_with_their_fields(exposed: Command) -> None:
         ],
         "agents": {
             "general-purpose": [
-                {"match": "# Task\none", "turns": [look, say("half"), say("short")]},
+                {"match": "# Task\none", "turns": [look, say("half")]},
                 {"match": "# Task\ntwo", "turns": [deep, say("y" * 3_000), say("y" * 3_000)]},
                 {"match": "# Task\nthree", "turns": [{**say("x"), "fault": {"status": 400}}]},
             ]
         },
     }
     ended = exposed.play(script, env={"COWORK_LOG": "info"})
-    lines = ended.err.splitlines()
+    stamped = ended.err.splitlines()
+    ids = {"one": "general-purpose-1", "deep": '""', "two": "general-purpose-2", "three": "general-purpose-3"}
+    lines = [line[line.index("subagent.event=") :] for line in stamped]
+    for whole, line in zip(stamped, lines, strict=True):
+        label = line.partition("subagent.label=")[2].partition(" ")[0]
+        id = ids.get(label, '""')
+        model = '""' if id == '""' else "scripted"
+        who = f"session={ended.result['session_id']} subagent_id={id} model={model} "
+        assert re.fullmatch(rf"time=[\dT:.-]+Z {re.escape(who)}", whole.removesuffix(line)), whole
     looking, changing = ["Grep", "Glob", "LS"], ["Write", "Edit", "MultiEdit"]
     running = ["Bash", "BashOutput", "KillBash"]
-    tools = ["Read", *changing, *looking, *running, "TodoWrite", "Task", "subagent", "WebFetch"]
+    tools = ["Read", *changing, *looking, *running, "TodoWrite", "WebFetch"]  # Task is withheld at the deepest level
     allowed = json.dumps(tools, separators=(",", ":"))
     assert lines[0] == (
         "subagent.event=spawn subagent.label=one subagent.depth=1 subagent.max_turns=1 "

@@ -9,39 +9,60 @@ import pytest
 
 from cowork import prompts
 from cowork.agents import load_agents
+from cowork.core.ports import ToolSpec
+from cowork.engine.subagents.assembly import with_agents
+from cowork.engine.subagents.order import Rights
 from cowork.tools.builtin import builtin_tools
 from tests.fakes.calls import TOOLS
+from tests.fakes.stage import Policy, Settings
 
 GOLDEN = Path(__file__).parent / "golden"
 AGENTS = load_agents([("shipped", prompts.data_root() / "agents")], TOOLS)
-OFFERED = builtin_tools(prompts.text_of, AGENTS).only(refused=["subagent"])
+OFFERED = builtin_tools(prompts.text_of).only(refused=["subagent"])
+EVERY = list(AGENTS.values())
+
+
+def specs() -> dict[str, ToolSpec]:
+    offers = Rights("main", OFFERED, Policy()).offers(AGENTS, Settings())
+    return {spec.name: spec for spec in with_agents(OFFERED, offers)}
 
 
 def test_the_system_prompt_is_the_golden_one() -> None:
-    assert prompts.system_prompt(agents=AGENTS, can_delegate=True) == (GOLDEN / "system_prompt.md").read_text().rstrip()
+    assert prompts.system_prompt(EVERY) == (GOLDEN / "system_prompt.md").read_text().rstrip()
 
 
 def test_guidance_on_subagents_is_there_only_where_task_is() -> None:
-    assert "Task Tool Usage (Subagents)" in prompts.system_prompt(agents=AGENTS, can_delegate=True)
-    assert "Subagents" not in prompts.system_prompt(agents=AGENTS, can_delegate=False)
+    assert "Task Tool Usage (Subagents)" in prompts.system_prompt(EVERY)
+    assert "Subagents" not in prompts.system_prompt([])
 
 
 @pytest.mark.parametrize(("absent", "most"), [(["AskUser"], 3_500), ([], 3_600)])  # nobody is there to ask, or somebody
 def test_the_fixed_cost_with_every_tool_is_bounded(absent: list[str], most: int) -> None:
-    specs = OFFERED.only(refused=absent).specs()
-    system = prompts.system_prompt(agents=AGENTS, can_delegate=True)
-    wire = [{"name": s.name, "description": s.description, "input_schema": s.schema} for s in specs]
+    system = prompts.system_prompt(EVERY)
+    kept = [spec for spec in specs().values() if spec.name not in absent]
+    wire = [{"name": s.name, "description": s.description, "input_schema": s.schema} for s in kept]
     tools = json.dumps(wire, separators=(",", ":"))
     # Prose runs at four characters a token and more; JSON with its punctuation nearer to three and a half.
     assert len(system) / 4 + len(tools) / 3.5 < most
 
 
 def test_the_task_tool_lists_the_agents_with_their_tools() -> None:
-    task = OFFERED["Task"]
+    task = specs()["Task"]
     assert "- explore: " in task.description
-    assert "(LS, Glob, Grep, Read, TodoWrite)" in task.description
+    assert "(Read, Grep, Glob, LS, TodoWrite)" in task.description
     assert "(all but Task)" in task.description
     assert "enum" not in json.dumps(task.schema["properties"]["subagent_type"])
+
+
+def test_each_agent_is_described_once_in_a_request() -> None:
+    request = prompts.system_prompt(EVERY) + specs()["Task"].description
+    assert [request.count(agent.description[:80]) for agent in EVERY] == [1] * len(EVERY)
+
+
+def test_guidance_sends_to_no_agent_that_is_not_there() -> None:
+    text = prompts.system_prompt([agent for agent in EVERY if agent.name != "explore"])
+    assert "explore" not in text
+    assert "→ plan" in text
 
 
 def test_a_childs_prompt_is_its_role_and_the_task_to_the_byte() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cowork import prompts
 from cowork.agents import Agents
+from cowork.app import logs
 from cowork.app.models import Models
 from cowork.app.notes import notes
 from cowork.app.project import Project, load_project
@@ -27,13 +28,10 @@ from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
-from cowork.engine.loop import Agent
-from cowork.engine.runner import Runner
-from cowork.engine.subagents.child import Child
+from cowork.engine.loop import Agent, AgentOptions
+from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
-from cowork.engine.subagents.order import Parent
-from cowork.engine.subagents.spawn import World
-from cowork.permissions import Permissions
+from cowork.engine.subagents.order import Rights
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
@@ -41,12 +39,12 @@ from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.tools.arguments import schema_problems
 from cowork.tools.ask import ask_user, exit_plan
-from cowork.tools.base import AgentState
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
+LOG_LINES = "log.txt"  # there too: log lines of a chat
 
 
 def build(
@@ -56,8 +54,12 @@ def build(
     ask: Ask | None,
     sinks: Sequence[Emit],
     on_sink_failure: SinkFailed,
+    chat: bool = False,
 ) -> Run:
-    """A run that is ready for its first prompt. Without `ask` nobody is there: what would ask is denied."""
+    """A run that is ready for its first prompt. Without `ask` nobody is there: what would ask is denied.
+
+    In a chat an answer does not wait for background children, and log lines stay off the screen.
+    """
     place = load_project(options, environ)
     schema = _output_schema(options.output_schema)
     log, past, trouble = _session(place)
@@ -67,13 +69,17 @@ def build(
         )
         if log:
             emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
-        run = _joined(place, emitter, log, past, ask)
+        run = _joined(place, emitter, log, past, ask, waits=not chat)
     except BaseException:
         if log:
             log.close()  # nothing was said in it, so it leaves no trace
         raise
     run.output_schema = schema
     run.notes += tuple(Notice(text, "warning", "session.trouble") for text in trouble)
+    if chat and place.config.log.level and not place.config.log.file:
+        file = (log.folder if log else run.scratch) / LOG_LINES
+        logs.set_up(place.config.log.level, str(file))
+        run.notes += (Notice(f"Log lines go to {file}.", "info", "start"),)
     emitter.add(lambda event: _keep_warning(run, event))
     for sink in sinks:
         emitter.add(sink)
@@ -90,7 +96,9 @@ def _keep_warning(run: Run, event: Event) -> None:
         run.warnings.append(event.text)
 
 
-def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask | None) -> Run:
+def _joined(
+    place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask | None, *, waits: bool
+) -> Run:
     """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
@@ -103,20 +111,20 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
     _report_troubles(emitter, log, checkpoints)
     limits = place.config.limits
     ledger = Ledger(Limits(limits.max_tokens or None, limits.max_cost_usd or None))
-    compaction = _compaction(place.config, lambda: subagents.running)
-    world = World(
+    settings = place.config.compaction
+    compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
+    services = Services(
         emitter=emitter,
         ask=ask or nobody,
         workspace=workspace,
         tree=tree,
         permit_for=lambda modes: tightened(permissions, modes),
         model=models,
-        system=prompts.child_prompt,
         compact=compaction,
         recall=lambda path: _recalled(log, path),
     )
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
-    subagents = Subagents(world, place.agents, place.config.agent.subagent, ledger, first_number=first)
+    subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
     if checkpoints:
         emitter.add(checkpoints)
     transcript = fold(past)
@@ -129,7 +137,7 @@ def _joined(place: Project, emitter: Emitter, log: SessionLog | None, past: list
         branch=branch_of(place.root),
         trusted=place.trusted,
         emitter=emitter,
-        agent=_main_agent(place, world, subagents, permissions, ledger, transcript),
+        agent=_main_agent(place, subagents, ledger, transcript, waits=waits),
         subagents=subagents,
         agents=place.agents,
         permissions=permissions,
@@ -157,53 +165,38 @@ def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> Tool
     return tools.only(enabled or None, refused=(*disabled, *hidden))
 
 
-def _main_agent(
-    place: Project, world: World, subagents: Subagents, permissions: Permissions, ledger: Ledger, transcript: Transcript
-) -> Agent:
-    options, config = place.options, place.config
-    tools = chosen_tools(place.tools, config, person=world.ask is not nobody)
+def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript: Transcript, *, waits: bool) -> Agent:
+    options, config, services = place.options, place.config, subagents.services
+    tools = chosen_tools(place.tools, config, person=services.ask is not nobody)
     role = _role(options.agent, place.agents)
     if role:
         tools = tools.only(role.tools, refused=role.disallowed_tools)
-    provider, tier = world.model(options.model or (role.model if role and role.model != "inherit" else "main"))
+    provider, tier = services.model(options.model or (role.model if role and role.model != "inherit" else "main"))
     if options.model not in ("", "main", "light", "offline") and provider.name == "offline":
         raise UserError(
             f"No service is known for the model {options.model!r}.",
             "Say where it is: --provider and a key, or LLM_BASE_URL; `cowork config init` finds local servers.",
         )
     _need_price(config, provider)
-    emit = world.emitter.bind("main")
     modes = (role.permission_mode,) if role else ()
-    parent = Parent(
-        "main", tools.only(refused=[exit_plan.name]), tier, ledger, modes=modes
-    )  # the plan is the main one's
-    runner = Runner(
-        agent="main",
-        tools=tools,
-        emit=emit,
-        ask=world.ask,
-        permit=tightened(permissions, modes),
-        workspace=world.workspace,
-        state=AgentState(cwd=place.root),
-        tree=world.tree,
-        spawn=subagents.spawner(parent),
+    offered = Rights("main", tools.only(refused=[exit_plan.name]), services.permit_for(modes)).offers(
+        place.agents, config.agent.subagent
     )
-    can_delegate = bool(place.agents) and any(tool.family == "delegate" for tool in tools.values())
-    system = prompts.system_prompt(agents=place.agents, can_delegate=can_delegate)
-    agent = Agent(
-        path="main",
-        provider=provider,
-        system="\n\n".join(p for p in (role.role if role else system, options.system_prompt_append) if p),
-        runner=runner,
-        transcript=transcript,
-        emit=emit,
-        ledger=ledger,
-        max_turns=config.limits.max_turns,
-        compact=world.compact,
-        session_id=world.emitter.session_id,
+    system = role.role if role else prompts.system_prompt([definition for definition, _ in offered])
+    spec = AgentSpec(
+        "main",
+        provider,
+        "\n\n".join(p for p in (system, options.system_prompt_append) if p),
+        tools,
+        ledger,
+        transcript,
+        place.root,
+        AgentOptions(services.emitter.session_id, config.limits.max_turns, waits=waits),
+        tier=tier,
+        modes=modes,
+        kept_tools=(exit_plan.name,),  # the plan is the main agent's
     )
-    parent.agent = agent
-    return agent
+    return subagents.add(spec).agent
 
 
 def _checkpoints(place: Project, log: SessionLog | None) -> Checkpoints | None:
@@ -223,15 +216,6 @@ def _report_troubles(emitter: Emitter, log: SessionLog | None, checkpoints: Chec
         log.report = say
     if checkpoints:
         checkpoints.report = say
-
-
-def _compaction(config: Config, running: Callable[[], Mapping[str, Child]]) -> Compaction:
-    return Compaction(
-        prompts.text_of("compact"),
-        config.compaction.auto,
-        config.compaction.threshold,
-        lambda path: [f"{c.id}: {c.label}" for c in running().values() if c.path == f"{path}/{c.id}"],
-    )
 
 
 def _session(place: Project) -> tuple[SessionLog | None, list[Event], tuple[str, ...]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 
 from cowork.core.errors import UserError
@@ -41,5 +42,7 @@ def _handler(file: str) -> logging.Handler:
                 f"The log file {file} cannot be opened: {error.strerror}.", "Give another --log-file."
             ) from error
         handler = logging.StreamHandler(os.fdopen(fd, "a", encoding="utf-8"))
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    formatter = logging.Formatter("time=%(asctime)s.%(msecs)03dZ %(message)s", "%Y-%m-%dT%H:%M:%S")
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
     return handler

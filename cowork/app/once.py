@@ -92,7 +92,6 @@ class _Once:
 
     async def _answered(self, run: Run) -> Outcome:
         begin(run)
-        run.agent.more = lambda: run.subagents.wait_background("main")
         for note in run.notes:
             run.emit(note)
         if not run.trusted and not self.options.bare and steering(run.root):
@@ -114,7 +113,7 @@ class _Once:
             message = f"An error inside cowork: {type(bug).__name__}."
             return "internal_error", text, {"code": "internal_error", "message": message}
         outcome = task.result()
-        strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.denials)
+        strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.accounts.denials)
         if outcome.reason == "completed" and (outcome.denied or strict):
             message = "The run ended on a denied action." if outcome.denied else "An action was denied."
             return "denied", outcome.text, {"code": "denied", "message": message}

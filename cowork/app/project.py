@@ -9,14 +9,16 @@ from cowork import prompts
 from cowork.agents import Agents, load_agents
 from cowork.app import logs
 from cowork.app.repo import project_root
-from cowork.app.run import folder_of
+from cowork.app.run import Unjudged, folder_of
 from cowork.app.trust import is_trusted_now
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.ports import AgentOrigin
+from cowork.core.ports import AgentOrigin, ToolSpec
+from cowork.engine.subagents.assembly import with_agents
+from cowork.engine.subagents.order import Rights
 from cowork.permissions.rules import parse, path_matches
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.toolset import ToolSet
@@ -53,10 +55,8 @@ def load_project(options: RunOptions, environ: Mapping[str, str]) -> Project:
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = configured(options, environ, root, trusted=trusted)
-    web, search_key = config.web, environ.get(config.web.search_key_env, "")
-    names = builtin_tools(prompts.text_of, web=web, search_key=search_key)
-    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), names)
-    tools = builtin_tools(prompts.text_of, agents, web, search_key)
+    tools = builtin_tools(prompts.text_of, config.web, environ.get(config.web.search_key_env, ""))
+    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tools)
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
@@ -73,6 +73,12 @@ def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, t
         trusted=trusted,
         bare=options.bare,
     )
+
+
+def offered_specs(project: Project) -> tuple[ToolSpec, ...]:
+    """All tools as a model would be told of them, with the agents that could be sent out."""
+    offered = Rights("main", project.tools, Unjudged()).offers(project.agents, project.config.agent.subagent)
+    return with_agents(project.tools, offered)
 
 
 def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:

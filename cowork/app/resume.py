@@ -13,8 +13,8 @@ from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAd
 from cowork.core.modes import tighter
 from cowork.engine.clip import file_name
 from cowork.engine.loop import Prompt
-from cowork.engine.subagents.child import delivered
-from cowork.engine.subagents.result import ChildEnd, record_of
+from cowork.engine.subagents.child import background_result
+from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving
 
 _SAID = 2  # damages that are told one by one
@@ -115,7 +115,7 @@ def _end(run: Run, child: InterruptedChild, start: AgentStarted, open_calls: dic
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
         run.emit(ToolEnded(call.id, call.name, replace(record, context=context).to_dict(), record.display))
     elif start.parent == "main":  # it ran in the background, so its call has a result already
-        run.agent.tell(delivered(child.subagent_id, "aborted", record.text))
+        run.agent.tell(background_result(child.subagent_id, "aborted", record.text))
 
 
 def _undelivered(past: Sequence[Event]) -> list[Prompt]:
@@ -127,15 +127,15 @@ def _undelivered(past: Sequence[Event]) -> list[Prompt]:
                 waiting[event.subagent_id] = None
             case AgentEnded() if event.subagent_id in waiting:
                 text = str(event.record.get("text", ""))
-                waiting[event.subagent_id] = delivered(event.subagent_id, event.status, text)
+                waiting[event.subagent_id] = background_result(event.subagent_id, event.status, text)
             case PromptAdded(source="agent", agent="main"):
                 told = event.label.partition(" ended: ")[0]
                 waiting.pop(told, None)
     return [prompt for prompt in waiting.values() if prompt]
 
 
-def _child_end(child: InterruptedChild, start: AgentStarted) -> ChildEnd:
-    return ChildEnd(
+def _child_end(child: InterruptedChild, start: AgentStarted) -> ChildResult:
+    return ChildResult(
         status="aborted",
         result=child.text,
         subagent_type=child.subagent_type,

@@ -88,13 +88,14 @@ class Run:
                 branch=self.branch,
                 version=__version__,
                 resumed=resumed,
-                tools=tuple(self.agent.runner.tools),
+                tools=tuple(spec.name for spec in self.agent.specs),
                 agents=tuple(self.agents),
             )
         )
         for problem in self.agents.problems:
-            if problem.fatal:
-                self.emit(Notice(f"agent file {problem}", "warning", "agents.bad_file"))
+            code = "agents.bad_file" if problem.fatal else "agents.unknown_tool"
+            if problem.fatal or problem.unknown_tool:
+                self.emit(Notice(f"agent file {problem}", "warning", code))
         for note in self.config.notes:
             self.emit(Notice(note, "warning", "config.note"))
 
@@ -137,7 +138,7 @@ class Run:
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:
         """Publish the last event; gives the result object."""
-        denials = [d.to_dict() for d in (*self.agent.runner.denials, *self.subagents.denials)]
+        denials = [d.to_dict() for d in (*self.agent.runner.denials, *self.subagents.accounts.denials)]
         result = result_object(
             reason=reason,
             text=text,
@@ -148,8 +149,8 @@ class Run:
             cost_usd=self.ledger.cost_usd,
             estimated=self.ledger.estimated,
             model=self.agent.provider.model,
-            tasks=self.subagents.tasks(),
-            cost_by_type=self.subagents.cost_by_type(),
+            tasks=self.subagents.accounts.tasks(),
+            cost_by_type=self.subagents.accounts.cost_by_type(),
             denials=denials,
             warnings=self.warnings,
             structured=self.structured,
@@ -176,6 +177,9 @@ class Unjudged:
 
     def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         return Decision("allow")
+
+    def forbids(self, tool: ToolFacts) -> bool:
+        return False
 
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         return None

@@ -20,13 +20,13 @@ def tools(
     as_json: Annotated[bool, typer.Option("--json", help="Names, descriptions and schemas.")] = False,
 ) -> int:
     """List the tools the model can use."""
-    from cowork.app.project import load_project
+    from cowork.app.project import load_project, offered_specs
     from cowork.config.options import RunOptions
     from cowork.core.errors import UserError
     from cowork.core.hygiene import ascii_json
 
-    tools = load_project(RunOptions(), os.environ).tools
-    known = {spec.name: (spec.description, spec.schema) for spec in tools.specs()}
+    project = load_project(RunOptions(), os.environ)
+    known = {spec.name: (spec.description, spec.schema) for spec in offered_specs(project)}
     if name is not None:
         found = next((tool for tool in known if tool.lower() == name.lower()), None)
         if found is None:

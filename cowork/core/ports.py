@@ -233,6 +233,23 @@ class AgentDef:
     path: Path = field(default_factory=Path)
 
 
+@frozen
+class TaskOrder:
+    """A call of Task, as the engine receives it."""
+
+    description: str
+    prompt: str
+    subagent_type: str
+    model: str = ""  # main | light; empty: what the agent's file says
+    summary_prompt: str = ""
+    allowed_tools: tuple[str, ...] | None = None
+    max_turns: int = 0  # 0: what the agent's file or the settings say
+    output_schema: Json | None = None
+    run_in_background: bool = False
+    resume: str = ""  # a subagent_id
+    result_bytes: int = 0  # most of the result where the settings give no size; 0: the usual size
+
+
 # ---------------------------------------------------------------- the two ports
 
 Emit = Callable[[Event], None]
@@ -288,4 +305,5 @@ class Permit(Protocol):
     """Judges calls and remembers what the person granted."""
 
     def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision: ...
+    def forbids(self, tool: ToolFacts) -> bool: ...  # whether a rule denies every call of it
     def grant(self, agent: str, rule: str, *, forever: bool) -> None: ...

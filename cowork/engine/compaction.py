@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cowork.core.blocks import Message, Text, ToolUse, Usage
@@ -71,7 +71,6 @@ class Compaction:
     instructions: str  # the text of prompts/compact.md
     auto: bool = True
     threshold: float = 0.85
-    pending: Callable[[str], Sequence[str]] = lambda path: ()  # an agent's children at work, in a line each
 
     async def __call__(self, agent: Agent, trigger: str, hint: str = "") -> bool:
         """Make room if it is needed; says whether the conversation changed."""
@@ -120,7 +119,7 @@ class Compaction:
             )
         event = _measured(agent, room, event)
         if trigger == "manual" and event.tokens_after >= event.tokens_before:
-            agent.lose(cost)
+            agent.add_wasted(cost)
             raise UserError("Nothing was compacted: a summary would take as much room as the conversation does.")
         agent.emit(event)
         return True
@@ -148,9 +147,9 @@ class Compaction:
                 return told, cost
             break
         if trigger == "manual":
-            agent.lose(cost)
+            agent.add_wasted(cost)
             raise UserError(f"Nothing was compacted: {why}", "The conversation is as it was; try again, or go on.")
-        agent.emit(Notice(f"There is no summary ({why}): a list of what happened stands for it.", "warning"))
+        agent.emit(Notice(f"Could not summarise ({why}); keeping a plain list of events instead.", "warning"))
         return _squeeze(render(older, clip=0), room.chars(PIN_SHARE)), cost
 
     async def _ask(self, agent: Agent, text: str) -> tuple[str, Cost]:
@@ -160,7 +159,7 @@ class Compaction:
             (Message("user", (Text(text),)),),
             max_output_tokens=min(SUMMARY_TOKENS, agent.provider.max_output_tokens),
             thinking="off",
-            session_id=f"{agent.session_id}/compact",
+            session_id=f"{agent.options.session_id}/compact",
         )
         reply, cost = await agent.ask(request, Usage())
         return reply.text.strip(), cost
@@ -186,7 +185,7 @@ class Compaction:
             files = list(state.seen)[-20:]
             parts.append("<files_in_play>\n" + "\n".join(files) + "\n</files_in_play>")
             names.append(_count(len(files), "file") + " in play")
-        if children := self.pending(agent.path):
+        if children := agent.children.pending(agent.path):
             parts.append("<children_at_work>\n" + "\n".join(children) + "\n</children_at_work>")
             names.append(_count(len(children), "child", "children"))
         return "\n\n".join(parts), tuple(names)

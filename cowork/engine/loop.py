@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost
 from cowork.core.errors import ProviderError
@@ -28,13 +28,16 @@ from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
 from cowork.engine.metering import NOTHING, Cost, RequestMeter
 from cowork.engine.runner import Runner
 from cowork.engine.token_estimate import upper_bound_tokens
+from cowork.tools.toolset import ToolSet
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
+Stop = tuple[str, str, tuple[str, ...]]
 
 EMPTY_NUDGE = "Your last reply was empty. Answer the request, or say what stops you."
 REPORT_NOW = "Stop here: you may not call tools any more. Report what you found and what is left undone."
 CUT_SHORT = {"max_tokens": "at the output limit", "context_overflow": "because the context window is full"}
 CUT_OFF = "it was cut off {}; write less in one call"
+REFUSED, REFUSED_IN_PART = "The model refused to answer.", "The model declined to answer in full."
 MAX_PAUSES = 8
 
 
@@ -49,9 +52,29 @@ class Outcome:
     cost_usd: float | None
     error: Json = field(default_factory=dict)
     denied: tuple[str, ...] = ()  # tools that were refused right before the final answer
-    reported: bool = False  # the turn limit was reached and a last tool-less turn was given
     early: bool = False  # somebody asked it to finish, so it reported before it was done
     cut: str = ""  # why the answer is not whole
+
+
+class Children(Protocol):
+    """What the loop asks about the children of its agent."""
+
+    async def wait(self, path: str) -> bool: ...  # for a background child of that agent; False when it has none
+    def pending(self, path: str) -> Sequence[str]: ...  # its children at work, a line each
+    def is_stopped(self, path: str) -> bool: ...  # whether an agent above it was told to stop
+    def specs(self, path: str, tools: ToolSet) -> tuple[ToolSpec, ...]: ...  # its tools as its model is told of them
+
+
+@frozen
+class AgentOptions:
+    """The bounds of an agent's loop."""
+
+    session_id: str = ""
+    max_turns: int = 0  # requests for one prompt; 0: no limit
+    report: str = ""  # what it is asked at that limit, in one more turn without tools; empty: the limit ends it
+    waits: bool = True  # for its background children before it gives its answer
+    compact: Compact | None = None
+    on_progress: Callable[[bool], None] = lambda waiting: None  # told True while the model should speak
 
 
 @dataclass(slots=True)
@@ -74,36 +97,28 @@ class Agent:
     def __init__(
         self,
         *,
-        path: str,
         provider: Provider,
         system: str,
         runner: Runner,
         transcript: Transcript,
         emit: Emit,
         ledger: Ledger,
-        max_turns: int = 0,
-        report_at_limit: bool = False,
-        compact: Compact | None = None,
-        session_id: str = "",
+        options: AgentOptions,
+        children: Children,
     ) -> None:
-        self.path = path
+        self.path = runner.agent
         self.provider = provider
         self.system = system
         self.runner = runner
         self.transcript = transcript
         self.emit = emit
         self.ledger = ledger
-        self.max_turns = max_turns
-        self.report_at_limit = report_at_limit
-        self.session_id = session_id
+        self.options = options
+        self.children = children
         self.turns = 0
         self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
         self.cost_usd: float | None = 0.0
-        self.more: Callable[[], Awaitable[bool]] | None = None  # waits for what is still to come; False: nothing
-        self._compact = compact
-        self.on_progress: Callable[[bool], None] = lambda waiting: None  # True while the model should speak
         self.since = 0  # event id of the prompt it answers
-        self.above: Agent | None = None  # who sent it out
         self.task: asyncio.Task[Any] | None = None  # in which it answers
         self._inbox: list[Prompt] = []
         self._finishing = False
@@ -114,7 +129,7 @@ class Agent:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What its model is told of its tools; they may grow while it works."""
-        return self.runner.tools.specs()
+        return self.children.specs(self.path, self.runner.tools)
 
     @property
     def context_tokens(self) -> int:
@@ -168,7 +183,6 @@ class Agent:
                 cost_usd=cost,
                 error=error,
                 denied=denied,
-                reported=stop == "limit",
                 early=stop == "early",
                 cut=CUT_SHORT.get(stop, ""),
             )
@@ -178,18 +192,17 @@ class Agent:
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, took, error, cut_off))
         return outcome
 
-    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str, tuple[str, ...]]:
+    async def _answer(self, turns_before: int, tools: bool) -> Stop:
         """(final text, `limit` or `early` when it had to report, else why it stopped, tools refused right before)."""
         nudged, pauses, denied = False, 0, tuple[str, ...]()
         while True:
             self._drain()
-            limited = self.max_turns > 0 and self.turns - turns_before >= self.max_turns
-            if limited and not self.report_at_limit:
-                raise _Stopped(
-                    "max_turns", {"code": "max_turns", "message": f"Turn limit reached: {self.max_turns}"}, denied
-                )
+            most, report = self.options.max_turns, self.options.report
+            limited = tools and 0 < most <= self.turns - turns_before
+            if limited and not report:
+                raise _Stopped("max_turns", {"code": "max_turns", "message": f"Turn limit reached: {most}"}, denied)
             if limited or self._finishing:
-                self.emit(PromptAdded(REPORT_NOW, source="system"))
+                self.emit(PromptAdded(report or REPORT_NOW, source="system"))
             last = limited or self._finishing or not tools
             reply = await self._turn(tool_choice="none" if last else "auto")
             if reply.stop_reason == "pause_turn" and pauses < MAX_PAUSES:
@@ -203,12 +216,10 @@ class Agent:
                 outcomes = zip(reply.calls, (outcome_of(r.to_dict()) for r in records), strict=True)
                 denied = tuple(call.name for call, outcome in outcomes if outcome == "denied")
                 continue
-            if self._inbox or (self.more and await self.more()):
+            if self._inbox or (self.options.waits and await self.children.wait(self.path)):
                 continue
             if reply.stop_reason == "refusal":
-                message = (
-                    "The model declined to answer in full." if reply.text.strip() else "The model refused to answer."
-                )
+                message = REFUSED_IN_PART if reply.text.strip() else REFUSED
                 raise _Stopped("api_error", {"code": "refusal", "message": message}, denied)
             if said := CUT_SHORT.get(reply.stop_reason):
                 self.emit(Notice(f"The answer was cut off {said}.", "warning", reply.stop_reason))
@@ -234,12 +245,13 @@ class Agent:
 
     async def _turn(self, tool_choice: str) -> Reply:
         """One request, after making room for it; an overflow of the window is compacted away once."""
-        if self._compact:
-            await self._compact(self, "overflow" if self._full else "auto")
+        compact = self.options.compact
+        if compact:
+            await compact(self, "overflow" if self._full else "auto")
         try:
             return await self._request(tool_choice)
         except ProviderError as failure:
-            if failure.kind != "context_overflow" or not self._compact or not await self._compact(self, "overflow"):
+            if failure.kind != "context_overflow" or not compact or not await compact(self, "overflow"):
                 raise
         return await self._request(tool_choice)
 
@@ -250,7 +262,7 @@ class Agent:
             messages,
             self.specs,
             "none" if tool_choice == "none" else "auto",
-            session_id=self.session_id,
+            session_id=self.options.session_id,
         )
         started = time.monotonic()
         reply, cost = await self.ask(request, self._before, self._say, least=self.context_tokens)
@@ -270,27 +282,27 @@ class Agent:
         reservation = await self._reserved(request, least)
         spent = RequestMeter(self.provider, request, before)
         try:
-            self.on_progress(True)
+            self.options.on_progress(True)
             reply = await self._stream(request, spent, say)
             return reply, spent.replied(reply.usage)
         except ProviderError as failure:
-            self.lose(spent.failed(failure.usage))
+            self.add_wasted(spent.failed(failure.usage))
             raise
         except asyncio.CancelledError:
-            self.lose(spent.stopped())
+            self.add_wasted(spent.stopped())
             raise
         finally:
             self.usage = self.usage + spent.usage
             self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd, estimated=spent.estimated)
-            self.on_progress(False)
+            self.options.on_progress(False)
 
     def _say(self, piece: Delta) -> None:
         if piece.kind != "tool":
             self.emit(TextDelta(piece.text) if piece.kind == "text" else ThinkingDelta(piece.text))
 
-    def lose(self, cost: Cost) -> None:
-        """Keep what a request without a usable reply came to, for the event that tells it."""
+    def add_wasted(self, cost: Cost) -> None:
+        """Count a request that gave no usable reply, for the event that reports it."""
         if cost.usage.total:
             lost = self._lost
             self._lost = Cost(
@@ -298,15 +310,12 @@ class Agent:
             )
 
     def _stop_if_told(self) -> None:
-        """No request after a stop of it or of anyone above it.
+        """Make no request after a stop of this agent or of one above it.
 
         A wait that ended in the moment it was cancelled may have swallowed that, and a stop takes a while to come down.
         """
-        agent: Agent | None = self
-        while agent:
-            if agent.task and agent.task.cancelling():
-                raise asyncio.CancelledError
-            agent = agent.above
+        if (self.task and self.task.cancelling()) or self.children.is_stopped(self.path):
+            raise asyncio.CancelledError
 
     async def _reserved(self, request: Request, least: int) -> Reservation:
         """Room for what the request may use at most; without a limit nobody needs to know."""
@@ -330,7 +339,7 @@ class Agent:
                 case Reply():
                     reply = item
                     spent.hear(Used(item.usage))
-            self.on_progress(True)
+            self.options.on_progress(True)
         if reply is None:
             raise ProviderError("broken_stream", "The model's answer ended before it was complete.")
         return reply

@@ -41,8 +41,9 @@ async def typed(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outc
             return value, replace(outcome, text=text)
         if repair == REPAIRS or outcome.reason not in ("completed", "max_turns"):
             break
-        if agent.max_turns and turns + repair >= agent.max_turns and not agent.report_at_limit:
-            message = f"Turn limit reached: {agent.max_turns}, before the answer fit the output schema"
+        most = agent.options.max_turns
+        if most and turns + repair >= most and not agent.options.report:
+            message = f"Turn limit reached: {most}, before the answer fit the output schema"
             outcome = replace(outcome, reason="max_turns", error={"code": "max_turns", "message": message})
             break
         ask = f"That is not valid: {'; '.join(problems[:5])}.\n{instruction(schema)}"

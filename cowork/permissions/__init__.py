@@ -103,6 +103,10 @@ class Permissions:
         )
         return decide(tool, effects, rules, self.mode, scene)
 
+    def forbids(self, tool: ToolFacts) -> bool:
+        """Whether a rule denies every call of a tool."""
+        return any(rule.covers(tool) and not rule.pattern for rule in self.rules.deny)
+
     def may_read(self, path: Path) -> bool:
         """Whether no rule denies a file to be read."""
         return self.judge("main", _Reader(), {}, [Effect("read", str(path))]).verdict != "deny"

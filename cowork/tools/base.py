@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.ports import Ask, Effect, Emit, Family, ToolRecord
+from cowork.core.ports import Ask, Effect, Emit, Family, TaskOrder, ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.tools.call_lines import call_line, flat
 
@@ -21,7 +21,7 @@ Effects = Callable[["ToolContext", Mapping[str, Any]], Sequence[Effect]]
 Precheck = Callable[[Mapping[str, Any]], None]
 Preview = Callable[["ToolContext", Mapping[str, Any]], Json]
 Tell = Callable[[Mapping[str, Any], str], str]
-Spawn = Callable[["ToolContext", Json], Awaitable[ToolRecord]]
+Spawn = Callable[["ToolContext", TaskOrder], Awaitable[ToolRecord]]
 
 
 class Job(Protocol):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Protocol
 
-from cowork.core.ports import AgentDef
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.base import Tool
 from cowork.tools.files.edit import edit, multi_edit
@@ -16,7 +15,7 @@ from cowork.tools.search.glob import glob
 from cowork.tools.search.grep import grep
 from cowork.tools.search.ls import ls
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
-from cowork.tools.task import agents_list, subagent, task
+from cowork.tools.task import subagent, task
 from cowork.tools.todo import todo_write
 from cowork.tools.toolset import ToolSet
 from cowork.tools.web.fetch import web_fetch
@@ -42,24 +41,18 @@ class WebSettings(Protocol):
 
 def builtin_tools(
     text: Callable[[str], str],
-    agents: Mapping[str, AgentDef] | None = None,
     web: WebSettings | None = None,
     search_key: str = "",
 ) -> ToolSet:
-    """The tools with their descriptions; `text` gives the text of prompts/<name>.md, and Task lists the agents."""
+    """The tools with their descriptions; `text` gives the text of prompts/<name>.md."""
     tools = [*_FIXED]
     if web is None or web.fetch:
         tools.append(web_fetch(web.private_hosts if web else ()))
     if web and web.search and (search_key or web.search != "brave"):
         tools.append(web_search(web.search, web.search_url, search_key))
-    return ToolSet(replace(tool, description=_description(tool, text, agents or {})) for tool in tools)
+    return ToolSet(replace(tool, description=text(f"tools/{tool.name}")) for tool in tools)
 
 
 def plan_tool(text: Callable[[str], str]) -> Tool:
     """ExitPlan, which joins the tools of the main agent when plan mode is first on: nobody else pays for it."""
-    return replace(exit_plan, description=_description(exit_plan, text, {}))
-
-
-def _description(tool: Tool, text: Callable[[str], str], agents: Mapping[str, AgentDef]) -> str:
-    own = text(f"tools/{tool.name}")
-    return f"{own}\n{agents_list(agents)}" if tool is task and agents else own
+    return replace(exit_plan, description=text(f"tools/{exit_plan.name}"))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from cowork.core.errors import ToolError
-from cowork.core.ports import AgentDef, Effect, ToolRecord
+from cowork.core.ports import AgentDef, Effect, TaskOrder, ToolRecord
 from cowork.tools.base import Param, ToolContext, tool
 
 DEFAULT_SUMMARY = "Summarize your findings concisely"
 GENERAL_PURPOSE = "general-purpose"
 MAX_TURNS = 50
+SUBAGENT_BYTES = 4_096  # of a result of `subagent`
 
 
 def _check_task(args: Mapping[str, Any]) -> None:
@@ -39,9 +40,12 @@ def _check_turns(args: Mapping[str, Any]) -> None:
         raise ToolError("INVALID_PARAM", f"max_turns must be between 1 and {MAX_TURNS}")
 
 
-def agents_list(agents: Mapping[str, AgentDef]) -> str:
-    """The agents a model may send out, a line each, for Task's description."""
-    rows = ((a, ", ".join(a.tools) if a.tools is not None else "all but Task") for a in agents.values())
+def agents_list(offers: Iterable[tuple[AgentDef, Sequence[str]]], most: Collection[str] = ()) -> str:
+    """The agents a model may send out and the tools each would have, a line each; `most` are all but Task."""
+    rows = (
+        (agent, "all but Task" if set(tools) == set(most) else ", ".join(tools) or "no tools")
+        for agent, tools in offers
+    )
     return "\n".join(f"- {agent.name}: {_clip(agent.description)} ({tools})" for agent, tools in rows)
 
 
@@ -71,19 +75,19 @@ async def task(
     run_in_background: Annotated[bool, "Go on while it works; its result comes later"] = False,
     resume: Annotated[str | None, "subagent_id to go on with"] = None,
 ) -> ToolRecord:
-    return await _spawn(
-        ctx,
+    order = TaskOrder(
         description=description,
         prompt=prompt,
         subagent_type=subagent_type,
-        model=model,
-        summary_prompt=summary_prompt,
-        allowed_tools=allowed_tools,
-        max_turns=max_turns,
+        model=model or "",
+        summary_prompt=summary_prompt or "",
+        allowed_tools=None if allowed_tools is None else tuple(allowed_tools),
+        max_turns=max_turns or 0,
         output_schema=output_schema,
         run_in_background=run_in_background,
-        resume=resume,
+        resume=resume or "",
     )
+    return await _spawn(ctx, order)
 
 
 @tool(
@@ -102,19 +106,19 @@ async def subagent(
     allowed_tools: Annotated[list[str] | None, "Tool names it may use"] = None,
     max_turns: Annotated[int | None, Param("Requests it may make", minimum=1, maximum=MAX_TURNS)] = None,
 ) -> ToolRecord:
-    return await _spawn(
-        ctx,
+    order = TaskOrder(
         description=label,
         prompt=task_prompt,
         subagent_type=GENERAL_PURPOSE,
         summary_prompt=summary_prompt or DEFAULT_SUMMARY,
-        allowed_tools=allowed_tools,
-        max_turns=max_turns,
-        alias=True,
+        allowed_tools=None if allowed_tools is None else tuple(allowed_tools),
+        max_turns=max_turns or 0,
+        result_bytes=SUBAGENT_BYTES,
     )
+    return await _spawn(ctx, order)
 
 
-async def _spawn(ctx: ToolContext, **order: Any) -> ToolRecord:
+async def _spawn(ctx: ToolContext, order: TaskOrder) -> ToolRecord:
     if ctx.spawn is None:
         raise ToolError("PERMISSION_DENIED", "Subagents are not available here. Do the work yourself.")
-    return await ctx.spawn(ctx, {name: value for name, value in order.items() if value is not None})
+    return await ctx.spawn(ctx, order)

@@ -21,8 +21,9 @@ ASIDES = [{"match": "<conversation>", "turns": [say("They wanted X; a.txt:1 is r
 def set_up(stage: Stage, turns: list[Any], *, window: int = 20_000, asides: Any = ASIDES, **rest: Any) -> None:
     (stage.workspace.root / "big.txt").write_text("0123456789 " * 1_500)
     (stage.workspace.root / "a.txt").write_text("alpha\n")
-    stage.compaction = Compaction("Summarise.", pending=lambda path: ["explore-7: looking"], **rest)
-    stage.set_up(Scripted({"main": turns, "asides": asides, "context_window": window}))
+    stage.compaction = Compaction("Summarise.", **rest)
+    children = {"explore": [{**say("never"), "delay_ms": 60_000}]}
+    stage.set_up(Scripted({"main": turns, "asides": asides, "context_window": window, "agents": children}))
 
 
 def compacted(stage: Stage) -> list[ContextCompacted]:
@@ -50,10 +51,12 @@ async def test_a_full_window_becomes_a_summary_that_pins_what_matters(stage: Sta
     todo = turn(call("TodoWrite", todos=[{"content": "Fix Y", "status": "in_progress", "activeForm": "Fixing Y"}]))
     read = turn(call("Read", file_path="a.txt"))
     wordy = [turn(call("LS", path="."), say="thought " * 2_000) for _ in range(5)]
-    set_up(stage, [todo, read, *wordy, say("done")])
+    order = {"description": "looking", "prompt": "p", "subagent_type": "explore", "run_in_background": True}
+    set_up(stage, [turn(call("Task", **order)), todo, read, *wordy, say("wait"), say("done")])
+    stage.emitter.add(lambda event: stage.subagents.kill_all() if event.type == "context.compacted" else None)
     await stage.agent.run(Prompt("Please do X", context="<environment>\ncwd: here\n</environment>"))
     (event,) = compacted(stage)
-    for kept in ("Please do X", "<environment>", "[in_progress] Fix Y", "a.txt", "explore-7", "They wanted X"):
+    for kept in ("Please do X", "<environment>", "[in_progress] Fix Y", "a.txt", "explore-1: looking", "They wanted X"):
         assert kept in event.summary
     assert event.kept
     assert event.usage.total > 0

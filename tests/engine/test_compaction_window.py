@@ -214,7 +214,7 @@ async def test_without_a_summary_a_list_stands_for_it_and_that_is_said(
             assert (await chat.say(TASK)).text == "Done."
             check(chat, windowed, server)
             (warning,) = [e for e in chat.events if isinstance(e, Notice) and e.level == "warning"]
-            assert "list of what happened" in warning.text
+            assert "plain list of events" in warning.text
             assert "CALL Read" in chat.compactions[0].summary + chat.compactions[1].summary
             assert TASK in json.dumps(conversation(windowed.main[-1]))
 

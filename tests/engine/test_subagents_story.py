@@ -103,7 +103,7 @@ async def test_a_child_that_runs_out_of_turns_reports_once_more_without_tools(st
     assert (given["status"], given["data"]["status"]) == ("partial", "incomplete")
     assert given["data"]["result"] == "only half"
     assert given["data"]["metadata"]["max_turns_reached"] == "true"
-    assert given["data"]["metadata"]["turns_used"] == "2"
+    assert given["data"]["metadata"]["turns_used"] == "3", "a turn is a request, and the report is one"
     assert [r.tool_choice for r in story.asked(CHILD)] == ["auto", "auto", "none"]
 
 
@@ -318,7 +318,7 @@ async def test_the_total_is_own_plus_children_exactly(stage: Stage) -> None:
     )
     stage.set_up(provider)
     await stage.agent.run(Prompt("go"))
-    by_type = stage.subagents.cost_by_type()
+    by_type = stage.subagents.accounts.cost_by_type()
     parts = stage.agent.cost_usd + sum(t["total_cost_usd"] for t in by_type.values())
     assert stage.ledger.cost_usd == round(parts, 9)
     assert stage.ledger.usage.total == 4 * (1_333 + 77)

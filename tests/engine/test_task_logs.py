@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,4 +35,5 @@ def test_warnings_of_the_event_loop_stay_off_the_screen(capfd: pytest.CaptureFix
 def test_they_are_in_the_log_when_one_is_asked_for(tmp_path: Path) -> None:
     logs.set_up("info", str(tmp_path / "log"))
     logging.getLogger("asyncio").warning("Unknown child process pid 1")
-    assert (tmp_path / "log").read_text() == "Unknown child process pid 1\n"
+    line = (tmp_path / "log").read_text()
+    assert re.fullmatch(r"time=\d{4}-\d\d-\d\dT[\d:.]+Z Unknown child process pid 1\n", line)

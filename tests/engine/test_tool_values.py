@@ -16,6 +16,7 @@ from cowork.agents import load_agents
 from cowork.core.events import AgentUpdated, ToolStarted, to_dict
 from cowork.core.ports import Answer, Effect, ToolRecord, ok
 from cowork.core.workspace import Workspace
+from cowork.engine.subagents.assembly import with_agents
 from cowork.frontends.calls import call_text
 from cowork.permissions import Permissions
 from cowork.permissions.rules import check_tools, parse
@@ -141,6 +142,7 @@ def test_the_page_says_where_a_tool_is_added() -> None:
 
 
 def test_agents_of_a_run_are_listed_by_task() -> None:
-    agents = {"one": agent_def("one", tools=("Read",))}
-    assert builtin_tools(prompts.text_of, agents)["Agent"].description.endswith("- one: The one (Read)")
-    assert isinstance(builtin_tools(prompts.text_of), ToolSet)
+    tools = builtin_tools(prompts.text_of)
+    listed = {spec.name: spec.description for spec in with_agents(tools, [(agent_def("one"), ("Read",))])}
+    assert listed["Task"].endswith("- one: The one (Read)")
+    assert isinstance(tools, ToolSet)

@@ -118,7 +118,6 @@ async def live(
     )
     events: list[Event] = []
     run = build(chosen, environ, ask=_no, sinks=[events.append], on_sink_failure=_raise)
-    run.agent.more = lambda: run.subagents.wait_background("main")
     begin(run)
     try:
         yield Live(run, events)

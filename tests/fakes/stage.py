@@ -21,13 +21,12 @@ from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.engine.runner import Runner
+from cowork.engine.loop import AgentOptions, Outcome, Prompt
+from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
-from cowork.engine.subagents.order import Parent
-from cowork.engine.subagents.spawn import World
+from cowork.engine.subagents.order import Rights
 from cowork.providers.scripted import Scripted
-from cowork.tools.base import AgentState, TreeState
+from cowork.tools.base import TreeState
 from cowork.tools.builtin import builtin_tools
 
 
@@ -84,6 +83,9 @@ class Policy:
             return Decision("allow", read_only=harmless or read_only)
         return Decision("ask", f"{name} changes things", rule=name, session_rule=name)
 
+    def forbids(self, tool: ToolFacts) -> bool:
+        return tool.name in self.deny
+
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         self.granted.append((agent, rule, forever))
 
@@ -128,7 +130,7 @@ class Stage:
         self.settings = Settings()
         self.policy = Policy()
         self.agents: Agents = load_agents([("shipped", prompts.data_root() / "agents")])
-        self.tools = builtin_tools(prompts.text_of, self.agents).only(refused=["subagent"])
+        self.tools = builtin_tools(prompts.text_of).only(refused=["subagent"])
         self.answer: Answer | Callable[[Question], Answer] = Answer("no", "the test says no")
         self.light: Provider | None = None
         self.init_error: Exception | None = None
@@ -141,46 +143,32 @@ class Stage:
     def set_up(self, provider: Provider) -> None:
         """Join the parts around a model."""
         self.provider = provider
-        self.world = World(
+        services = Services(
             emitter=self.emitter,
             ask=self._ask,
             workspace=self.workspace,
             tree=self.tree,
             permit_for=self._permit,
             model=self._model,
-            system=prompts.child_prompt,
             compact=self.compaction,
             recall=lambda path: self.recall(path),
         )
-        self.subagents = Subagents(self.world, self.agents, self.settings, self.ledger)
-        parent = Parent("main", self.tools, "main", self.ledger)
+        self.subagents = Subagents(services, self.agents, self.settings, self.ledger)
         transcript = Transcript()
         self.emitter.add(transcript.apply)
-        emit = self.emitter.bind("main")
-        self.runner = Runner(
-            agent="main",
-            tools=self.tools,
-            emit=emit,
-            ask=self._ask,
-            permit=self.policy,
-            workspace=self.workspace,
-            state=AgentState(cwd=self.workspace.root),
-            tree=self.tree,
-            spawn=self.subagents.spawner(parent),
+        offered = Rights("main", self.tools, self.policy).offers(self.agents, self.settings)
+        spec = AgentSpec(
+            "main",
+            provider,
+            prompts.system_prompt([definition for definition, _ in offered]),
+            self.tools,
+            self.ledger,
+            transcript,
+            self.workspace.root,
+            AgentOptions("testsession", self.max_turns),
         )
-        self.agent = parent.agent = Agent(
-            path="main",
-            provider=provider,
-            system=prompts.system_prompt(agents=self.agents, can_delegate="Task" in self.tools),
-            runner=self.runner,
-            transcript=transcript,
-            emit=emit,
-            ledger=self.ledger,
-            max_turns=self.max_turns,
-            compact=self.compaction,
-            session_id="testsession",
-        )
-        self.agent.more = lambda: self.subagents.wait_background("main")
+        self.agent = self.subagents.add(spec).agent
+        self.runner = self.agent.runner
         self.started = True
 
     async def play(
@@ -215,7 +203,8 @@ class Stage:
         return self.answer if isinstance(self.answer, Answer) else self.answer(question)
 
     def _permit(self, modes: tuple[str, ...]) -> Policy:
-        self.modes_asked.append(modes)
+        if modes:
+            self.modes_asked.append(modes)
         return self.policy
 
     def _model(self, name: str) -> tuple[Provider, str]:

@@ -58,7 +58,9 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
 
 
 def _opened(options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
-    return build(options, environ, ask=host.ask, sinks=[host.on_event], on_sink_failure=lambda sink, error: None)
+    return build(
+        options, environ, ask=host.ask, sinks=[host.on_event], on_sink_failure=lambda sink, error: None, chat=True
+    )
 
 
 def resume_line(host: ChatHost) -> str:

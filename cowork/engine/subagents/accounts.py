@@ -1,4 +1,4 @@
-"""The books of a run's children: what each came to, and what each type of agent cost."""
+"""Adds up a run's children: the view of each, what each type of agent cost, and what was denied."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.ports import ToolRecord
 from cowork.engine.runner import Denial
 from cowork.engine.subagents.child import Child
-from cowork.engine.subagents.result import ChildEnd, view_002
+from cowork.engine.subagents.result import ChildResult, view_002
 
 
 class Accounts:
-    """Children are entered when they are sent out and closed when they end."""
+    """Each child is entered when it starts and closed when it ends."""
 
     def __init__(self) -> None:
         self.denials: list[Denial] = []
@@ -20,10 +20,11 @@ class Accounts:
     def enter(self, child: Child) -> None:
         self._views.append(child.view)
 
-    def close(self, child: Child, end: ChildEnd, record: ToolRecord) -> None:
+    def close(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
         """Count a child that ended: its own spending, for what its own children spent is under their types."""
         self.denials += child.runner.denials
         names = {"subagent_type": end.subagent_type, "subagent_id": end.subagent_id, "status": end.status}
+        names |= {"description": end.label, "model": end.model_used}
         child.view.update(names | view_002(record.to_dict()))
         empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
         sums = self._by_type.setdefault(end.subagent_type, empty)

@@ -1,4 +1,4 @@
-"""Children: sent out, queued, watched, stopped and booked. Every end, good or bad, is a result."""
+"""The agents of a run: puts each together, and starts, queues, stops and accounts for children."""
 
 from __future__ import annotations
 
@@ -8,35 +8,30 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 
+from cowork import prompts
 from cowork.agents import Agents
-from cowork.core.blocks import Json
-from cowork.core.errors import CoworkError, ToolError
+from cowork.core.blocks import Usage
+from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded
-from cowork.core.ports import AgentDef, ToolRecord
+from cowork.core.ports import AgentDef, Provider, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
-from cowork.engine.loop import Prompt
-from cowork.engine.runner import Denial, Interrupted
+from cowork.engine.loop import REPORT_NOW, AgentOptions, Prompt
+from cowork.engine.runner import Interrupted
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
-from cowork.engine.subagents.child import Child, bounded, delivered
-from cowork.engine.subagents.order import (
-    Parent,
-    Settings,
-    refusal,
-    refuse_circles,
-    refuse_denied,
-    refuse_depth,
-    refuse_schema,
-    select,
-    tools_for,
-)
-from cowork.engine.subagents.result import ChildEnd, record_of
-from cowork.engine.subagents.spawn import Plan, World, make
+from cowork.engine.subagents.assembly import AgentSpec, Services, build_agent, with_agents
+from cowork.engine.subagents.child import Child, background_result
+from cowork.engine.subagents.clock import Clock
+from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck, Settings
+from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.engine.subagents.telemetry import Telemetry
-from cowork.tools.base import Spawn, ToolContext
+from cowork.tools.base import ToolContext
+from cowork.tools.toolset import ToolSet
 
 log = logging.getLogger("cowork.engine")
 
@@ -44,58 +39,52 @@ KEPT_TRANSCRIPTS = 8  # of finished children, so that the latest can be resumed 
 
 
 class Subagents:
-    """All children of a run."""
+    """All agents of a run, the main one first."""
 
-    def __init__(self, world: World, agents: Agents, settings: Settings, ledger: Ledger, first_number: int = 1) -> None:
-        self.world = world
+    def __init__(
+        self, services: Services, agents: Agents, settings: Settings, ledger: Ledger, first_number: int = 1
+    ) -> None:
+        self.services = services
         self.agents = agents
         self.settings = settings
-        self.running: dict[str, Child] = {}
+        self.running: dict[str, Child] = {}  # by subagent_id
         self.accounts = Accounts()
         self.slots = SlotPool(settings.max_concurrent)
         self._number = first_number
-        self._telemetry = Telemetry(settings.telemetry_enabled)
-        self._finished: OrderedDict[str, Transcript] = OrderedDict()  # path -> conversation
-        self._background: dict[asyncio.Task[None], str] = {}  # task -> path of the parent
-        self._ledger = Ledger(
-            Limits(
-                settings.max_total_tokens or None,
-                settings.max_total_cost_usd or None,
-                settings.max_total_time or None,
-                settings.max_executions or None,
-            ),
-            parent=ledger,
+        self._telemetry = Telemetry(services.emitter.session_id, enabled=settings.telemetry_enabled)
+        self._delegators: dict[str, Delegator] = {}  # by path
+        self._specs: dict[str, tuple[object, tuple[ToolSpec, ...]]] = {}  # by path, with what they were made from
+        self._finished: OrderedDict[str, Transcript] = OrderedDict()  # by path
+        self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
+        limits = Limits(
+            settings.max_total_tokens or None,
+            settings.max_total_cost_usd or None,
+            settings.max_total_time or None,
+            settings.max_executions or None,
         )
+        self._ledger = Ledger(limits, parent=ledger)
 
-    def spawner(self, parent: Parent) -> Spawn:
-        """The `ctx.spawn` of one agent."""
-        return lambda ctx, order: self.spawn(parent, ctx, order)
+    def add(self, spec: AgentSpec) -> Delegator:
+        """Put an agent together and let it delegate."""
+        delegator = build_agent(self.services, spec, self, self.spawn, partial(self._note_action, spec.path))
+        self._delegators[spec.path] = delegator
+        return delegator
 
-    async def spawn(self, parent: Parent, ctx: ToolContext, order: Json) -> ToolRecord:
+    async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord:
         """Check an order, run the child, give its record. Raises ToolError when it cannot be sent out."""
-        order = {**order, "depth": parent.depth + 1}
-        definition, matched_from, past = self._check(parent, order)
-        try:
-            self._ledger.check()
-            child = self._made(parent, ctx, definition, order, past)
-            self._ledger.start_execution()
-        except BudgetExceeded as limit:
-            self._telemetry.quota_exceeded(order["description"], limit.message)
-            raise refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit.message}", order) from limit
-        except ToolError:  # a refusal with words of its own
-            raise
-        except (CoworkError, OSError, ValueError) as error:
-            self._telemetry.error(order["description"], parent.depth + 1, str(error))
-            raise refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}", order) from error
-        self._announce(parent, ctx, child, order)
-        child.task = asyncio.create_task(self._live(child, order), name=child.path)
-        if child.stop:  # by whoever heard of it first
+        parent = self._delegators[ctx.agent]
+        child = self._create(parent, ctx, order)
+        self._announce(child, ctx.tool_use_id)
+        child.task = asyncio.create_task(self._run(child), name=child.path)
+        if child.stop_reason:  # by whoever heard of it first
             child.task.cancel()
-        if order.get("run_in_background"):
-            return self._leave_running(parent, child, order, matched_from)
-        # A parent that waits for its child needs no place of its own, so nesting cannot block the line.
-        async with self._lent(parent):
-            return await self._result(child, order, matched_from)
+        if order.run_in_background:
+            return self._leave_running(child)
+        # A parent that waits for its child needs no slot of its own, so nesting cannot block the pool.
+        async with self._lend_slot(parent):
+            return await self._finish(child)
+
+    # ------------------------------------------------------------ from outside
 
     def tell(self, subagent_id: str, text: str) -> bool:
         """Say something to a running child before its next request."""
@@ -105,7 +94,7 @@ class Subagents:
         return child is not None
 
     def finish(self, subagent_id: str) -> bool:
-        """Ask a running child to report now; one still in line has nothing to report."""
+        """Ask a running child to report now; one that still waits has nothing to report."""
         child = self.running.get(subagent_id)
         if child is None:
             return False
@@ -121,7 +110,7 @@ class Subagents:
             return False
         for other in list(self.running.values()):
             if f"{other.path}/".startswith(f"{child.path}/"):
-                other.stop = other.stop or why
+                other.stop_reason = other.stop_reason or why
                 if other.task:
                     other.task.cancel()
         return True
@@ -131,103 +120,164 @@ class Subagents:
         for subagent_id in list(self.running):
             self.kill(subagent_id, why)
 
-    async def wait_background(self, path: str) -> bool:
-        """Wait for one background child of an agent; False when it has none."""
-        mine = [task for task, owner in self._background.items() if owner == path]
-        if mine:
-            await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
-        return bool(mine)
-
     async def stop_all(self, why: str = "stopped by the user") -> None:
         """End every child, background ones too, and wait until they have."""
         self.kill_all(why)
         if self._background:
             await asyncio.wait(list(self._background))
 
-    @property
-    def denials(self) -> list[Denial]:
-        return self.accounts.denials
+    # ------------------------------------------------------------ what the loop asks
 
-    def tasks(self) -> list[Json]:
-        """The four-field view of every Task that ended."""
-        return self.accounts.tasks()
+    async def wait(self, path: str) -> bool:
+        """Wait for one background child of an agent; False when it has none."""
+        mine = [task for task, owner in self._background.items() if owner == path]
+        if mine:
+            async with self._lend_slot(self._delegators[path]):
+                await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
+        return bool(mine)
 
-    def cost_by_type(self) -> Json:
-        return self.accounts.cost_by_type()
+    def pending(self, path: str) -> list[str]:
+        """An agent's children at work, a line each."""
+        return [f"{c.id}: {c.label}" for c in self.running.values() if c.assignment.parent.path == path]
 
-    # ------------------------------------------------------------ before it runs
+    def is_stopped(self, path: str) -> bool:
+        """Whether an agent above this one was told to stop."""
+        above = path.rpartition("/")[0]
+        while above:
+            delegator = self._delegators.get(above)
+            task = delegator.agent.task if delegator else None
+            if task and task.cancelling():
+                return True
+            above = above.rpartition("/")[0]
+        return False
 
-    def _check(self, parent: Parent, order: Json) -> tuple[AgentDef, str, Transcript | None]:
-        """(agent, what it was matched from, the conversation to go on with)."""
-        refuse_schema(order)
-        if subagent_id := order.get("resume"):
-            definition, past = self._resumed(parent, subagent_id, order)
-            self._judge(parent, definition, order)
-            return definition, "", past
-        definition, matched_from = select(self.agents, order, similar=self.settings.match == "similar")
-        self._judge(parent, definition, order)
+    def specs(self, path: str, tools: ToolSet) -> tuple[ToolSpec, ...]:
+        """An agent's tools as its model is told of them: Task with the agents it may send out, or no Task at all."""
+        plain = tools.specs()
+        kept = self._specs.get(path)
+        if kept is None or kept[0] is not plain:
+            kept = self._specs[path] = (plain, with_agents(tools, self.offered(path)))
+        return kept[1]
+
+    def offered(self, path: str) -> list[tuple[AgentDef, tuple[str, ...]]]:
+        """The agents that an agent may send out, with the tools each would have."""
+        return self._delegators[path].rights.offers(self.agents, self.settings)
+
+    # ------------------------------------------------------------ before a child runs
+
+    def _create(self, parent: Delegator, ctx: ToolContext, order: TaskOrder) -> Child:
+        check, depth = OrderCheck(order, parent, self.settings), parent.depth + 1
+        assignment = self._assign(check)
         try:
-            refuse_depth(parent, self.settings.max_depth, order)
+            self._ledger.check()
+            child = self._build(assignment, ctx.state.cwd)
+            self._ledger.start_execution()
+            return child
+        except BudgetExceeded as limit:
+            self._telemetry.quota_exceeded(order.description, limit.message)
+            raise check.refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit.message}") from limit
+        except (CoworkError, OSError, ValueError) as error:
+            self._telemetry.error(order.description, depth, str(error))
+            raise check.refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}") from error
+
+    def _assign(self, check: OrderCheck) -> Assignment:
+        """Who is to do it; raises the refusal its parent is told."""
+        order, parent = check.order, check.parent
+        check.check_schema()
+        if order.resume:
+            definition, past = self._resumed(check)
+            check.check_rules(definition)
+            return Assignment(order, parent, definition, check.tools_for(definition), past=past)
+        definition, matched_from = check.select(self.agents)
+        check.check_rules(definition)
+        try:
+            check.check_depth()
         except ToolError:
-            self._telemetry.depth_limit(order["description"], parent.depth, self.settings.max_depth)
+            self._telemetry.depth_limit(order.description, parent.depth, self.settings.max_depth)
             raise
-        refuse_circles(parent, definition, order)
-        return definition, matched_from, None
+        assignment = Assignment(order, parent, definition, check.tools_for(definition), matched_from)
+        check.check_circles(assignment)
+        return assignment
 
-    def _judge(self, parent: Parent, definition: AgentDef, order: Json) -> None:
-        """Rules were asked about the name as it was spelled; the agent found under it may be called otherwise."""
-        if definition.name != order["subagent_type"]:
-            refuse_denied(parent, self.world.permit_for(parent.modes), definition, order)
-
-    def _resumed(self, parent: Parent, subagent_id: str, order: Json) -> tuple[AgentDef, Transcript]:
+    def _resumed(self, check: OrderCheck) -> tuple[AgentDef, Transcript]:
+        """The agent of a finished child and its conversation."""
+        subagent_id = check.order.resume
         if subagent_id in self.running:
-            raise refusal("CONFLICT", f"Subagent '{subagent_id}' is still running", order)
-        path = f"{parent.path}/{subagent_id}"  # an agent takes up children of its own only
-        past = self._finished.get(path) or self.world.recall(path)
+            raise check.refusal("CONFLICT", f"Subagent '{subagent_id}' is still running")
+        path = f"{check.parent.path}/{subagent_id}"  # an agent takes up children of its own only
+        past = self._finished.get(path) or self.services.recall(path)
         definition = self.agents.find(subagent_id.rpartition("-")[0])
         if past is None or definition is None or not past.history():
-            raise refusal("NOT_FOUND", f"There is no subagent '{subagent_id}' to resume. Start a new one.", order)
-        if self.agents.find(order["subagent_type"]) is not definition:  # rules were asked about that one
-            message = f"Subagent '{subagent_id}' is of type {definition.name}, not {order['subagent_type']}"
-            raise refusal("INVALID_PARAM", message, order)
+            raise check.refusal("NOT_FOUND", f"There is no subagent '{subagent_id}' to resume. Start a new one.")
+        if self.agents.find(check.order.subagent_type) is not definition:  # rules were asked about that one
+            message = f"Subagent '{subagent_id}' is of type {definition.name}, not {check.order.subagent_type}"
+            raise check.refusal("INVALID_PARAM", message)
         return definition, past
 
-    def _made(
-        self, parent: Parent, ctx: ToolContext, definition: AgentDef, order: Json, past: Transcript | None
-    ) -> Child:
-        tools = tools_for(parent, definition, order, self.settings)
+    def _build(self, assignment: Assignment, cwd: Path) -> Child:
+        """The child, ready to run. Raises when its model cannot be had."""
+        order, parent, definition = assignment.order, assignment.parent, assignment.definition
+        requested, provider, tier = self._model(assignment)
         ledger = Ledger(parent=parent.ledger if parent.depth else self._ledger)
-        id = order.get("resume") or f"{definition.name}-{self._number}"
-        plan = Plan(id, parent, definition, order, tools, past, ctx.state.cwd, ledger)
-        child = make(self.world, self.settings, plan, self.spawner, self._acted)
-        child.agent.more = lambda: self._more(child.as_parent)
-        return child
+        if ledger.cost_limited and provider.price(Usage(1, 1)) is None:
+            raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
+        id = order.resume or f"{definition.name}-{self._number}"
+        path = f"{parent.path}/{id}"
+        clock = Clock(definition.timeout or self.settings.timeout, self.settings.idle_timeout, ledger)
+        report = f"{REPORT_NOW}\n\n{order.summary_prompt}" if order.summary_prompt else REPORT_NOW
+        spec = AgentSpec(
+            path,
+            provider,
+            prompts.child_prompt(definition, order.description),
+            assignment.tools,
+            ledger,
+            assignment.past or Transcript(path),
+            cwd,
+            AgentOptions(
+                session_id=f"{self.services.emitter.session_id}/{id}",
+                max_turns=order.max_turns or definition.max_turns or self.settings.default_max_turns,
+                report=report,
+                on_progress=clock.progress,
+            ),
+            tier=tier,
+            modes=(*parent.modes, definition.permission_mode),
+            depth=parent.depth + 1,
+            chain=(*parent.chain, (assignment.key, definition.name)),
+            ask=lambda question: clock.pause_for(parent.ask(question)),
+        )
+        return Child(id, assignment, self.add(spec), clock, requested)
 
-    def _announce(self, parent: Parent, ctx: ToolContext, child: Child, order: Json) -> None:
-        child.as_parent.placed = self.slots.try_take()
-        child.status = "active" if child.as_parent.placed else "waiting"
+    def _model(self, assignment: Assignment) -> tuple[str, Provider, str]:
+        """(what was asked for, the model, the tier it really is): the call's, else the file's, else the parent's."""
+        wanted, parent = assignment.order.model or assignment.definition.model, assignment.parent
+        if wanted == "inherit":
+            return parent.tier, parent.agent.provider, parent.tier
+        return wanted, *self.services.model(wanted)
+
+    def _announce(self, child: Child, tool_use_id: str) -> None:
+        child.delegator.has_slot = self.slots.try_take()
+        child.status = "active" if child.delegator.has_slot else "waiting"
         self.running[child.id] = child
         self.accounts.enter(child)
-        if not order.get("resume"):
+        if not child.assignment.order.resume:
             self._number += 1
-        self.world.emitter.publish(child.sent_out(parent.path, ctx.tool_use_id, order), child.path)
-        self._telemetry.spawn(child.label, child.depth, child.agent.max_turns, tuple(child.runner.tools))
+        self.services.emitter.publish(child.started_event(tool_use_id), child.path)
+        self._telemetry.spawn(child)
 
     # ------------------------------------------------------------ while it runs
 
-    def _leave_running(self, parent: Parent, child: Child, order: Json, matched_from: str) -> ToolRecord:
-        watcher = asyncio.create_task(self._deliver(parent, child, order, matched_from))
-        self._background[watcher] = parent.path
+    def _leave_running(self, child: Child) -> ToolRecord:
+        watcher = asyncio.create_task(self._deliver(child))
+        self._background[watcher] = child.assignment.parent.path
         watcher.add_done_callback(lambda done: self._background.pop(done, None))
-        return child.left_running()
+        return child.background_record()
 
-    async def _deliver(self, parent: Parent, child: Child, order: Json, matched_from: str) -> None:
-        record = await self._result(child, order, matched_from)
-        if parent.agent:
-            parent.agent.tell(delivered(child.id, record.data["status"], record.text))
+    async def _deliver(self, child: Child) -> None:
+        record = await self._finish(child)
+        child.assignment.parent.agent.tell(background_result(child.id, record.data["status"], record.text))
 
-    async def _result(self, child: Child, order: Json, matched_from: str) -> ToolRecord:
-        """Wait for the child and book what it came to. A cancelled parent takes its child along."""
+    async def _finish(self, child: Child) -> ToolRecord:
+        """Wait for the child and account for it. A cancelled parent takes its child along."""
         task = child.task
         assert task is not None
         cancelled: asyncio.CancelledError | None = None
@@ -238,95 +288,91 @@ class Subagents:
                 self.kill(child.id, "the parent was interrupted")
                 cancelled = error
         # A task that was cancelled before its first step never saw it coming.
-        end = self._aborted(child) if task.cancelled() else task.result()
-        record = self._book(child, end, order, matched_from)
+        end = _aborted(child) if task.cancelled() else task.result()
+        record = self._close(child, end)
         if cancelled:
             raise Interrupted(record) from cancelled
         return record
 
-    async def _live(self, child: Child, order: Json) -> ChildEnd:
-        """Wait in line, run, and turn whatever happens into an end; one that was stopped leaves no process."""
-        end = await self._lived(child, order)
+    async def _run(self, child: Child) -> ChildResult:
+        """Run a child to whatever end; one that was stopped leaves no process."""
+        end = await self._run_in_slot(child)
         if end.status in ("error", "aborted") and (jobs := child.jobs()):
             await asyncio.wait([asyncio.ensure_future(job.kill()) for job in jobs])
         return end
 
-    async def _lived(self, child: Child, order: Json) -> ChildEnd:
-        transcript = child.agent.transcript
-        self.world.emitter.add(transcript.apply)
+    async def _run_in_slot(self, child: Child) -> ChildResult:
+        transcript, emitter = child.agent.transcript, self.services.emitter
+        emitter.add(transcript.apply)
         try:
-            if not child.as_parent.placed:
+            if not child.delegator.has_slot:
                 await self.slots.take()
-                child.as_parent.placed = True
+                child.delegator.has_slot = True
             child.status, child.started = "active", time.monotonic()
-            child.since = self.world.emitter.next_id
-            self.world.emitter.publish(child.update(), child.path)
-            return await bounded(child, order)
+            child.since = emitter.next_id
+            emitter.publish(child.updated_event(), child.path)
+            return await child.run()
         except asyncio.CancelledError:
-            return self._aborted(child)
+            return _aborted(child)
         except Exception as error:
             log.exception("subagent %s failed", child.path)
-            reason = f"Subagent execution failed: {type(error).__name__}: {error}"
-            return child.end("error", child.salvage(), "INTERNAL_ERROR", reason)
+            return child.failure("INTERNAL_ERROR", f"Subagent execution failed: {type(error).__name__}: {error}")
         finally:
             for other in [o for o in self.running.values() if o.path.startswith(f"{child.path}/")]:
                 self.kill(other.id, "its parent ended")
-            self.world.emitter.remove(transcript.apply)
-
-    async def _more(self, parent: Parent) -> bool:
-        """Wait for a background child of a child."""
-        if parent.path not in self._background.values():
-            return False
-        async with self._lent(parent):
-            return await self.wait_background(parent.path)
+            emitter.remove(transcript.apply)
 
     @asynccontextmanager
-    async def _lent(self, parent: Parent) -> AsyncIterator[None]:
-        """While a child waits for children of its own, others may have its place."""
-        parent.waits += 1
-        if parent.placed:
-            parent.placed = False
+    async def _lend_slot(self, parent: Delegator) -> AsyncIterator[None]:
+        """While a child waits for children of its own, others may have its slot."""
+        parent.waiting += 1
+        if parent.has_slot:
+            parent.has_slot = False
             self.slots.release()
         try:
             yield
         finally:
-            parent.waits -= 1
-        # Not when it was stopped: who is to end need not stand in line for it.
-        if parent.depth and not parent.waits:
+            parent.waiting -= 1
+        # Not when it was stopped: whoever is to end need not wait for a slot to do so.
+        if parent.depth and not parent.waiting:
             await self.slots.take()
-            parent.placed = True
+            parent.has_slot = True
 
-    def _aborted(self, child: Child) -> ChildEnd:
-        why = child.stop or "it was cancelled"
-        return child.end("aborted", child.salvage(), "ABORTED", f"Subagent was aborted: {why}")
-
-    def _acted(self, child: Child, action: str) -> None:
-        child.action = action
-        self.world.emitter.publish(child.update(), child.path)
+    def _note_action(self, path: str, action: str) -> None:
+        child = self.running.get(path.rpartition("/")[2])
+        if child:
+            child.action = action
+            self.services.emitter.publish(child.updated_event(), child.path)
 
     # ------------------------------------------------------------ after it ran
 
-    def _book(self, child: Child, end: ChildEnd, order: Json, matched_from: str) -> ToolRecord:
-        """Count it, tell everybody, give the parent's record."""
+    def _close(self, child: Child, end: ChildResult) -> ToolRecord:
+        """Count it, tell everybody, and give the parent's record."""
         self.running.pop(child.id, None)
-        self._finished[child.path] = child.agent.transcript
-        self._finished.move_to_end(child.path)
-        while len(self._finished) > KEPT_TRANSCRIPTS:
-            self._finished.popitem(last=False)
+        self._delegators.pop(child.path, None)
+        self._specs.pop(child.path, None)
+        self._keep(child.path, child.agent.transcript)
         record, truncation = record_of(
             end,
-            keep_in=self.world.tree.scratch / file_name(f"result-{child.id}"),
-            max_bytes=self.settings.output_max_size or None,
-            alias=bool(order.get("alias")),
+            keep_in=self.services.tree.scratch / file_name(f"result-{child.id}"),
+            max_bytes=self.settings.output_max_size or child.assignment.order.result_bytes or None,
         )
-        if matched_from:
-            record.data["matched_from"] = matched_from
-        self._telemetry.ended(end, child.agent.max_turns, truncation)
+        self._telemetry.ended(child, end, truncation)
         self.accounts.close(child, end, record)
         child.status = end.status
-        self.world.emitter.publish(child.update(), child.path)
-        self.world.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
-        if child.as_parent.placed:
-            child.as_parent.placed = False
+        self.services.emitter.publish(child.updated_event(), child.path)
+        self.services.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
+        if child.delegator.has_slot:
+            child.delegator.has_slot = False
             self.slots.release()
         return record
+
+    def _keep(self, path: str, transcript: Transcript) -> None:
+        self._finished[path] = transcript
+        self._finished.move_to_end(path)
+        while len(self._finished) > KEPT_TRANSCRIPTS:
+            self._finished.popitem(last=False)
+
+
+def _aborted(child: Child) -> ChildResult:
+    return child.failure("ABORTED", f"Subagent was aborted: {child.stop_reason or 'it was cancelled'}")

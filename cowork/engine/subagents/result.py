@@ -1,4 +1,4 @@
-"""What a child's work came to: the record its parent gets, the receipts in it, and four views of it."""
+"""Builds the record a parent receives for a finished child, with its receipts, and the four views of that record."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ from cowork.core.tally import Tally
 from cowork.engine.clip import cut, save
 
 RESULT_CHARS = 10_000
-ALIAS_BYTES = 4_096
 
 ChildStatus = Literal["completed", "incomplete", "error", "aborted"]
 
 
 @frozen
-class ChildEnd:
+class ChildResult:
     """All that is known of a child when it stops, whatever stopped it."""
 
     status: ChildStatus
@@ -46,15 +45,13 @@ class ChildEnd:
     reason: str = ""  # the exact message when something stopped it
     structured: Any = None
     still_running: Sequence[str] = ()  # background commands it left
+    matched_from: str = ""  # the agent that was asked for, where another one answered
+    lost_tools: Sequence[str] = ()  # that its file names and that it did not have
 
 
-def record_of(
-    end: ChildEnd, *, keep_in: Path, max_bytes: int | None = None, alias: bool = False
-) -> tuple[ToolRecord, Json]:
+def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) -> tuple[ToolRecord, Json]:
     """The parent's record, and what was cut from the result (empty when nothing was)."""
-    result, truncation = shorten(
-        end.result, keep_in=keep_in, max_bytes=ALIAS_BYTES if alias and not max_bytes else max_bytes
-    )
+    result, truncation = shorten(end.result, keep_in=keep_in, max_bytes=max_bytes)
     failed = end.code is not None
     status: Literal["success", "partial", "error"] = "error" if failed else "success"
     if end.status == "incomplete" and not failed:
@@ -87,6 +84,8 @@ def record_of(
         data["usage_estimated"] = True
     if end.structured is not None:
         data["structured_output"] = end.structured
+    if end.matched_from:
+        data["matched_from"] = end.matched_from
     record = ToolRecord(
         status,
         _text(end, result),
@@ -116,7 +115,7 @@ def shorten(result: str, *, keep_in: Path, max_bytes: int | None) -> tuple[str, 
     return head + notice, {"original_size": size, "truncated_size": len(head.encode("utf-8", "replace"))}
 
 
-def receipts(end: ChildEnd) -> str:
+def receipts(end: ChildResult) -> str:
     """Turns, tools, tokens, cost, time and traces in one line; work of which no tool call ran is flagged."""
     about = "about " * end.estimated
     parts = [
@@ -138,16 +137,20 @@ def receipts(end: ChildEnd) -> str:
     return " · ".join(parts)
 
 
-def _short(end: ChildEnd) -> str:
+def _short(end: ChildResult) -> str:
     if end.status == "completed":
         return f"Task completed by {end.subagent_type}"
     return f"Task {'incomplete' if end.status == 'incomplete' else 'failed'}: {end.reason}"
 
 
-def _text(end: ChildEnd, result: str) -> str:
+def _text(end: ChildResult, result: str) -> str:
     head = f"Subagent ({end.subagent_type}, {end.model_used}) {end.status}."
     if end.model_requested and end.model_requested != end.model_used:
         head += f" ({end.model_requested} is not configured, so it ran on {end.model_used}.)"
+    if end.matched_from:
+        head += f" (There is no agent {end.matched_from!r}; {end.subagent_type} answered.)"
+    if end.lost_tools:
+        head += f" (It ran without {', '.join(end.lost_tools)}: not available here.)"
     parts = [head]
     if end.code is not None:
         parts.append(end.reason)

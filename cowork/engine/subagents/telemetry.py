@@ -8,7 +8,8 @@ import re
 from collections.abc import Sequence
 
 from cowork.core.blocks import Json
-from cowork.engine.subagents.result import ChildEnd
+from cowork.engine.subagents.child import Child
+from cowork.engine.subagents.result import ChildResult
 
 log = logging.getLogger("cowork.subagents")
 
@@ -16,73 +17,61 @@ Value = str | int | Sequence[str]
 
 
 class Telemetry:
-    """Says nothing when switched off."""
+    """Says nothing when switched off. Every line names the session, the subagent and its model."""
 
-    def __init__(self, enabled: bool = True) -> None:
+    def __init__(self, session_id: str, *, enabled: bool = True) -> None:
+        self._session_id = session_id
         self._enabled = enabled
 
-    def spawn(self, label: str, depth: int, max_turns: int, allowed_tools: Sequence[str]) -> None:
-        self._say(
-            "spawn", "Spawning subagent", label=label, depth=depth, max_turns=max_turns, allowed_tools=allowed_tools
-        )
+    def spawn(self, child: Child) -> None:
+        tools = tuple(spec.name for spec in child.agent.specs)
+        self._say_of(child, "spawn", "Spawning subagent", max_turns=child.agent.options.max_turns, allowed_tools=tools)
 
-    def complete(self, label: str, depth: int, turns_used: int, tokens_consumed: int, status: str) -> None:
-        self._say(
-            "complete",
-            "Subagent completed",
-            label=label,
-            depth=depth,
-            turns_used=turns_used,
-            tokens_consumed=tokens_consumed,
-            status=status,
-        )
+    def complete(self, child: Child, end: ChildResult) -> None:
+        status = "complete" if end.status == "completed" else "incomplete"
+        counts = {"turns_used": end.turns, "tokens_consumed": end.usage.total}
+        self._say_of(child, "complete", "Subagent completed", **counts, status=status)
 
-    def error(self, label: str, depth: int, error: str) -> None:
-        self._say("error", "Subagent execution failed", label=label, depth=depth, error=error)
+    def error(self, label: str, depth: int, error: str, child: Child | None = None) -> None:
+        self._say("error", "Subagent execution failed", child, label=label, depth=depth, error=error)
 
-    def max_turns_exceeded(self, label: str, depth: int, max_turns: int) -> None:
-        self._say("max_turns_exceeded", "Subagent exceeded max turns", label=label, depth=depth, max_turns=max_turns)
+    def max_turns_exceeded(self, child: Child) -> None:
+        most = child.agent.options.max_turns
+        self._say_of(child, "max_turns_exceeded", "Subagent exceeded max turns", max_turns=most)
 
-    def truncation(self, label: str, original_size: int, truncated_size: int) -> None:
-        self._say(
-            "truncation",
-            "Subagent output truncated",
-            label=label,
-            original_size=original_size,
-            truncated_size=truncated_size,
-        )
+    def truncation(self, child: Child, sizes: Json) -> None:
+        self._say("truncation", "Subagent output truncated", child, label=child.label, **sizes)
 
     def depth_limit(self, label: str, current_depth: int, max_depth: int) -> None:
-        self._say(
-            "depth_limit",
-            "Subagent recursion depth limit enforced",
-            label=label,
-            current_depth=current_depth,
-            max_depth=max_depth,
-        )
+        depths = {"current_depth": current_depth, "max_depth": max_depth}
+        self._say("depth_limit", "Subagent recursion depth limit enforced", None, label=label, **depths)
 
-    def quota_exceeded(self, label: str, reason: str) -> None:
-        self._say("quota_exceeded", "Subagent quota exceeded", label=label, reason=reason)
+    def quota_exceeded(self, label: str, reason: str, child: Child | None = None) -> None:
+        self._say("quota_exceeded", "Subagent quota exceeded", child, label=label, reason=reason)
 
-    def ended(self, end: ChildEnd, max_turns: int, truncation: Json) -> None:
+    def ended(self, child: Child, end: ChildResult, truncation: Json) -> None:
         """The lines of a child's end, whatever it was."""
         if end.max_turns_reached:
-            self.max_turns_exceeded(end.label, end.depth, max_turns)
+            self.max_turns_exceeded(child)
         if truncation:
-            self.truncation(end.label, truncation["original_size"], truncation["truncated_size"])
+            self.truncation(child, truncation)
         if end.code == "QUOTA_EXCEEDED":
-            self.quota_exceeded(end.label, end.reason)
+            self.quota_exceeded(end.label, end.reason, child)
         elif end.code is not None:
-            self.error(end.label, end.depth, end.reason)
+            self.error(end.label, end.depth, end.reason, child)
         else:
-            status = "complete" if end.status == "completed" else "incomplete"
-            self.complete(end.label, end.depth, end.turns, end.usage.total, status)
+            self.complete(child, end)
 
-    def _say(self, event: str, message: str, **fields: Value) -> None:
+    def _say_of(self, child: Child, event: str, message: str, **fields: Value) -> None:
+        self._say(event, message, child, label=child.label, depth=child.delegator.depth, **fields)
+
+    def _say(self, event: str, message: str, child: Child | None, **fields: Value) -> None:
         if not self._enabled or not log.isEnabledFor(logging.INFO):
             return
         pairs = " ".join(f"subagent.{name}={_logfmt(value)}" for name, value in fields.items())
-        log.info("subagent.event=%s %s %s", event, pairs, message)
+        id, model = (child.id, child.agent.provider.model) if child else ("", "")
+        who = f"session={self._session_id} subagent_id={_logfmt(id)} model={_logfmt(model)}"
+        log.info("%s subagent.event=%s %s %s", who, event, pairs, message)
 
 
 def _logfmt(value: Value) -> str:

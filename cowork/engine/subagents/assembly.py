@@ -1,0 +1,99 @@
+"""Puts one agent together, the main one and children alike: its runner, its loop, and what it may delegate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+
+from cowork.core.frozen import frozen
+from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolSpec
+from cowork.core.transcript import Transcript
+from cowork.core.workspace import Workspace
+from cowork.engine.budget import Ledger
+from cowork.engine.emitter import Emitter
+from cowork.engine.loop import Agent, AgentOptions, Children, Compact
+from cowork.engine.runner import Runner
+from cowork.engine.subagents.order import Delegator
+from cowork.tools.base import AgentState, Spawn, TreeState
+from cowork.tools.task import agents_list
+from cowork.tools.toolset import ToolSet
+
+
+@frozen
+class Services:
+    """What all agents of a run are built on."""
+
+    emitter: Emitter
+    ask: Ask
+    workspace: Workspace
+    tree: TreeState
+    permit_for: Callable[[tuple[str, ...]], Permit]  # permission modes from the top down; each can only tighten
+    model: Callable[[str], tuple[Provider, str]]  # main | light | ID -> provider and the tier really used
+    compact: Compact | None = None
+    recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
+
+
+@frozen
+class AgentSpec:
+    """What one agent is built from."""
+
+    path: str
+    provider: Provider
+    system: str
+    tools: ToolSet
+    ledger: Ledger
+    transcript: Transcript
+    cwd: Path
+    options: AgentOptions = field(default_factory=AgentOptions)
+    tier: str = "main"
+    modes: tuple[str, ...] = ()
+    depth: int = 0
+    chain: tuple[tuple[str, str], ...] = ()
+    ask: Ask | None = None  # None: as the run does
+    kept_tools: tuple[str, ...] = ()  # that it never hands on
+
+
+def build_agent(
+    services: Services, spec: AgentSpec, children: Children, spawn: Spawn, on_action: Callable[[str], None]
+) -> Delegator:
+    """An agent, ready for its first prompt."""
+    ask = spec.ask or services.ask
+    emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
+    runner = Runner(
+        agent=spec.path,
+        tools=spec.tools,
+        emit=emit,
+        ask=ask,
+        permit=permit,
+        workspace=services.workspace,
+        state=AgentState(cwd=spec.cwd),
+        tree=services.tree,
+        spawn=spawn,
+        on_action=on_action,
+    )
+    agent = Agent(
+        provider=spec.provider,
+        system=spec.system,
+        runner=runner,
+        transcript=spec.transcript,
+        emit=emit,
+        ledger=spec.ledger,
+        options=replace(spec.options, compact=services.compact),
+        children=children,
+    )
+    return Delegator(agent, permit, ask, spec.tier, spec.depth, spec.chain, spec.modes, spec.kept_tools)
+
+
+def with_agents(tools: ToolSet, offered: Sequence[tuple[AgentDef, Sequence[str]]]) -> tuple[ToolSpec, ...]:
+    """Tools as a model is told of them: Task lists the agents it may send out, and is left out where there are none."""
+    most = [name for name, tool in tools.items() if tool.family != "delegate"]
+    found = []
+    for spec in tools.specs():
+        if tools[spec.name].family != "delegate":
+            found.append(spec)
+        elif offered and "subagent_type" in spec.schema["properties"]:
+            found.append(replace(spec, description=f"{spec.description}\n{agents_list(offered, most)}"))
+        elif offered:
+            found.append(spec)
+    return tuple(found)
