@@ -1,15 +1,17 @@
-# Every target sets up .venv by itself: uv if it is present, else venv + pip.
+# Every target sets up .venv by itself: uv if it is present, else venv + pip; both with the versions of constraints.txt.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOCK := constraints.txt
+UNIT := $(addprefix tests/,core config engine frontends providers sessions)
 PROMPT ?=
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # tests wait for processes as much as they compute
 export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
 
-.PHONY: run test test-user test-py check bench soak demo clean
+.PHONY: run test unit test-user test-py check coverage bench soak demo lock clean
 
 run: $(READY)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
@@ -18,6 +20,13 @@ run: $(READY)
 
 test: check
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
+
+# The inner loop: the folders whose tests need no sandbox, no terminal and no installed command; under a minute.
+unit: $(READY)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(UNIT)
+
+coverage: $(READY)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered
 
 test-user:  # as an ordinary user, in a clone of HEAD and a home of its own; needs root
 	.ci/as-user make test
@@ -42,10 +51,17 @@ soak: $(READY)
 demo: $(READY)
 	@$(BIN)/cowork demo
 
-$(READY): pyproject.toml
+# Take the newest versions that pyproject.toml allows; commit the result once `make test` passes with it.
+lock:
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,keyring,pdf]'
+	{ echo "# Made by \`make lock\`: the versions that every make target installs."; \
+	  build/lock/bin/python -m pip freeze --exclude-editable; } > $(LOCK)
+
+$(READY): pyproject.toml $(LOCK)
 	@command -v uv >/dev/null 2>&1 \
-	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -e '.[dev]'; } \
-	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]'; }
+	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -c $(LOCK) -e '.[dev]'; } \
+	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -c $(LOCK) -e '.[dev]'; }
 	@$(BIN)/python -m compileall -q cowork  # so that the first start is as quick as the next
 	@touch $@
 

@@ -20,7 +20,9 @@ _BLOCK = re.compile(
 )
 _NEEDS = re.compile(r"<!-- needs .+ -->")
 _NAMED = re.compile(r"^# ([\w.-]+\.(?:ya?ml|json|toml))\b")
-_ENDLESS = re.compile(r"^make (?:test|check|bench|soak)\b.*$", re.MULTILINE)  # these run the tests, or for long
+_ENDLESS = re.compile(  # these run the tests, or for long
+    r"^make (?:test|unit|check|coverage|lock|bench|soak)\b.*$", re.MULTILINE
+)
 _SHELL = ("sh", "bash", "shell", "console")
 
 APP = """def helper(x):
