@@ -77,12 +77,14 @@ def test_a_chat_with_children_approvals_an_interrupt_and_a_resume(tmp_path: Path
     repo = tmp_path / "shop"
     with chat(tmp_path, *script) as terminal:
         terminal.type("where is what?", "<Enter>")
-        terminal.wait_for("╭ explore · find auth")
-        terminal.wait_for("╭ explore · find storage")
+        terminal.wait_for_pattern(r"explore-\d  find auth ─")
+        terminal.wait_for_pattern(r"explore-\d  find storage ─")
         terminal.wait_for('✓ Grep "class Store"')
         finish(terminal, "Auth is in auth.py, storage in store.py.")
         rows = terminal.scrollback()
-        assert sum(bool(re.match(r"✓ explore  find (auth|storage) .*turns · .* tok · \$0\.\d+", r)) for r in rows) == 2
+        assert (
+            sum(bool(re.match(r"✓ explore-\d  find (auth|storage) .*turns · .* tok · \$0\.\d+", r)) for r in rows) == 2
+        )
         assert not [row for row in rows if row.startswith("╭")]
 
         terminal.type("fix the login", "<Enter>")

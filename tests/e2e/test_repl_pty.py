@@ -75,57 +75,72 @@ def test_a_terminal_that_reflows_keeps_no_old_frames_either() -> None:
         assert not [row for row in chat.scrollback() if re.search("[╭╰]", row)]
 
 
-def test_panels_are_live_expand_with_a_key_and_end_as_one_line(chat: Terminal) -> None:
-    chat.type("panels 3 0.4", "<Enter>")
-    chat.wait_for("╭ explore · guest checkout flow")
+def test_children_are_rows_that_open_with_a_key_and_end_as_one_line(chat: Terminal) -> None:
+    chat.type("panels 3 0.6", "<Enter>")
+    row = r"  \S explore-1 guest checkout flow  .* \d/10  light · 0:0\d · +[\d.]+k? · <?\$0\.00\d$"
+    chat.wait_for_pattern(row)
+    chat.type("<Ctrl+O>")
+    chat.wait_for("╭─ ")
     chat.wait_for('✓ Grep "guest" → 31 in 9 files')
-    chat.wait_for_pattern(r"light · 0:0\d · [\d.]+k tok · \$0\.00\d$")
-
-    def actions() -> int:
-        rows = chat.screen()
-        start = next(n for n, row in enumerate(rows) if row.startswith("╭"))
-        return next(n for n, row in enumerate(rows[start:]) if row.startswith("╰")) - 1
-
-    chat.wait_for("3 turns")
-    assert actions() == 2
+    chat.wait_for_pattern(r"explore-1  guest checkout flow ─+ light · 0:0\d · [\d.]+k? · <?\$0\.00\d ─╮")
+    chat.wait_for_pattern(r"╰─ turn \d of 10")
     chat.type("<Ctrl+O>")
-    chat.wait_until(lambda: actions() > 2, what="the expanded panel")
-    chat.type("<Ctrl+O>")
-    chat.wait_until(lambda: actions() == 2, what="the collapsed panel")
+    chat.wait_for_pattern(row)
     finish(chat, "requires order.user_id")
     rows = chat.scrollback()
-    assert sum(row.startswith("✓ explore  guest checkout flow") for row in rows) == 1
-    assert sum(row.startswith("✗ bash     webhook handler") and "timed out after 60 s" in row for row in rows) == 1
+    assert sum(row.startswith("✓ explore-1  guest checkout flow") for row in rows) == 1
+    assert sum(row.startswith("✗ bash-3     webhook handler") and "timed out after 60 s" in row for row in rows) == 1
     assert not any("╭" in row for row in rows)
 
 
-def test_five_panels_at_full_height_and_the_rest_as_a_count() -> None:
-    with demo(rows=45) as chat:
+def test_each_of_many_children_has_a_row_with_its_facts() -> None:
+    with demo(columns=80, rows=24) as chat:
         chat.wait_for(READY, 20)
-        chat.type("panels 7 0.5", "<Enter>")
-        chat.wait_for("+ 2 more at work")
-        assert sum(row.startswith("╭") for row in chat.screen()) == 5
-        chat.type("<Esc>")
+        chat.type("panels 7 5", "<Enter>")
+        chat.wait_for("explore-7")
+        facts = [row for row in chat.screen() if re.search(r"light 0:0\d +\d+ +<?\$0\.00", row)]
+        assert len(facts) == 7
+        chat.type("<Tab>", "<Tab>", "<Right>")
+        chat.wait_for_pattern(r"explore-2  refund service ─+ light · 0:0\d · ")
+        assert sum("light" in row for row in chat.screen()) == 8  # seven, and the banner
+        chat.wait_for("Enter opens · m message · x stops · ← folds")
+        chat.type("<Left>")
+        chat.wait_for_pattern(r"^❯ \S explore-2 refund servi")
+        chat.type("<Esc>", "<Esc>")
         chat.wait_for("interrupted")
+
+
+def test_a_child_that_asks_waits_for_you_and_names_itself(chat: Terminal) -> None:
+    chat.type("family", "<Enter>")
+    chat.wait_for("asked by bash-2")
+    chat.wait_for_pattern(r"  \? bash-2 +run the tests +waits for you")
+    chat.wait_for_pattern(r"  └ \S explore-4 callers of loads")
+    chat.wait_for("4 children · 1 waits for you")
+    rows = chat.screen()
+    nested = next(n for n, row in enumerate(rows) if "explore-4" in row)
+    assert "explore-1" in rows[nested - 1]
+    chat.settle(0.5)
+    chat.type("y")
+    finish(chat, "family done")
 
 
 def test_a_panel_can_be_chosen_opened_told_something_and_stopped(chat: Terminal) -> None:
     chat.type("panels 2 0.6", "<Enter>")
     chat.wait_for("refund service")
     chat.type("<Tab>", "<Tab>")
-    chat.wait_for("╭ ❯ explore · refund service")
+    chat.wait_for_pattern(r"explore-2  refund service ─")
     chat.type("<Enter>")
     chat.wait_until(lambda: chat.screen_.alternate, what="the viewer")
-    chat.wait_for(" explore · refund service")
+    chat.wait_for(" explore-2 · refund service")
     chat.wait_for("refund service, please")
     chat.type("q")
     chat.wait_until(lambda: not chat.screen_.alternate, what="the end of the viewer")
     chat.type("m")
-    chat.wait_for("to explore ❯")
+    chat.wait_for("to explore-2 ❯")
     chat.type("look at guests too", "<Enter>")
-    chat.wait_for("told explore")
+    chat.wait_for("told explore-2")
     chat.type("<Tab>", "x")
-    chat.wait_for("stopping, x again kills")
+    chat.wait_for("stopping, x again ends it")
     chat.wait_for("◐ explore")
     finish(chat, "requires order.user_id")
 
@@ -163,7 +178,7 @@ def test_questions_of_parallel_children_queue_in_one_place(chat: Terminal) -> No
     chat.type("many", "<Enter>")
     chat.wait_for("2 more waiting (explore-1, explore-2)")
     chat.wait_for("2 git commit -m")
-    for key, left in (("y", "1 more waiting (explore-2)"), ("n", "asked by main/explore-2")):
+    for key, left in (("y", "1 more waiting (explore-2)"), ("n", "asked by explore-2")):
         chat.wait_for("y · n · digits")
         chat.type(key)
         chat.wait_for(left)
@@ -213,7 +228,7 @@ def test_an_interrupt_in_any_phase_gives_the_prompt_back_at_once(chat: Terminal,
     phases = {
         "slow": "thinking",
         "lines 2000": "number 0009",
-        "panels 3 2": "╭ bash",
+        "panels 3 2": "bash-3",
         "bash": "⠋ Bash",
         "retry": "Trying",
     }

@@ -8,10 +8,20 @@ import sys
 from pathlib import Path
 
 from cowork.core.blocks import Text, Usage
-from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TodoUpdated
+from cowork.core.events import (
+    Notice,
+    PromptAdded,
+    ReplyAdded,
+    RetryScheduled,
+    TextDelta,
+    ThinkingDelta,
+    TodoUpdated,
+    ToolEnded,
+)
 from cowork.core.ports import Question
 from cowork.frontends.host import Options
 from cowork.frontends.repl.repl import Repl
+from tests.fakes.calls import started
 from tests.fakes.repl_host import FakeHost
 
 DIFF = "\n".join((
@@ -79,6 +89,34 @@ async def panels(host: FakeHost, text: str) -> None:
                            pause=pause * (1 + number / 5), color=("cyan", "green", "blue")[number % 3], status=status)
             )  # fmt: skip
     await host.say("Refunds fail because `RefundService.create` requires `order.user_id`.", pieces=8)
+
+
+async def family(host: FakeHost, text: str) -> None:
+    """Three children: one has a child of its own, one asks."""
+    look = ("Read", {"file_path": "shop/checkout/guest.py"}, "200 lines")
+
+    async def asks() -> None:
+        command = {"command": "pytest -q"}
+        question = Question("permission", "Allow this command?", agent="main/bash-2", tool="Bash", input=command,
+                            family="exec", line="$ pytest -q", session_rule="pytest",
+                            display={"kind": "text", "text": "runs the tests"})  # fmt: skip
+        host.emit(started("asked", "Bash", command), "main/bash-2")
+        await host.question(question)
+        host.emit(ToolEnded("asked", "Bash", {"status": "success"}, {"summary": "12 passed"}), "main/bash-2")
+        calm.set()
+
+    calm = asyncio.Event()
+    pause = 0.2
+    async with asyncio.TaskGroup() as group:
+        for number, kind, what in ((1, "explore", "map the signer"), (2, "bash", "run the tests"),
+                                   (3, "explore", "look for dead code")):  # fmt: skip
+            group.create_task(host.child(number, kind, what, [look], pause=pause, until=calm, color="cyan"))
+        await asyncio.sleep(0.05)
+        group.create_task(host.child(4, "explore", "callers of loads", [look], pause=pause, until=calm,
+                                     parent="main/explore-1"))  # fmt: skip
+        await asyncio.sleep(0.3)
+        group.create_task(asks())
+    await host.say("family done", pieces=2)
 
 
 async def answer(host: FakeHost, text: str) -> None:
@@ -195,8 +233,8 @@ async def flood(host: FakeHost, text: str) -> None:
 
 
 SCRIPTS = {
-    "panels": panels, "answer": answer, "lines": lines, "edit": edit, "many": many, "bash": bash, "todo": todo,
-    "retry": retry, "slow": slow, "wait": wait, "hostile": hostile, "flood": flood, "half": half,
+    "panels": panels, "family": family, "answer": answer, "lines": lines, "edit": edit, "many": many, "bash": bash,
+    "todo": todo,    "retry": retry, "slow": slow, "wait": wait, "hostile": hostile, "flood": flood, "half": half,
 }  # fmt: skip
 
 

@@ -26,12 +26,12 @@ from cowork.core.events import (
     TodoUpdated,
     ToolEnded,
     ToolOutput,
-    ToolStarted,
     TurnEnded,
 )
 from cowork.core.modes import MODES
 from cowork.core.ports import Ask, Question
 from cowork.frontends.host import Choose, Command, CommandResult, Prompt, Row, Status
+from tests.fakes.calls import started
 
 Play = Callable[["FakeHost", str], Awaitable[None]]
 
@@ -167,7 +167,7 @@ class FakeHost:
     ) -> str:  # fmt: skip
         key = f"call-{next(self._calls)}"
         self.emit(ReplyAdded((ToolUse(key, name, given),), "tool_use", Usage(500, 50), 0.005), agent)
-        self.emit(ToolStarted(key, name, given), agent)
+        self.emit(started(key, name, given), agent)
         for row in output.splitlines(keepends=True):
             self.emit(ToolOutput(key, row), agent)
             await asyncio.sleep(pause / 4)
@@ -187,14 +187,18 @@ class FakeHost:
     async def child(
         self, number: int, kind: str, description: str, steps: Sequence[tuple[str, dict[str, Any], str]], *,
         pause: float = 0.1, color: str = "", status: str = "completed", think: float = 0.0,
+        until: asyncio.Event | None = None, parent: str = "main",
     ) -> None:  # fmt: skip
         """A child that does its steps and reports."""
-        path, key = f"main/{kind}-{number}", f"sub{number}"
+        path, key = f"{parent}/{kind}-{number}", f"sub{number}"
         call = f"task-{number}"
         self.stopped[key] = asyncio.Event()
         given = {"description": description, "prompt": f"{description}, please", "subagent_type": kind}
-        self.emit(ToolStarted(call, "Task", given))
-        self.emit(AgentStarted(key, "main", call, description, given["prompt"], kind, "light", color=color), path)
+        self.emit(started(call, "Task", given), parent)
+        self.emit(
+            AgentStarted(key, parent, call, description, given["prompt"], kind, "light", max_turns=10, color=color),
+            path,
+        )
         self.emit(PromptAdded(given["prompt"], source="agent"), path)
         used = Usage()
         ended = status
@@ -209,6 +213,8 @@ class FakeHost:
                 if self.stopped[key].is_set():
                     ended = "incomplete"
                     break
+            if until is not None:
+                await until.wait()
         except asyncio.CancelledError:
             ended = "aborted"
             raise
@@ -222,7 +228,7 @@ class FakeHost:
             if ended == "error":
                 record |= {"status": "error", "error": {"code": "TIMEOUT", "message": "timed out after 60 s"}}
             self.emit(AgentEnded(key, ended, record), path)
-            self.emit(ToolEnded(call, "Task", record, {}))
+            self.emit(ToolEnded(call, "Task", record, {}), parent)
 
     async def question(self, question: Question) -> str:
         """Ask, remember the answer, give the choice."""

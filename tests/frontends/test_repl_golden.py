@@ -26,8 +26,9 @@ from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.input.picker import Picking, picker_lines
 from cowork.frontends.repl.view import notes
+from cowork.frontends.repl.view.child_state import ChildState, new_child
 from cowork.frontends.repl.view.diffs import changes_lines, diff_lines
-from cowork.frontends.repl.view.panels import Panel, ended_line, new_panel, panels_lines
+from cowork.frontends.repl.view.panels import ended_line, panels_lines
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.status import banner_lines, status_line
 from cowork.frontends.repl.view.styled import Line, line_width, plain
@@ -42,10 +43,10 @@ THEME = Theme()
 NOW = 14.0
 
 
-def panel(number: int, kind: str, description: str, *, status: str = "active") -> Panel:
+def panel(number: int, kind: str, description: str, *, status: str = "active") -> ChildState:
     path = f"main/{kind}-{number}"
-    made = new_panel(AgentStarted(f"s{number}", "main", f"t{number}", description, "", kind, "light", status=status,
-                                  agent=path), 0.0)  # fmt: skip
+    made = new_child(AgentStarted(f"s{number}", "main", f"t{number}", description, "", kind, "light", max_turns=10,
+                                  status=status, agent=path), 0.0)  # fmt: skip
     story: list[Event] = [
         started("a", "Grep", {"pattern": "guest"}),
         ToolEnded("a", "Grep", {"status": "success"}, {"summary": "31 in 9 files"}),

@@ -30,7 +30,7 @@ from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialog_lines, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.view import diffs, live, notes, panels, scene, status, tool_lines
+from cowork.frontends.repl.view import child_state, diffs, live, notes, panels, scene, status, tool_lines
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Kind, Theme
@@ -162,7 +162,7 @@ def _panels(text: str, rows: int) -> list[Line]:
 
 
 def _ended(text: str) -> list[Line]:
-    panel = panels.new_panel(AgentStarted("s", "main", "t", text, text, text, text, text), 0.0)
+    panel = child_state.new_child(AgentStarted("s", "main", "t", text, text, text, text, text), 0.0)
     return [
         line
         for width in (40, 400)
@@ -202,7 +202,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "notes.todo_lines": lambda t: notes.todo_lines(filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]
     "notes.turn_end_lines": lambda t: _every(notes.turn_end_lines, events.TurnEnded, t),
     "panels.ended_line": _ended,
-    "panels.panel_line": lambda t: _panels(t, 1),
+    "panels.roster_line": lambda t: _panels(t, 1),
     "panels.panels_lines": lambda t: _panels(t, 60),
     "panels.panel_lines": lambda t: panels.panel_lines(next(iter(played(t).panels.values())), 80, 14.0, THEME),
     "picker.picker_lines": lambda t: [
@@ -228,6 +228,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
+    "rich_panel.panel", "boxes.without_right_edge",
     "boxes.box", "boxes.divider", "completer.Completer.lines", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "paragraph.after", "paragraph.steady", "repl.Repl.compose",
     "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",

@@ -15,7 +15,7 @@ from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import line_width, plain
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import short_glob, short_pattern
+from cowork.tools.call_lines import short_glob, short_pattern
 from tests.fakes.repl_host import FakeHost
 
 ROWS = [

@@ -43,7 +43,8 @@ def test_the_time_of_a_call_starts_when_it_was_allowed() -> None:
     scene.apply(started("1", "Bash", {"command": "make"}))
     now[0] = 60.0
     assert "60 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
-    scene.resume("Bash", {"command": "make"})
+    with scene.asking(Question("permission", "?", tool="Bash", input={"command": "make"})):
+        pass
     now[0] = 63.0
     assert "3 s" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
 
@@ -79,7 +80,8 @@ def test_of_a_hint_that_does_not_fit_the_last_part_stays() -> None:
     assert plain(status_line(STATUS, 70, hint=hint)).endswith(f" {hint}")
     assert plain(status_line(STATUS, 60, hint=hint)).endswith("  ⇥ select · Esc interrupt")
     assert plain(status_line(STATUS, 48, hint=hint)).endswith("  Esc interrupt")
-    assert "Esc" not in plain(status_line(STATUS, 36, hint=hint))
+    assert plain(status_line(STATUS, 36, hint=hint)).endswith("  Esc interrupt")
+    assert plain(status_line(STATUS, 50, children=5, hint=hint)).endswith("5 children        Esc interrupt")
 
 
 @pytest.mark.parametrize(("lines", "note"), [(5, ""), (6, ""), (7, "  │ … 2 lines before")])

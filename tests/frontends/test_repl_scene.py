@@ -111,12 +111,12 @@ def test_a_child_is_a_panel_while_it_works_and_a_line_when_it_is_done() -> None:
     )
     assert printed(scene) == []
     shown = "\n".join(live(scene))
-    assert "explore · refund service" in shown
+    assert "explore-1  refund service" in shown
     assert "$ pytest  2 failed" in shown
     data = {"subagent_id": "s1", "duration_ms": 21_000}
     scene.apply(AgentEnded("s1", "completed", {"status": "success", "data": data}, agent="main/explore-1"))
     scene.apply(ToolEnded("t1", "Task", {"status": "success", "data": data}))
-    assert printed(scene) == ["✓ explore  refund service          2 turns · 1 tool · 6.0k tok · $0.004 · 21 s"]
+    assert printed(scene) == ["✓ explore-1  refund service        2 turns · 1 tool · 6.0k tok · $0.004 · 21 s"]
     assert live(scene) == []
 
 

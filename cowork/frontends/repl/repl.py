@@ -103,9 +103,8 @@ class Repl:
         """Put a question to the person and wait for the answer; it is drawn while `run` is running."""
         if question.kind == "plan":
             self._show_plan(str(question.display.get("text", "")))
-        answer = await (self._plain or self.dialogs).ask(question)
-        self.scene.resume(question.tool, question.input)
-        return answer
+        with self.scene.asking(question):
+            return await (self._plain or self.dialogs).ask(question)
 
     # ---------------------------------------------------------------- running
 
@@ -271,9 +270,11 @@ class Repl:
             self.show_hint("Ctrl-C again leaves")
 
     def toggle(self) -> None:
-        """Ctrl+O: more of what runs; when nothing runs, the whole conversation."""
+        """Ctrl+O: more of what runs, all panels open; when nothing runs, the whole conversation."""
         if self.turns.working or self.scene.panels:
             self.expanded = not self.expanded
+            for child in self.scene.panels.values():
+                child.open = None
         else:
             self.open_viewer.conversation()
 

@@ -78,18 +78,17 @@ def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
 
 
 def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
-    agent = one_line(dialog.question.agent)
-    who = agent if columns >= 60 else agent.rpartition("/")[2]
+    who = one_line(dialog.question.agent.rpartition("/")[2])
     inner = columns - MARGIN
     rows = _field_rows(dialog, inner) if dialog.text is not None else _choice_rows(dialog, inner)
     count = f" ({len(dialog.answers) + 1} of {len(dialog.steps)})" if len(dialog.steps) > 1 else ""
     title = one_line(dialog.step.title) + count
     asked = f"asked by {who}" if who else ""
-    if width(title) + 4 > columns:  # a long question stands in the box, whole
+    if width(title) + 6 > columns:  # a long question stands in the box, whole
         rows = [*_styled("bold", wrap(title, inner)), *rows]
         title = one_line(dialog.question.title)
     head: Line = [("bold", title)]
-    if asked and line_width(head) + width(asked) + 6 > columns:  # who asks is said in every width
+    if asked and line_width(head) + width(asked) + 8 > columns:  # who asks is said in every width
         return box(head, "", [[("dim", clip(asked, inner))], *rows], foot, columns, "accent")
     return box(head, asked, rows, foot, columns, "accent")
 

@@ -103,18 +103,25 @@ def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("tab", filter=can_choose | chosen)
     @keys.add("down", filter=chosen)
-    @keys.add("right", filter=chosen)
     def _(event: KeyPressEvent) -> None:
         repl.selection.move(1)
 
     @keys.add("up", filter=chosen)
-    @keys.add("left", filter=chosen)
     def _(event: KeyPressEvent) -> None:
         repl.selection.move(-1)
 
+    @keys.add("right", filter=chosen)
+    def _(event: KeyPressEvent) -> None:
+        repl.selection.unfold()
+
+    @keys.add("left", filter=chosen)
+    def _(event: KeyPressEvent) -> None:
+        repl.selection.fold()
+
     @keys.add("enter", filter=chosen)
     def _(event: KeyPressEvent) -> None:
-        repl.open_viewer.conversation(repl.selection.path)
+        if not repl.selection.unfold():
+            repl.open_viewer.conversation(repl.selection.path)
 
     @keys.add("x", filter=chosen)
     def _(event: KeyPressEvent) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cowork.frontends.host import Host
-from cowork.frontends.repl.view.panels import Panel
+from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
 
 
@@ -19,18 +19,18 @@ class PanelSelection:
     message_to: str = ""
 
     @property
-    def panel(self) -> Panel | None:
+    def panel(self) -> ChildState | None:
         """The chosen panel, while its child is at work."""
         return self.scene.panels.get(self.path)
 
     @property
-    def listener(self) -> Panel | None:
+    def listener(self) -> ChildState | None:
         """The child the input goes to, if any."""
         return self.scene.panels.get(self.message_to)
 
     def move(self, step: int) -> None:
         """The next panel, or the first."""
-        paths = [path for path, panel in self.scene.panels.items() if panel.status != "waiting"]
+        paths = [child.path for child in in_tree_order(self.scene.panels.values())]
         if not paths:
             return
         at = paths.index(self.path) + step if self.path in paths else (0 if step > 0 else -1)
@@ -38,6 +38,19 @@ class PanelSelection:
 
     def leave(self) -> None:
         self.path = ""
+
+    def unfold(self) -> bool:
+        """Open the chosen panel; False when it was open already."""
+        panel = self.panel
+        if panel is None or panel.shown_open:
+            return False
+        panel.open = True
+        return True
+
+    def fold(self) -> None:
+        """Make the chosen panel a row again."""
+        if self.panel is not None:
+            self.panel.open = False
 
     def stop(self) -> None:
         """Ask the child to finish; the second time end it."""
@@ -51,10 +64,10 @@ class PanelSelection:
         self.message_to, self.path = self.path, ""
 
     def deliver(self, text: str) -> str:
-        """Say it to the child the input was for; gives the child's kind, empty when there is none."""
+        """Say it to the child the input was for; gives the child's name, empty when there is none."""
         panel = self.listener
         self.message_to = ""
         if panel is None or not text:
             return ""
         self.host.tell_child(panel.subagent_id, text)
-        return panel.kind
+        return panel.name

@@ -192,7 +192,7 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     out = box([("bold", one_line(picking.choose.title))], count, [*inside, *below], "↑↓ Enter · Esc leaves", columns,
               "accent")  # fmt: skip
     if below:
-        out.insert(1 + len(inside), divider("accent"))
+        out.insert(1 + len(inside), divider(columns, "accent"))
     return out[:rows]
 
 

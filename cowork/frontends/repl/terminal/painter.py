@@ -93,7 +93,7 @@ class Painter(Renderer):
             self._draw_full(parts, frame, size.columns, size.rows)
         else:
             self._leave_full(parts, size.columns)
-            self._draw_inline(parts, finished, frame, size.columns, is_done=is_done)
+            self._draw_inline(parts, finished, frame, size.columns, size.rows, is_done=is_done)
         if begins:
             parts.append("\x1b[6n")
         self._write(parts)
@@ -134,7 +134,7 @@ class Painter(Renderer):
         self._above = max(self._above, row - 1 - self._inline.row)
 
     def _draw_inline(
-        self, parts: list[str], finished: Sequence[Line], frame: Frame, columns: int, *, is_done: bool
+        self, parts: list[str], finished: Sequence[Line], frame: Frame, columns: int, rows: int, *, is_done: bool
     ) -> None:
         if self._inline.columns not in (0, columns):
             self._erase_inline(parts, columns)
@@ -150,6 +150,7 @@ class Painter(Renderer):
         if not parts and new.drawn == old.drawn and (frame.cursor or (0, 0)) == (old.row, old.column):
             return
         _draw_changes(parts, old, new.drawn)
+        self._above = min(self._above, max(0, rows - len(lines)))  # drawing further down scrolled the rest up
         new.row, new.column = self._place_cursor(parts, frame) if lines else (0, 0)
         new.at = self._clock()
         if is_done:

@@ -1,28 +1,44 @@
-"""The frame around panels, dialogs and lists: a rule with a title, a bar at the left, a foot; open at the right.
-
-Without a right edge most rows are short. A terminal that wraps old rows when it gets narrower then has little to wrap,
-so nothing live is pushed into the scrollback; and no edge is ragged where terminals disagree on a character's width.
-"""
+"""The frame around panels, dialogs and lists: a rich Panel with a title, facts at its right end, and a foot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cowork.frontends.repl.view.styled import Line, Span, beside, clip, clip_line
+from cowork.frontends.repl.view.styled import Line, Span, clip, clip_line, line_width, width
 
-MARGIN = 2  # columns of the bar
-_DIVIDER = 14
+MARGIN = 4  # columns of the two edges
+_EDGES = ("rule", "accent", "warn")  # the styles boxes are drawn in
+_DIVIDER = 14  # columns of a divider that stops short
+_HEAD = 10  # columns a title needs beside its facts
 
 
 def box(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str) -> list[Line]:
-    """A frame in at most `columns`; the facts stand at the right end of the title, while there is room."""
-    right: Line = [("dim", f" {facts}")] if facts else []
-    out = [beside([(style, "╭ "), *head, ("", " ")], right, columns, fill="─", style=style)]
-    out.extend([(style, "│ "), *clip_line(row, columns - MARGIN)] if row else [(style, "│")] for row in rows)
-    out.append([(style, "╰ "), ("dim", clip(foot, columns - MARGIN))] if foot else [(style, "╰")])
-    return out
+    """A frame of exactly `columns`; the facts stand at the right end of the title and outlive most of it."""
+    from cowork.frontends.repl.view.rich_panel import panel  # rich.panel is only loaded for the first box
+
+    room = max(1, columns - MARGIN - 2)  # the edge, a piece of rule and a space at either end
+    facts = facts if room - width(facts) >= _HEAD else ""
+    title = clip_line(head, room - width(facts) - 2 if facts else room)
+    if facts:
+        rule = "─" * (room - line_width(title) - width(facts) - 2)
+        title += [(style, f" {rule} "), ("dim", facts)]
+    inside = [clip_line(row, columns - MARGIN) for row in rows]
+    return panel(title, inside, [("dim", clip(foot, room))] if foot else [], columns, style)
 
 
-def divider(style: str) -> Line:
-    """A row that parts the rows above from those below."""
-    return [(style, "├"), ("faint", "╌" * _DIVIDER)]
+def divider(columns: int, style: str) -> Line:
+    """A row that separates the rows above from those below."""
+    return [(style, "├"), ("faint", "╌" * max(0, columns - 2)), (style, "┤")]
+
+
+def without_right_edge(line: Line) -> Line:
+    """A row of a box as short as what it holds; a title keeps its rule, and other lines stay as they are."""
+    edge = next((text[0] for style, text in line if text.strip() and style in _EDGES), "")
+    if edge not in ("│", "╰", "├") or not line[-1][1].endswith(("│", "╯", "┤")) or line[-1][0] not in _EDGES:
+        return line
+    if edge == "├":
+        return [line[0], (line[1][0], line[1][1][:_DIVIDER])]
+    kept = [*line[:-1], (line[-1][0], line[-1][1][:-1].rstrip("─"))]
+    while kept and not kept[-1][1].rstrip():
+        kept.pop()
+    return [*kept[:-1], (kept[-1][0], kept[-1][1].rstrip())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cowork.frontends.repl.input.composer import input_lines
@@ -9,41 +10,55 @@ from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.terminal.painter import Frame, rows_taken
 from cowork.frontends.repl.view import status as bar
+from cowork.frontends.repl.view.boxes import without_right_edge
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, line_width
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
-_COMPACT = 40  # columns a box needs at least to be read
+_LIST = 40  # columns a list needs at least to be read
 
 
 def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
 
     When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
-    so even where rows at the bottom are empty. So under few finished rows boxes are drawn narrow enough not to wrap.
+    so even where rows at the bottom are empty. So under few finished rows boxes go without their right edge, which
+    makes most of their rows short, and where that is not enough blank rows stand between what is finished and what is
+    live: they are pushed out first.
     """
     viewer = repl.open_viewer.viewer
     if viewer is not None:
         return Frame(viewer.lines(columns, rows, repl.theme), None, full=True)
     frame = _inline(repl, columns, rows, columns - 1)
-    half = max(1, columns // 2)
-    pushed = rows_taken(map(line_width, frame.lines), half) - len(frame.lines)
-    if pushed > min(above, rows - len(frame.lines)):
-        return _inline(repl, columns, rows, min(max(_COMPACT, half), columns - 1))
-    return frame
+    narrow = max(1, columns * 5 // 8)
+    boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)
+    above = min(above, rows - len(frame.lines))
+    if not boxes or _pushed(frame.lines, narrow) <= above:
+        return frame
+    if repl.picker.current is not None:  # a list is tall, and all of its rows are long
+        frame = _inline(repl, columns, rows, max(_LIST, narrow))
+    short = [without_right_edge(line) for line in frame.lines]
+    gap = max(0, min(_pushed(short, narrow) - above, rows - 1 - above - len(short)))
+    cursor = (frame.cursor[0] + gap, frame.cursor[1]) if frame.cursor else None
+    return Frame([*([] for _ in range(gap)), *short], cursor)
 
 
-def _inline(repl: Repl, columns: int, rows: int, widest: int) -> Frame:
-    """The frame with boxes no wider than `widest`.
+def _pushed(lines: Sequence[Line], columns: int) -> int:
+    """How many rows a window of so many columns would push out."""
+    return rows_taken(map(line_width, lines), columns) - len(lines)
+
+
+def _inline(repl: Repl, columns: int, rows: int, list_width: int) -> Frame:
+    """The frame under the finished lines.
 
     While the window is dragged there is only the input: what is drawn may reach a window that is already smaller.
     """
     room = max(3, rows - 1)
-    below, cursor = _below(repl, columns, room, widest)
+    below, cursor = _below(repl, columns, room, list_width)
     height = 0 if repl.resizing else max(0, room - len(below) - 1)
-    panel = repl.selection.panel
+    child = repl.selection.panel
     above = live_lines(
         repl.scene,
         columns - 1,
@@ -52,10 +67,9 @@ def _inline(repl: Repl, columns: int, rows: int, widest: int) -> Frame:
         queue=[sent.text for sent in repl.turns.queue],
         steering=repl.turns.steering,
         expanded=repl.expanded,
-        selected=panel.subagent_id if panel else "",
+        selected=child.subagent_id if child else "",
         asked=repl.dialogs.current.question if repl.dialogs.current and repl.dialogs.armed else None,
         asking=repl.dialogs.current is not None or repl.picker.current is not None,
-        widest=min(widest, WIDEST),
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
@@ -64,9 +78,9 @@ def _inline(repl: Repl, columns: int, rows: int, widest: int) -> Frame:
     return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]))
 
 
-def _below(repl: Repl, columns: int, rows: int, widest: int) -> tuple[list[Line], tuple[int, int] | None]:
+def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[Line], tuple[int, int] | None]:
     """Dialog or input, and the status line; and where in them the cursor stands."""
-    status = _status(repl, min(columns, widest + 1))
+    status = _status(repl, min(columns, WIDEST + 1))
     dialog = repl.dialogs.current
     waiting = repl.dialogs.waiting()
     cwd = repl.scene.cwd
@@ -77,7 +91,10 @@ def _below(repl: Repl, columns: int, rows: int, widest: int) -> tuple[list[Line]
         asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=cwd)
         return [*asked, status], None
     if repl.picker.current is not None:
-        return [*picker_lines(repl.picker.current, min(widest, WIDEST), rows - 1, repl.theme), status], None
+        return [
+            *picker_lines(repl.picker.current, min(list_width, columns - 1, WIDEST), rows - 1, repl.theme),
+            status,
+        ], None
     menu = repl.completer.lines(columns - 1, rows // 3)
     # While something is live above the input its cursor is drawn, and the terminal's own rests at the top of the live
     # part: a window that gets lower loses rows below the cursor first, and only then pushes rows out at the top.
@@ -102,7 +119,7 @@ def _prompt(repl: Repl) -> str:
         return "history ❯ "
     panel = repl.selection.listener
     if panel is not None:
-        return f"to {panel.kind} ❯ "
+        return f"to {panel.name} ❯ "
     return "❮ " if repl.navigating else "❯ "
 
 
@@ -117,9 +134,10 @@ def _placeholder(repl: Repl) -> str:
 def _status(repl: Repl, columns: int) -> Line:
     return bar.status_line(
         repl.host.status(),
-        min(columns, WIDEST + 1),
+        columns,
         queued=len(repl.turns.queue),
         children=len(repl.scene.panels),
+        asking=sum(bool(child.asking) for child in repl.scene.panels.values()),
         hint=_hint(repl),
     )
 
@@ -134,8 +152,7 @@ def _hint(repl: Repl) -> str:
         return "Ctrl-C refuses and stops"
     if repl.picker.current is not None:
         return ""
-    toggle = "⌃O collapse" if repl.expanded else "⌃O expand"
-    parts = [toggle] if repl.scene.panels or repl.scene.tools else []
-    parts += ["⇥ select"] if repl.scene.panels else []
+    parts = ["⇥ select"] if repl.scene.panels and not repl.selection.panel else []
+    parts += ["⌃O fewer" if repl.expanded else "⌃O more"] if repl.scene.panels or repl.scene.tools else []
     parts += ["Esc interrupt"] if repl.turns.working else []
     return " · ".join(parts) or "/help"

@@ -24,7 +24,6 @@ SPIN_S = 0.1  # how long a spinner's picture lasts
 def live_lines(
     scene: Scene, columns: int, rows: int, theme: Theme, *, queue: Sequence[str] = (), steering: Sequence[str] = (),
     expanded: bool = False, selected: str = "", asking: bool = False, asked: Question | None = None,
-    widest: int = WIDEST,
 ) -> list[Line]:  # fmt: skip
     """At most `rows` lines; what matters least gives way first."""
     if rows <= 0:
@@ -40,7 +39,7 @@ def live_lines(
     todo = _todo(scene, columns)
     left = rows - len(waiting) - len(state)
     panels = panels_lines(
-        list(scene.panels.values()), min(columns, widest), max(1, left - min(3, len(tools))), now, theme,
+        list(scene.panels.values()), min(columns, WIDEST), max(1, left - min(3, len(tools))), now, theme,
         expanded=expanded, selected=selected, spin=spin,
     ) if scene.panels and left > 0 else []  # fmt: skip
     left -= len(panels)

@@ -27,7 +27,7 @@ class OpenViewer:
     def conversation(self, path: str = "") -> None:
         """The whole conversation, or the transcript of one child."""
         panel = self.scene.panels.get(path)
-        title = f"{panel.kind} · {panel.description}" if panel else "conversation"
+        title = f"{panel.name} · {panel.description}" if panel else "conversation"
         self._open(Viewer(title, lambda: tree(self.host.history(), path or "main", self.scene.cwd)))
 
     def question(self, question: Question) -> None:

@@ -1,35 +1,23 @@
-"""Children at work: a panel each while they run, one line with receipts when they are done."""
+"""Children at work: a row each, any of which opens into a panel; one line with receipts when they are done."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from cowork.core import format
-from cowork.core.blocks import Json, Usage
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    AgentUpdated,
-    Event,
-    RetryScheduled,
-    TextDelta,
-    ThinkingDelta,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-)
+from cowork.core.blocks import Json
+from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
-from cowork.core.hygiene import visible
-from cowork.frontends.calls import call_line
+from cowork.core.frozen import frozen
 from cowork.frontends.repl.view.boxes import MARGIN, box
+from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
 from cowork.frontends.repl.view.styled import (
     Line,
     Span,
-    beside,
     clip,
+    clip_call,
     clip_line,
+    clip_middle,
     clip_start,
     line_width,
     pad,
@@ -37,11 +25,12 @@ from cowork.frontends.repl.view.styled import (
     wrap,
 )
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import SPINNER, summary
+from cowork.frontends.repl.view.tool_lines import SPINNER
 
-COLLAPSED, EXPANDED = 2, 10  # actions shown
-MOST = 5  # panels at full height
-_WORDS = 160  # characters kept of what a child writes
+FEW = 2  # so many are open panels by default, more of them rows
+OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more
+_LOW = 10  # rows: with less room than this nothing opens by itself
+_WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and turns have a column
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDS = {
     "completed": ("good", "✓"),
@@ -49,189 +38,151 @@ _ENDS = {
     "error": ("bad", "✗"),
     "aborted": ("bad", "⊘"),
 }
+_WAITS = "waits for you"
 
 
-@dataclass(slots=True)
-class Action:
-    """Something the child does or did."""
+@frozen
+class RosterLayout:
+    """How the columns of the rows are shared out, so that all rows line up."""
 
-    key: str
-    text: str
-    result: str = ""
-    status: str = ""  # empty while it runs, else the record's
-
-
-@dataclass(slots=True)
-class Panel:
-    """What is known of one child."""
-
-    subagent_id: str
-    agent: str  # its path
-    kind: str
-    description: str
-    model: str
-    color: str
-    tool_use_id: str
-    started: float  # on the chat's clock
-    status: str = "active"
-    turns: int = 0
-    tool_calls: int = 0
-    usage: Usage = field(default_factory=Usage)
-    cost_usd: float | None = 0.0
-    doing: str = ""
-    words: str = ""  # the last it wrote or thought
-    stopping: bool = False
-    actions: deque[Action] = field(default_factory=lambda: deque(maxlen=EXPANDED))
-
-    def apply(self, event: Event, now: float, cwd: str = "") -> None:
-        """Follow the child's own events."""
-        match event:
-            case AgentUpdated():
-                if self.status == "waiting" and event.status == "active":
-                    self.started = now
-                self.status = event.status
-                self.turns, self.tool_calls = event.turns, event.tool_calls
-                self.usage, self.cost_usd = event.usage, event.cost_usd
-                if not self.actions:  # afterwards the calls themselves tell what it does
-                    self.doing = one_line(event.action)
-            case ToolStarted():
-                line = call_line(event)
-                text = line if line.startswith("$ ") else f"{one_line(event.name)} {line}".rstrip()
-                self.actions.append(Action(event.tool_use_id, text))
-            case ToolOutput():
-                self._note(event.tool_use_id, _last_line(event.text))
-            case ToolEnded():
-                self._end(event)
-            case ThinkingDelta():
-                self._speak("thinking", event.text)
-            case TextDelta():
-                self._speak("writing", event.text)
-            case RetryScheduled():
-                what = one_line(event.kind).replace("_", " ")
-                self.doing = f"{what}, trying again ({event.attempt} of {event.max_attempts})"
-
-    def _speak(self, how: str, text: str) -> None:
-        self.words = (self.words + text)[-_WORDS:] if self.doing == how else text[-_WORDS:]
-        self.doing = how
-
-    def _note(self, key: str, text: str) -> None:
-        for action in self.actions:
-            if action.key == key and text:
-                action.result = text
-
-    def _end(self, event: ToolEnded) -> None:
-        for action in self.actions:
-            if action.key == event.tool_use_id:
-                action.status = str(event.record.get("status") or "success")
-                action.result = summary(event.record, event.display)
-        self.doing, self.words = "thinking", ""
-
-
-def new_panel(event: AgentStarted, now: float) -> Panel:
-    """The panel of a child that was sent out."""
-    return Panel(
-        event.subagent_id,
-        event.agent,
-        one_line(event.subagent_type),
-        one_line(event.description),
-        one_line(event.model or event.model_id),
-        event.color,
-        event.tool_use_id,
-        now,
-        status=event.status,
-    )
-
-
-def panel_lines(
-    panel: Panel, columns: int, now: float, theme: Theme, *, actions: int = COLLAPSED, selected: bool = False,
-    waiting: int = 0, spin: int = 0,
-) -> list[Line]:  # fmt: skip
-    """The panel at full height: a frame, its last actions, and what it has cost so far."""
-    mark = "❯ " if selected else ""
-    head: Line = [("accent", mark), (theme.agent(panel.color), panel.kind), ("dim", " · "), ("", panel.description)]
-    facts = receipts(panel, now) if columns >= 60 else format.clock(now - panel.started)
-    foot = [format.plural(panel.turns, "turn")]
-    if panel.stopping:
-        foot.append("stopping, x again kills")
-    if waiting:
-        foot.append(f"waiting: {waiting} more in line")
-    if selected:
-        foot.append("Enter opens · m message" if panel.stopping else "Enter opens · x stops · m message")
-    rows = _action_rows(panel, columns - MARGIN, actions, spin)
-    return box(head, facts, rows, " · ".join(foot), columns, "accent" if selected else "rule")
-
-
-def panel_line(panel: Panel, columns: int, now: float, theme: Theme, *, selected: bool = False, spin: int = 0) -> Line:
-    """The panel in one line, for screens where five do not fit."""
-    last = panel.actions[-1].text if panel.actions and not panel.actions[-1].status else panel.doing
-    mark = "❯ " if selected else f"{_glyph(panel, spin)} "
-    left: Line = [("accent", mark), (theme.agent(panel.color), panel.kind), ("", f" {panel.description}")]
-    if last:
-        left.append(("dim", f" · {last}"))
-    return beside(left, [("dim", receipts(panel, now))] if columns >= 60 else [], columns)
+    name: int
+    task: int
+    action: int
+    turns: int
+    facts: tuple[int, int, int, int]  # model, time, tokens, cost
+    between: str  # between two facts
 
 
 def panels_lines(
-    panels: Sequence[Panel], columns: int, rows: int, now: float, theme: Theme, *, expanded: bool = False,
+    children: Sequence[ChildState], columns: int, rows: int, now: float, theme: Theme, *, expanded: bool = False,
     selected: str = "", spin: int = 0,
 ) -> list[Line]:  # fmt: skip
-    """All panels in at most `rows` lines: as many actions as fit, then one line each, then a count."""
-    live = [p for p in panels if p.status != "waiting"]
-    waiting = len(panels) - len(live)
-    shown = _window(live, selected)
-    hidden = len(live) - len(shown)
-    spare = rows - (1 if hidden or (waiting and not shown) else 0)
-    actions = EXPANDED if expanded else COLLAPSED
-    while actions > 1 and sum(_height(p, actions) for p in shown) > spare:
-        actions -= 1
+    """All children in at most `rows` lines: a row each, then panels for those that are open, as far as they fit."""
+    shown = _window(in_tree_order(children), rows, selected)
+    hidden = len(children) - len(shown)
+    heights = _heights(shown, rows - bool(hidden), selected, expanded=expanded)
+    layout = roster_layout(shown, columns, now)
     out: list[Line] = []
-    if sum(_height(p, actions) for p in shown) <= spare:
-        for place, panel in enumerate(shown):
-            last = place == len(shown) - 1
-            out.extend(panel_lines(panel, columns, now, theme, actions=actions, spin=spin,
-                                   selected=panel.subagent_id == selected, waiting=waiting if last else 0))  # fmt: skip
-    else:
-        shown = shown[: max(1, spare)]
-        hidden = len(live) - len(shown)
-        out = [panel_line(p, columns, now, theme, selected=p.subagent_id == selected, spin=spin) for p in shown]
-    if hidden or (waiting and not shown):
-        rest = [f"{hidden} more at work"] if hidden else []
-        rest += [f"{waiting} waiting in line"] if waiting else []
-        out.append([("dim", clip("  + " + " · ".join(rest), columns))])
+    for child, height in zip(shown, heights, strict=True):
+        chosen = child.subagent_id == selected
+        child.shown_open = height > 1
+        if height == 1:
+            out.append(roster_line(child, layout, columns, now, theme, selected=chosen, spin=spin))
+        else:
+            out.extend(panel_lines(child, columns, now, theme, actions=height - 2, selected=chosen, spin=spin))
+    if hidden:
+        in_line = sum(child.status == "waiting" for child in children if child not in shown)
+        more = [f"{hidden - in_line} more at work"] if hidden > in_line else []
+        more += [f"{in_line} more in line"] if in_line else []
+        out.append([("dim", clip(f"  + {' · '.join(more)}", columns))])
     return out[-rows:]
 
 
-def receipts(panel: Panel, now: float) -> str:
-    """`light · 0:14 · 6.1k tok · $0.004`."""
-    parts = [panel.model, format.clock(now - panel.started), f"{format.tokens(panel.usage.total)} tok"]
-    return " · ".join([p for p in parts if p] + [format.money(panel.cost_usd)])
+def panel_lines(
+    child: ChildState, columns: int, now: float, theme: Theme, *, actions: int = OPEN_ACTIONS, selected: bool = False,
+    spin: int = 0,
+) -> list[Line]:  # fmt: skip
+    """An open panel: its last actions, what it has used in the title, its turn in the foot."""
+    indent = 2 * child.depth
+    columns -= indent
+    facts = receipts(child, now) if columns >= 50 else f"{format.clock(now - child.started)} {_cost(child)}"
+    name = clip_middle(child.name, max(9, columns - MARGIN - width(facts) - 6))
+    head: Line = [_glyph(child, spin), (theme.agent(child.color), name), ("", f"  {child.description}")]
+    foot = [_turn(child)] if child.status != "waiting" else []
+    if child.stopping:
+        foot.append("stopping, x again ends it")
+    if selected:
+        foot.append("Enter opens · m message · ← folds" if child.stopping else
+                    "Enter opens · m message · x stops · ← folds")  # fmt: skip
+    rows = _action_rows(child, columns - MARGIN, actions, spin)
+    style = "accent" if selected else "warn" if child.asking else "rule"
+    drawn = box(head, facts, rows, " · ".join(foot), columns, style)
+    return [[("", " " * indent), *line] for line in drawn] if indent else drawn
 
 
-def ended_line(panel: Panel, event: AgentEnded, columns: int, theme: Theme) -> list[Line]:
+def roster_layout(children: Sequence[ChildState], columns: int, now: float) -> RosterLayout:
+    """The widths of the columns for these children; the facts keep theirs, the words share what is left."""
+    facts = tuple(max([least, *map(width, texts)]) for least, texts in zip(
+        (4, 4, 5, 6), zip(*(_facts(child, now) for child in children), strict=True), strict=True
+    ))  # fmt: skip
+    model, time, tokens, cost = facts if len(facts) == 4 else (4, 4, 5, 6)
+    between = " · " if columns >= _WIDE else " "
+    if columns < 50:  # the words need the room
+        model = tokens = 0
+    longest = max((2 * child.depth + width(child.name) for child in children), default=0)
+    name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
+    turns = max((len(_turns(child)) for child in children), default=0) if columns >= _ROOMY else 0
+    facts_width = sum(n + len(between) for n in (model, time, tokens, cost) if n) - len(between)
+    words = columns - 5 - name - facts_width - (turns + 2 if turns else 0) - 2
+    tasks = max((width(child.description) for child in children), default=0)
+    if words < 24:
+        return RosterLayout(name, max(0, words), 0, turns, (model, time, tokens, cost), between)
+    task = min(tasks, max(10, words * 2 // 5 if columns < _WIDE else words // 2))
+    return RosterLayout(name, task, words - task - 2, turns, (model, time, tokens, cost), between)
+
+
+def roster_line(
+    child: ChildState, layout: RosterLayout, columns: int, now: float, theme: Theme, *, selected: bool = False,
+    spin: int = 0,
+) -> Line:  # fmt: skip
+    """A child in one row: name, task, what it does, turn of most, model, time, tokens, cost."""
+    branch = "  " * (child.depth - 1) + "└ " if child.depth else ""
+    name = pad(clip_middle(child.name, max(6, layout.name - len(branch))), layout.name - len(branch))
+    line: Line = [
+        ("accent.bold", "❯ " if selected else "  "),
+        ("faint", branch),
+        _glyph(child, spin),
+        (theme.agent(child.color), name),
+        ("", f" {pad(child.description, layout.task)}"),
+    ]
+    if layout.action:
+        line.append(("", "  "))
+        line.append(("warn" if child.asking else "dim", pad(clip_call(_doing(child), layout.action), layout.action)))
+    elif child.asking:
+        line[-1] = ("warn", f" {pad(_WAITS, layout.task)}")
+    if layout.turns:
+        line.append(("dim", f"  {_turns(child):>{layout.turns}}"))
+    if child.status == "waiting":
+        return clip_line([*line, ("dim", f"  {child.model}" if layout.facts[0] else "")], columns)
+    texts = [
+        pad(text, room) if not place else f"{text:>{room}}"
+        for place, (text, room) in enumerate(zip(_facts(child, now), layout.facts, strict=True))
+        if room
+    ]
+    return clip_line([*line, ("dim", "  " + layout.between.join(texts))], columns)
+
+
+def receipts(child: ChildState, now: float) -> str:
+    """`light · 0:14 · 6.1k · $0.004`."""
+    return " · ".join(fact for fact in _facts(child, now) if fact)
+
+
+def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme) -> list[Line]:
     """The child's line in the scrollback."""
     style, glyph = _ENDS.get(event.status, _ENDS["error"])
     record = event.record
-    facts = _receipt_facts(panel, record)
-    head: list[Span] = [(style, f"{glyph} "), (theme.agent(panel.color), pad(panel.kind, max(8, width(panel.kind)))),
-                        ("", " ")]  # fmt: skip
+    facts = _receipt_facts(child, record)
+    indent = "  " * child.depth
+    name = pad(child.name, max(10, width(child.name)))
+    head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.color), name), ("", " ")]
     trouble = _trouble(event.status, record)
     tail = " · ".join(([trouble] if trouble else []) + facts)
-    title_room = min(max(26, width(panel.description)), max(10, columns - line_width(head) - width(tail) - 2))
-    line: Line = [*head, ("", pad(panel.description, title_room)), ("dim", "  "), ("dim", tail)]
+    title_room = min(max(26, width(child.description)), max(10, columns - line_width(head) - width(tail) - 2))
+    line: Line = [*head, ("", pad(child.description, title_room)), ("dim", "  "), ("dim", tail)]
     if line_width(line) <= columns:
         return [line]
-    rest: list[Line] = [[("dim", f"  {row}")] for row in wrap(tail, columns - 2)]
-    return [clip_line([*head, ("", panel.description)], columns), *rest]
+    rest: list[Line] = [[("dim", f"  {indent}{row}")] for row in wrap(tail, columns - 2 - len(indent))]
+    return [clip_line([*head, ("", child.description)], columns), *rest]
 
 
-def _receipt_facts(panel: Panel, record: Json) -> list[str]:
+def _receipt_facts(child: ChildState, record: Json) -> list[str]:
     data = record.get("data") or {}
     meta = data.get("metadata") or {}
     usage = data.get("usage") or {}
-    turns = int(meta.get("turns_used") or panel.turns or 0)
-    tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or panel.tool_calls
-    used = int(usage.get("prompt_tokens") or 0) + int(usage.get("completion_tokens") or 0) or panel.usage.total
-    cost = data.get("total_cost_usd", panel.cost_usd)
+    turns = int(meta.get("turns_used") or child.turns or 0)
+    tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or child.tool_calls
+    used = int(usage.get("prompt_tokens") or 0) + int(usage.get("completion_tokens") or 0) or child.usage.total
+    cost = data.get("total_cost_usd", child.cost_usd)
     facts = [format.plural(turns, "turn"), format.plural(tools, "tool"), f"{format.tokens(used)} tok",
              format.money(cost)]  # fmt: skip
     if data.get("duration_ms") is not None:
@@ -245,50 +196,124 @@ def _receipt_facts(panel: Panel, record: Json) -> list[str]:
 def _trouble(status: str, record: Json) -> str:
     if status == "completed":
         return ""
-    data = record.get("data") or {}
     if status == "incomplete":
         return "incomplete"
     if status == "aborted":
         return "stopped"
+    data = record.get("data") or {}
     message = (record.get("error") or {}).get("message") or data.get("short_result") or "failed"
     return clip(one_line(str(message)), 60)
 
 
-def _action_rows(panel: Panel, columns: int, limit: int, spin: int) -> list[Line]:
+def _window(children: Sequence[ChildState], rows: int, selected: str) -> list[ChildState]:
+    """Those that have a row: all of them, or as many as fit around the selected one."""
+    if len(children) <= rows:
+        return list(children)
+    room = max(1, rows - 1)
+    at = next((i for i, child in enumerate(children) if child.subagent_id == selected), 0)
+    start = max(0, min(at - room + 1, len(children) - room))
+    return list(children[start : start + room])
+
+
+def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expanded: bool) -> list[int]:
+    """Rows of each child: one, or the height of its panel. The selected panel grows first."""
+    by_itself = expanded or (sum(c.status != "waiting" for c in children) <= FEW and rows >= _LOW)
+    wanted = {
+        at: 2 + min(ACTIONS_KEPT if expanded or child.open else OPEN_ACTIONS, len(_rows_of(child)))
+        for at, child in enumerate(children)
+        if (child.open if child.open is not None else by_itself and child.status != "waiting")
+    }
+    order = sorted(wanted, key=lambda at: children[at].subagent_id != selected)
+    heights = [1] * len(children)
+    spare = rows - len(children)
+    for at in order:  # first each that is open gets the smallest panel, then they grow in turn
+        if spare >= 2:
+            heights[at] = 3
+            spare -= 2
+    growing = [at for at in order if 1 < heights[at] < wanted[at]]
+    while growing and spare > 0:
+        for at in growing[:spare]:
+            heights[at] += 1
+        spare -= len(growing[:spare])
+        growing = [at for at in growing if heights[at] < wanted[at]]
+    return heights
+
+
+def _rows_of(child: ChildState) -> list[ChildAction | None]:
+    """The rows of an open panel: its actions, and None for what it thinks or writes when no action runs."""
+    busy = any(not action.status for action in child.actions)
+    return [*child.actions, *([] if busy else [None])]
+
+
+def _action_rows(child: ChildState, columns: int, limit: int, spin: int) -> list[Line]:
     rows: list[Line] = []
-    busy = any(not a.status for a in panel.actions)
-    for action in list(panel.actions)[-limit:]:
-        style, glyph = _MARKS.get(action.status, ("accent", SPINNER[spin % len(SPINNER)]))
-        row: Line = [(style, f"{glyph} "), ("", clip(action.text, max(12, columns - 2)))]
-        if action.result:
-            row.append(("dim", f" → {action.result}" if action.status else f"  {action.result}"))
-        rows.append(row)
-    if not busy:
-        doing = panel.doing or ("starting" if not panel.actions else "thinking")
-        row = [("accent", f"{_glyph(panel, spin)} "), ("dim", doing)]
-        words = one_line(panel.words)
-        if words and columns > width(doing) + 16:
-            row.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
-        rows.append(row)
-    return rows[-limit:]
+    for action in _rows_of(child)[-limit:]:
+        if action is None:
+            rows.append(_thought_row(child, columns, spin))
+            continue
+        asks = child.asks_for(action)
+        style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", _spinner(spin)))
+        result = f"  {_WAITS}" if asks else f" → {action.result}" if action.status else f"  {action.result}"
+        room = columns - 2 - (width(result) if asks else 0)
+        row: Line = [(style, f"{glyph} "), ("", clip_call(action.text, max(12, room)))]
+        if asks or action.result:
+            row.append(("warn" if asks else "dim", result))
+        rows.append(clip_line(row, columns))
+    return rows
 
 
-def _glyph(panel: Panel, spin: int) -> str:
-    return "…" if panel.status == "waiting" else SPINNER[spin % len(SPINNER)]
+def _thought_row(child: ChildState, columns: int, spin: int) -> Line:
+    doing = _doing(child)
+    row: Line = [_glyph(child, spin), ("warn" if child.asking else "dim", doing)]
+    words = "" if child.asking else one_line(child.words)
+    if words and columns > width(doing) + 16:
+        row.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
+    return row
 
 
-def _height(panel: Panel, actions: int) -> int:
-    busy = any(not a.status for a in panel.actions)
-    return 2 + min(actions, len(panel.actions) + (0 if busy else 1))
+def _doing(child: ChildState) -> str:
+    """What it does now, in a few words."""
+    if child.status == "waiting":
+        return "waiting in line"
+    if child.asking:
+        question = child.asking[0]
+        asked = action_text(question.tool, one_line(question.line)) if question.tool else one_line(question.title)
+        return f"{_WAITS}: {asked}"
+    if child.stopping:
+        return "stopping"
+    running = [action.text for action in child.actions if not action.status]
+    return running[-1] if running else child.doing or ("thinking" if child.actions else "starting")
 
 
-def _window(live: Sequence[Panel], selected: str) -> list[Panel]:
-    """The five at full height: the oldest, or those around the selected one."""
-    at = next((i for i, p in enumerate(live) if p.subagent_id == selected), 0)
-    start = max(0, at - MOST + 1)
-    return list(live[start : start + MOST])
+def _glyph(child: ChildState, spin: int) -> Span:
+    if child.status == "waiting":
+        return ("dim", "· ")
+    return ("warn", "? ") if child.asking else ("accent", f"{_spinner(spin)} ")
 
 
-def _last_line(text: str) -> str:
-    rows = [row for row in visible(text).split("\n") if row.strip()]
-    return rows[-1].strip() if rows else ""
+def _spinner(spin: int) -> str:
+    return SPINNER[spin % len(SPINNER)]
+
+
+def _facts(child: ChildState, now: float) -> tuple[str, str, str, str]:
+    if child.status == "waiting":
+        return clip(child.model, 10), "", "", ""
+    time = format.clock(now - child.started)
+    return clip(child.model, 10), time, format.tokens(child.usage.total), _cost(child)
+
+
+def _cost(child: ChildState) -> str:
+    return format.money(child.cost_usd)
+
+
+def _turn(child: ChildState) -> str:
+    """`turn 2 of 10`: the one it is in."""
+    turn = max(1, child.turns)
+    return f"turn {turn} of {child.max_turns}" if child.max_turns else f"turn {turn}"
+
+
+def _turns(child: ChildState) -> str:
+    if child.status == "waiting":
+        return ""
+    turn = max(1, child.turns)
+    return f"{turn}/{child.max_turns}" if child.max_turns else str(turn)

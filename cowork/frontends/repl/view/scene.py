@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,9 +28,11 @@ from cowork.core.events import (
     ToolStarted,
     TurnEnded,
 )
+from cowork.core.ports import Question
 from cowork.frontends.calls import FEW, LOOKS
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.panels import Panel, ended_line, new_panel
+from cowork.frontends.repl.view.child_state import ChildState, new_child
+from cowork.frontends.repl.view.panels import ended_line
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Theme
@@ -56,7 +59,7 @@ class Scene:
     cwd: str = ""
     tools: dict[str, RunningTool] = field(default_factory=dict)
     looks: list[tuple[str, Draw]] = field(default_factory=list)  # the run of looks that goes on: name and line of each
-    panels: dict[str, Panel] = field(default_factory=dict)  # by the child's path
+    panels: dict[str, ChildState] = field(default_factory=dict)  # by the child's path
     todos: tuple[Json, ...] = ()
     stream: MarkdownStream | None = None
     retry: tuple[float, RetryScheduled] | None = None  # (when the next try starts, why)
@@ -106,11 +109,20 @@ class Scene:
             self.apply(event)
         self.settle(next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ()))
 
-    def resume(self, name: str, given: Json) -> None:
-        """A call that waited for an answer starts only now."""
-        for tool in self.tools.values():
-            if (tool.call.name, tool.call.input) == (name, given):
-                tool.started = self.clock()
+    @contextmanager
+    def asking(self, question: Question) -> Iterator[None]:
+        """A question is open: its child says so, and a call that waited for the answer starts only after it."""
+        child = self.panels.get(question.agent)
+        if child is not None:
+            child.asking.append(question)
+        try:
+            yield
+        finally:
+            if child is not None:
+                child.asking.remove(question)
+            for tool in self.tools.values():
+                if (tool.call.name, tool.call.input) == (question.tool, question.input):
+                    tool.started = self.clock()
 
     def say(self, kind: str, draw: Draw) -> None:
         """Print something once, above the live region. Kinds are set apart by a blank line."""
@@ -122,11 +134,11 @@ class Scene:
         """Take note of what happened."""
         self.version += 1
         if isinstance(event, AgentStarted):
-            self.panels[event.agent] = new_panel(event, self.clock())
+            self.panels[event.agent] = new_child(event, self.clock())
         elif isinstance(event, AgentEnded):
             self._agent_ended(event)
         elif event.agent in self.panels:
-            self.panels[event.agent].apply(event, self.clock(), self.cwd)
+            self.panels[event.agent].apply(event, self.clock())
         elif event.agent == "main":
             self._apply_main(event)
 

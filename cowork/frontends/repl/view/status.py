@@ -33,13 +33,20 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
     return out
 
 
-def status_line(status: Status, columns: int, *, queued: int = 0, children: int = 0, hint: str = "") -> Line:
-    """Mode first, then what is used up. Branch and model give way to the hint, and the hint to the rest."""
-    facts = _facts(status, queued, children)
+def status_line(
+    status: Status, columns: int, *, queued: int = 0, children: int = 0, asking: int = 0, hint: str = ""
+) -> Line:
+    """Mode first, then what is used up. Branch, model, context and cost give way to the end of the hint."""
+    facts = _facts(status, queued, children, asking)
     room = columns - 1
     line = _joined(facts.values())
-    for name in ("branch", "model"):
-        if hint and line_width(line) + width(hint) + 3 > room:
+    for name, wanted in (
+        ("branch", hint),
+        ("model", hint),
+        ("context", last := hint.rpartition(" · ")[2]),
+        ("cost", last),
+    ):
+        if wanted and line_width(line) + width(wanted) + 3 > room:
             facts.pop(name, None)
             line = _joined(facts.values())
     while line_width(line) > room and len(facts) > 1:
@@ -53,7 +60,7 @@ def status_line(status: Status, columns: int, *, queued: int = 0, children: int 
     return clip_line(line, columns)
 
 
-def _facts(status: Status, queued: int, children: int) -> dict[str, Line]:
+def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str, Line]:
     facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
     if status.context_percent is not None:
         style = "warn" if status.context_percent >= 80 else "dim"
@@ -64,7 +71,9 @@ def _facts(status: Status, queued: int, children: int) -> dict[str, Line]:
     if status.jobs:
         facts["jobs"] = [("accent", format.plural(status.jobs, "job"))]
     if children:
-        facts["children"] = [("accent", f"{children} {'child' if children == 1 else 'children'}")]
+        facts["children"] = [("accent", format.plural(children, "child"))]
+    if asking:
+        facts["children"].append(("warn", f" · {asking} {'waits' if asking == 1 else 'wait'} for you"))
     if status.model:
         facts["model"] = [("dim", one_line(status.model))]
     if status.branch:

@@ -13,7 +13,7 @@ Line = list[Span]
 
 _JOINERS = re.compile("[\u200c\u200d]")
 
-WIDEST = 80  # columns of live boxes: what is narrower than the window does not wrap when the window shrinks
+WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
 
 
 def width(text: str) -> int:
@@ -53,6 +53,24 @@ def clip_start(text: str, columns: int) -> str:
             break
         kept.append(char)
     return "…" + "".join(reversed(kept))
+
+
+def clip_middle(text: str, columns: int) -> str:
+    """The text in at most `columns` with its end kept: `general-pu…-3`."""
+    if width(text) <= columns or columns < 5:
+        return clip(text, columns)
+    tail = text[-(columns // 3) :] if text.isascii() else text[-1:]
+    tail = tail[tail.rfind("-") :] if "-" in tail else tail
+    return _head(text, columns - 1 - width(tail)) + "…" + tail
+
+
+def clip_call(text: str, columns: int) -> str:
+    """A call in at most `columns`; a path keeps its end: `Read …/checkout/guest.py`."""
+    name, _, rest = text.partition(" ")
+    path = rest.partition(" ")[0]
+    if width(text) <= columns or "/" not in path or rest.startswith(('"', "$")) or columns < width(name) + 8:
+        return clip(text, columns)
+    return f"{name} {clip_start(path, columns - width(name) - 1)}"
 
 
 def clip_line(line: Sequence[Span], columns: int) -> Line:
