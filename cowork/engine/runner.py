@@ -19,9 +19,9 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.tally import Tally, outcome_of
 from cowork.core.workspace import Workspace
+from cowork.engine.changed_files import ChangedFiles
 from cowork.engine.clip import clip, file_name
 from cowork.engine.slots import SlotPool
-from cowork.engine.watch import Watch
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.call_lines import call_line, flat
@@ -52,8 +52,8 @@ class Interrupted(asyncio.CancelledError):
 
 
 @frozen
-class Look:
-    """A call as it was judged, right before it starts: what it is given, what it would do, and the decision."""
+class JudgedCall:
+    """A call with its arguments, effects and permission decision."""
 
     ctx: ToolContext
     args: Json
@@ -86,7 +86,7 @@ class Runner:
         self.tally = Tally()
         self.exit_codes: list[int] = []
         self._changed: dict[str, None] = {}  # files, in order, each once
-        self._watches: list[Watch] = []  # over what background commands change
+        self._watches: list[ChangedFiles] = []  # over what background commands change
         self._emit = emit
         self._ask = ask
         self._permit = permit
@@ -102,46 +102,46 @@ class Runner:
         while len(records) < len(calls):
             group = self._next_group(calls[len(records) :])
             async with asyncio.TaskGroup() as tasks:
-                running = [tasks.create_task(self._in_turn(call, look)) for call, look in group]
+                running = [tasks.create_task(self._in_turn(call, judged)) for call, judged in group]
             records += [task.result() for task in running]
         return records
 
-    def _next_group(self, calls: Sequence[ToolUse]) -> list[tuple[ToolUse, Look | None]]:
+    def _next_group(self, calls: Sequence[ToolUse]) -> list[tuple[ToolUse, JudgedCall | None]]:
         """The calls that may start now, side by side; the others are looked at when their turn comes."""
-        group: list[tuple[ToolUse, Look | None]] = []
+        group: list[tuple[ToolUse, JudgedCall | None]] = []
         for call in calls:
-            parallel, look = self._beside(call)
+            parallel, judged = self._beside(call)
             if not parallel:
-                return group or [(call, look)]
-            group.append((call, look))
+                return group or [(call, judged)]
+            group.append((call, judged))
         return group
 
-    def _beside(self, call: ToolUse) -> tuple[bool, Look | None]:
-        """Whether the call may run beside others, and the look at it where that took one."""
+    def _beside(self, call: ToolUse) -> tuple[bool, JudgedCall | None]:
+        """Whether the call may run beside others, and its judgement where that took one."""
         tool = self.tools.get(call.name)
         if tool is None or call.malformed or tool.reads:
             return True, None
         try:
-            look = self._look(tool, call)
+            judged = self._judge(tool, call)
         except ToolError:
             return True, None  # it will be refused, which changes nothing
         except Exception:
             return False, None  # told when it runs
-        return look.decision.read_only, look
+        return judged.decision.read_only, judged
 
-    async def _in_turn(self, call: ToolUse, look: Look | None) -> ToolRecord:
+    async def _in_turn(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         """The call, once there is a place for it: a model may ask for hundreds in one reply."""
         if (tool := self.tools.get(call.name)) and tool.family == "delegate":
-            return await self._one(call, look)
+            return await self._one(call, judged)
         if not self._slots.try_take():
             await self._slots.take()
-            look = None  # the person may have changed the rules meanwhile
+            judged = None  # the person may have changed the rules meanwhile
         try:
-            return await self._one(call, look)
+            return await self._one(call, judged)
         finally:
             self._slots.release()
 
-    async def _one(self, call: ToolUse, look: Look | None) -> ToolRecord:
+    async def _one(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
         self._emit(event := self._started(call))
@@ -149,7 +149,7 @@ class Runner:
         self._on_action(f"{call.name} {event.line}".rstrip())
         record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
-            record = await self._guarded(call, look)
+            record = await self._guarded(call, judged)
         except Interrupted as stop:
             record = stop.record
             raise
@@ -174,7 +174,7 @@ class Runner:
     def _line_of(self, tool: Tool, args: Json) -> str:
         return tool.line(args, str(self._workspace.root))
 
-    async def _guarded(self, call: ToolUse, look: Look | None) -> ToolRecord:
+    async def _guarded(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
         if self._failures.get(key, 0) >= SAME_FAILURES:
             self._failures[key] = 0
@@ -184,7 +184,7 @@ class Runner:
                 "Change the arguments or take another way.",
             )
         try:
-            record = await self._checked(call, look)
+            record = await self._checked(call, judged)
         except ToolError as error:
             record = failed(error.code, error.text, **error.data)
         except Exception as error:
@@ -193,21 +193,21 @@ class Runner:
         self._failures[key] = self._failures.get(key, 0) + 1 if record.status == "error" else 0
         return record
 
-    async def _checked(self, call: ToolUse, look: Look | None) -> ToolRecord:
+    async def _checked(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         tool = self._find(call)
         if call.malformed:
             raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")
         if tool.precheck:
             tool.precheck(call.input)
-        look = look or self._look(tool, call)
-        await self._permit_or_refuse(call, tool, look)
-        async with self._watched(look):
-            record = await tool(look.ctx, look.args)
-        for effect in look.effects:  # what was seen of a file, so that a resumed session knows it too
+        judged = judged or self._judge(tool, call)
+        await self._permit_or_refuse(call, tool, judged)
+        async with self._watched(judged):
+            record = await tool(judged.ctx, judged.args)
+        for effect in judged.effects:  # what was seen of a file, so that a resumed session knows it too
             if effect.target in self.state.seen:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
-            self._note(self._workspace.show(Path(e.target)) for e in look.effects if e.kind == "write")
+            self._note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
         return record
 
     def files_changed(self) -> tuple[str, ...]:
@@ -217,19 +217,19 @@ class Runner:
         return tuple(self._changed)
 
     @contextlib.asynccontextmanager
-    async def _watched(self, look: Look) -> AsyncIterator[None]:
+    async def _watched(self, judged: JudgedCall) -> AsyncIterator[None]:
         """A child answers for the files its commands change, so the workspace is looked at around each of them."""
-        runs = any(effect.kind == "exec" for effect in look.effects)
-        if not runs or "/" not in self.agent or look.decision.read_only:
+        runs = any(effect.kind == "exec" for effect in judged.effects)
+        if not runs or "/" not in self.agent or judged.decision.read_only:
             yield
             return
-        watch = Watch(self.tree, self._workspace, self.agent, await self.tree.watch_files())
+        watch = ChangedFiles(self.tree, self._workspace, self.agent, await self.tree.watch_files())
         finished = False
         try:
             yield
             finished = True
         finally:
-            if look.args.get("run_in_background"):
+            if judged.args.get("run_in_background"):
                 self._watches.append(watch)
             else:
                 self._note(await watch.changed() if finished else watch.changed_at_once())
@@ -247,46 +247,46 @@ class Runner:
         hint = f"Nearest: {', '.join(near)}." if near else f"You have: {offered}."
         raise ToolError("NOT_FOUND", f"There is no tool {call.name!r}. {hint}", unknown_tool=True)
 
-    def _look(self, tool: Tool, call: ToolUse) -> Look:
+    def _judge(self, tool: Tool, call: ToolUse) -> JudgedCall:
         """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
         args, ctx = check(tool.schema, call.input), self._context(call)
         effects = list(tool.effects(ctx, args))
         decision = self._permit.judge(self.agent, tool, args, effects)
         ctx.reads = decision.read_only
-        return Look(ctx, args, effects, decision)
+        return JudgedCall(ctx, args, effects, decision)
 
-    async def _permit_or_refuse(self, call: ToolUse, tool: Tool, look: Look) -> None:
+    async def _permit_or_refuse(self, call: ToolUse, tool: Tool, judged: JudgedCall) -> None:
         """Returns when the call may run; else raises what the model is told."""
-        decision = look.decision
+        decision = judged.decision
         if decision.verdict == "allow":
             return
         reason = decision.reason
         if decision.verdict == "ask":
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
-            display = tool.preview(look.ctx, look.args) if tool.preview else decision.display
-            answer = await self._asked(tool, look, display)
+            display = tool.preview(judged.ctx, judged.args) if tool.preview else decision.display
+            answer = await self._asked(tool, judged, display)
             if answer.choice != "no":
                 return
             reason = answer.note or "the user said no"
         text = f"{call.name} was denied: {reason}. Do not try to get around this."
         raise ToolError("PERMISSION_DENIED", text, reason=reason)
 
-    async def _asked(self, tool: Tool, look: Look, display: Json) -> Answer:
+    async def _asked(self, tool: Tool, judged: JudgedCall, display: Json) -> Answer:
         """The person's answer, and the grant that came with it remembered."""
-        decision = look.decision
-        edits = bool(decision.rule) and all(effect.kind == "write" for effect in look.effects)
+        decision = judged.decision
+        edits = bool(decision.rule) and all(effect.kind == "write" for effect in judged.effects)
         question = Question(
             "permission",
             f"Allow {tool.name}?",
             agent=self.agent,
             tool=tool.name,
-            input=look.args,
+            input=judged.args,
             reason=decision.reason,
             rule=decision.rule,
             session_rule=decision.session_rule,
             display=display or decision.display,
             family=tool.family,
-            line=self._line_of(tool, look.args),
+            line=self._line_of(tool, judged.args),
             mode="accept-edits" if edits else "",
         )
         answer = await self._put(question)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import importlib.util
 import resource
 import sys
 
@@ -20,6 +21,10 @@ _NOISE = "script, style, noscript, template, nav, footer, aside, iframe, svg, fo
 
 async def markdown(html: bytes, charset: str) -> str:
     """The page as Markdown: its main part where it has one."""
+    if importlib.util.find_spec("justhtml") is None:
+        raise ToolError(
+            "EXECUTION_ERROR", "Reading pages needs the justhtml package: tell the user to reinstall cowork."
+        )
     child = await spawn.piped(
         # -I: a file in the working directory must not be taken for a module. No environment: it may hold keys.
         *(sys.executable, "-I", "-m", "cowork.tools.web.page", charset),

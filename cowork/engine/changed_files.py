@@ -8,7 +8,7 @@ from cowork.core.workspace import Workspace
 from cowork.tools.base import FileWatch, TreeState
 
 
-class Watch:
+class ChangedFiles:
     """Names the files that changed since it was made, but for those that file tools of other agents wrote."""
 
     def __init__(self, tree: TreeState, workspace: Workspace, agent: str, files: FileWatch) -> None:
