@@ -55,11 +55,12 @@ def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = 
         max_output_tokens=script.max_output_tokens or spec.max_output_tokens,
         price=spec.prices or script.price,
         on_request=on_request,
+        keeps=False,
     )
 
 
 class Scripted:
-    """Plays a script. `requests` keeps what was asked, in order, for whoever wants to check."""
+    """Plays a script. With `keeps`, `requests` holds what was asked, in order, for whoever wants to check."""
 
     name = "scripted"
 
@@ -74,6 +75,7 @@ class Scripted:
         price: Mapping[str, float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_request: Callable[[bytes], None] | None = None,
+        keeps: bool = True,
     ) -> None:
         if not isinstance(script, Script):
             head = {"main": script} if isinstance(script, list) else script
@@ -84,6 +86,7 @@ class Scripted:
         self.max_output_tokens = max_output_tokens or script.max_output_tokens or 8_192
         self.prices = price or script.price
         self.requests: list[Request] = []
+        self._keeps = keeps
         self._sleep = sleep
         self._on_request = on_request
         self._main: _Player | None = None
@@ -93,7 +96,8 @@ class Scripted:
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
         """The next turn of whoever asks."""
-        self.requests.append(request)
+        if self._keeps:
+            self.requests.append(request)
         if self._on_request:
             self._on_request(request_bytes(request))
         player = self._player(request)

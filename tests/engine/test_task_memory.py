@@ -1,0 +1,67 @@
+"""What finished children held is let go: a run of hundreds ends about as large as it began."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.stage import call, say, turn
+
+CHILDREN = 200
+
+PROGRAM = """
+import asyncio, gc, os, sys
+from pathlib import Path
+from cowork.app.build import build
+from cowork.app.resume import begin
+from cowork.config.options import RunOptions
+from cowork.engine.loop import Prompt
+
+sizes, ended = [], 0
+
+def measure(event):
+    global ended
+    ended += event.type == "agent.ended"
+    if event.type == "agent.ended" and ended in (5, int(sys.argv[1])):
+        gc.collect()
+        sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))
+
+async def main():
+    run = build(RunOptions(prompt="go"), os.environ, ask=None, sinks=[measure], on_sink_failure=lambda *failed: None)
+    begin(run)
+    outcome = await run.ask(Prompt("go"))
+    await run.close()
+    print(outcome.reason, sizes[1] - sizes[0])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the size of a process from /proc")
+def test_two_hundred_children_that_read_much_leave_ten_megabytes_at_most(tmp_path: Path) -> None:
+    (tmp_path / "big.txt").write_text(("x" * 99 + "\n") * 1_000)
+    order = call("Task", description="read it", prompt="read", subagent_type="explore")
+    reads = turn(*(call("Read", file_path="big.txt", offset=n, limit=400) for n in (1, 401, 801)))
+    script = {
+        "main": [*(turn(*[order] * 5) for _ in range(CHILDREN // 5)), say("ok")],
+        "agents": {"explore": [reads, say("x" * 2_000)]},
+    }
+    (tmp_path / "script.json").write_text(json.dumps(script))
+    environ = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "LLM_PROVIDER": "scripted",
+        "LLM_MODEL_ID": str(tmp_path / "script.json"),
+    }
+    argv = [sys.executable, "-c", PROGRAM, str(CHILDREN)]
+    done = subprocess.run(argv, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    reason, grown = done.stdout.split()
+    assert reason == "completed"
+    assert int(grown) < 10_000_000
