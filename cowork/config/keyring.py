@@ -1,24 +1,66 @@
-"""Keys in the system's keyring, under the name of the variable they would be in. Needs the `keyring` package."""
+"""Keys in the system's keyring (needs the `keyring` package), or else in a file that only its owner can read.
+
+Each is kept under the name of the variable it would be in.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from cowork.config import paths
 from cowork.core.errors import UserError
 
 SERVICE = "cowork"
 
 
-def stored(name: str) -> str:
+def stored(name: str, environ: Mapping[str, str] | None = None) -> str:
     """The key kept under a name; empty where there is none, or no keyring that answers."""
-    if not name or importlib.util.find_spec("keyring") is None:
+    if not name:
+        return ""
+    if environ is not None and (kept := in_file(environ).get(name)):
+        return kept
+    if importlib.util.find_spec("keyring") is None:
         return ""
     try:
         return str(_keyring().get_password(SERVICE, name) or "").strip()
     except Exception:  # a locked or missing backend is the same as no key; the backends share no error class
         return ""
+
+
+def in_file(environ: Mapping[str, str]) -> dict[str, str]:
+    """The names that were kept by `keep`, each with its key, empty where the keyring has it."""
+    try:
+        found = json.loads(_file(environ).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {str(name): str(key) for name, key in found.items()} if isinstance(found, dict) else {}
+
+
+def keep(name: str, key: str, environ: Mapping[str, str]) -> Path | None:
+    """Keep a key in the keyring, else in a file; gives the file if it is there, unencrypted."""
+    try:
+        store(name, key)
+        secret = ""
+    except UserError:
+        secret = key
+    path = _file(environ)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump({**in_file(environ), name: secret}, file)
+    os.replace(draft, path)
+    return path if secret else None
+
+
+def _file(environ: Mapping[str, str]) -> Path:
+    return paths.config_dir(environ) / "credentials.json"
 
 
 def store(name: str, key: str) -> None:

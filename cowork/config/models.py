@@ -137,6 +137,10 @@ def _detect(values: Values, environ: Mapping[str, str]) -> tuple[str, str]:
         return ("openai" if official else "openai-chat"), "OPENAI_BASE_URL is set"
     if environ.get("OPENAI_API_KEY"):
         return "openai", "OPENAI_API_KEY is set"
+    kept = keyring.in_file(environ)
+    for provider, name in (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")):
+        if name in kept:
+            return provider, f"/login kept {name}"
     return "offline", "no key was found"
 
 
@@ -164,7 +168,7 @@ def _key(values: Values, environ: Mapping[str, str]) -> str:
     if key or (values["base_url"] and not name) or values["transport"] == "sdk":
         return key
     wanted = name or f"{_VENDOR[provider]}_API_KEY"
-    if kept := keyring.stored(wanted):
+    if kept := keyring.stored(wanted, environ):
         return kept
     raise UserError(
         f"no key for {provider}: {wanted} is not set",

@@ -55,6 +55,8 @@ class Choose:
     rows: Sequence[Row]
     then: Callable[[Row], Awaitable[CommandResult]]
     start: int = 0  # the row the cursor stands on first
+    write: str = ""  # what may be written instead of choosing a row, in a few words
+    secret: bool = False  # what is written is not shown
 
 
 @frozen
@@ -125,7 +127,7 @@ class Host(Protocol):
         """The facts of the status line. Called at every redraw, so it must be cheap."""
 
     def commands(self) -> Sequence[Command]:
-        """The application's slash commands and the user's own. The chat adds /help /theme /todo /exit."""
+        """The application's slash commands and the user's own. The chat adds /help /theme /vim /todo /copy /exit."""
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
         """Run one prompt to its end; returns after `turn.ended`. Emits `prompt.added` at once. Never raises."""

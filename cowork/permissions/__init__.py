@@ -134,6 +134,21 @@ class Permissions:
             _save(self.rules_file, self.workspace.root, kept)
             top._kept = Rules(allow=tuple(kept))
 
+    def kept(self) -> tuple[Rule, ...]:
+        """What was granted for every run in this folder."""
+        return self._top._kept.allow
+
+    def forget(self, rule: str) -> bool:
+        """Take a grant back, of this run and of this folder; False when it was none."""
+        top, granted = self._top, [one for one in self.granted if str(one[1]) != rule]
+        kept = [one for one in top._kept.allow if str(one) != rule]
+        found = len(granted) < len(self.granted) or len(kept) < len(top._kept.allow)
+        self.granted[:] = granted
+        if self.rules_file and len(kept) < len(top._kept.allow):
+            _save(self.rules_file, self.workspace.root, kept)
+            top._kept = Rules(allow=tuple(kept))
+        return found
+
     def _all(self) -> Rules:
         return self.rules + self._top._kept + Rules(allow=tuple(rule for _, rule in self.granted))
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
-from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound, SessionStarted
+from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded, SessionRewound, SessionStarted
 from cowork.core.frozen import frozen
 from cowork.sessions.cost import By, Slice, Spending, group, slices
 from cowork.sessions.log.lock import Lock, holder
@@ -147,7 +147,7 @@ def title_of(text: str) -> str:
 
 def _fold(entry: SessionEntry, events: Sequence[Event]) -> SessionEntry:
     first_prompt = 0
-    title, cwd, branch, model = "", "", "", ""
+    title, named, cwd, branch, model = "", "", "", "", ""
     prompts = turns = 0
     for event in events:
         match event:
@@ -160,11 +160,13 @@ def _fold(entry: SessionEntry, events: Sequence[Event]) -> SessionEntry:
             case ReplyAdded(agent="main"):
                 turns += 1
                 model = event.model or model
+            case Notice(code="session.renamed"):
+                named = str(event.data.get("title", ""))
             case SessionRewound(conversation=True) if event.to <= first_prompt:
                 title = ""
     return replace(
         entry,
-        title=title,
+        title=named or title,
         cwd=cwd,
         branch=branch,
         model=model,

@@ -6,13 +6,14 @@ import asyncio
 import base64
 import mimetypes
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from cowork import __version__, prompts
+from cowork.app.chat.full_screen import needs_terminal
 from cowork.app.repo import project_root
 from cowork.app.resume import begin
 from cowork.app.run import Run
@@ -37,6 +38,15 @@ CHANGED = (
     "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
     "`cowork trust` trusts it as it is now; /clear then uses it."
 )
+
+
+class Screen(Protocol):
+    """The terminal, for programs that need it whole."""
+
+    async def run(self, words: Sequence[str], cwd: Path | None = None) -> int: ...
+    async def edit_file(self, path: Path) -> None: ...
+
+
 Open = Callable[[RunOptions, Mapping[str, str], "ChatHost"], Run]
 
 
@@ -50,6 +60,7 @@ class ChatHost:
         self._open = open_run
         self._sink: Emit = lambda event: None
         self._ask: Ask = _no
+        self._screen: Screen | None = None
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
@@ -59,8 +70,9 @@ class ChatHost:
 
     # ------------------------------------------------------------ joining
 
-    def join(self, sink: Emit, ask: Ask) -> None:
+    def join(self, sink: Emit, ask: Ask, screen: Screen | None = None) -> None:
         """Connect the screen; what a resumed conversation holds is shown again."""
+        self._screen = screen
         from cowork.app.chat.slash_commands import commands
 
         self._sink, self._ask = sink, ask
@@ -91,6 +103,13 @@ class ChatHost:
         self.begin(seen=seen, mode=mode)
         if used and not fresh.trusted:
             self.run.emit(Notice(CHANGED, "warning", "untrusted"))
+
+    async def reopen_here(self, options: RunOptions) -> None:
+        """Go on with the same conversation under other settings."""
+        if self.run.log and self.run.agent.turns:
+            options = replace(options, resume=self.run.session_id, continue_=False)
+            self.run.log.close()  # it is taken up again at once
+        await self.reopen(options, seen=True)
 
     async def replace_run(self, options: RunOptions) -> None:
         """Open another run in place of one that nothing was said in yet."""
@@ -212,7 +231,16 @@ class ChatHost:
         return [(a.name, a.description) for a in self.run.agents.values()]
 
     async def run_shell(self, command: str) -> None:
-        """The user's own command: shown as a Bash call, and in the conversation as one."""
+        """The user's own command: shown as a Bash call, and in the conversation as one.
+
+        A program that fills the screen or talks to the person gets the terminal instead.
+        """
+        if self._screen is not None and needs_terminal(command, self.environ):
+            code = await self._screen.run(["/bin/sh", "-c", command], self.run.agent.runner.state.cwd)
+            said = f"I ran this command in my terminal; you did not see its output: {command} (exit code {code})"
+            self.run.agent.tell(Prompt(said, source="system", label="note"))
+            self.run.emit(Notice(f"!{command} ended with exit code {code}"))
+            return
         call = ToolUse(f"user_{self.run.emitter.next_id}", bash.name, {"command": command})
         self.run.emit(PromptAdded(f"I ran this command myself: {command}", label=f"!{command}"))
         self.run.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=self.run.agent.provider.model))
@@ -220,15 +248,39 @@ class ChatHost:
 
     async def add_note(self, text: str) -> str:
         path = self.run.root / "AGENTS.md"
-        trusted = is_trusted(self.run.root, self.environ) or not steering(self.run.root)
-        for_now = is_trusted_now(self.run.root, self.options, self.environ)
-        append_note(path, text)
-        if trusted:
-            grant(self.run.root, self.environ)  # the person wrote it, so there is nothing new to ask about
-        elif for_now:
-            self.options = replace(self.options, trusted_as=fingerprint(self.run.root))
+        with self._own_change():
+            append_note(path, text)
         self.run.agent.tell(Prompt(f"Note for this and later sessions: {text}", source="system", label="note"))
         return f"Noted in {path.name}: {text}"
+
+    async def edit_notes(self, *, own: bool) -> str:
+        """Open AGENTS.md in the person's editor: the project's, or the one for all projects."""
+        if self._screen is None:
+            raise UserError("There is no terminal for an editor.", "Edit AGENTS.md yourself.")
+        path = (paths.config_dir(self.environ) if own else self.run.root) / "AGENTS.md"
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        before = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+        with self._own_change():
+            await self._screen.edit_file(path)
+        after = path.read_text("utf-8", errors="replace") if path.is_file() else ""
+        shown = paths.short(path, self.environ)
+        if after == before:
+            return f"{shown} is as it was."
+        said = f"The notes in {shown} were changed by the user. They say now:\n\n{after[:20_000]}"
+        self.run.agent.tell(Prompt(said, source="system", label="note"))
+        return f"{shown} is changed; the model is told with your next message."
+
+    @contextmanager
+    def _own_change(self) -> Iterator[None]:
+        """The person changes what steers, so there is nothing new to ask about."""
+        root = self.run.root
+        trusted = is_trusted(root, self.environ) or not steering(root)
+        for_now = is_trusted_now(root, self.options, self.environ)
+        yield
+        if trusted:
+            grant(root, self.environ)
+        elif for_now:
+            self.options = replace(self.options, trusted_as=fingerprint(root))
 
     def history(self) -> Sequence[Event]:
         return self.events

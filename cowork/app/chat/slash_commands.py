@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from cowork.app.changes import changes
 from cowork.app.chat import pages, pick_rows
 from cowork.app.chat.host import ChatHost
+from cowork.app.chat.login import SERVICES, Login
+from cowork.app.chat.permission_commands import PermissionCommands
+from cowork.app.chat.task_commands import TaskCommands
+from cowork.app.chat.user_commands import user_commands
 from cowork.app.onboarding import doctor, setup
-from cowork.app.trust import is_trusted_now
 from cowork.config import paths, render
 from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
-from cowork.core.plain_file import start_of
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import export, index
 from cowork.sessions.log.fork import fork
@@ -27,12 +29,15 @@ INIT = """Explore this repository and write AGENTS.md at its root (improve it if
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \
 would get wrong. Only what you verified; under 60 lines."""
 REWINDS = ("both", "chat", "files")
-MAX_COMMAND_FILE = 100_000
+REVIEW = """Review the uncommitted changes of this repository (`git status`, `git diff HEAD`; without any, the last \
+commit){focus}. Read around each change before you judge it. Report what is wrong first, by weight: bugs, holes, \
+broken promises, missing tests; each with file:line, why, and what to do. Leave out praise and taste. Change \
+nothing."""
 
 
 def commands(host: ChatHost) -> Sequence[Command]:
     """Everything but what the chat knows by itself, and the user's own commands."""
-    on = _Commands(host)
+    on, rules, tasks = _Commands(host), PermissionCommands(host), TaskCommands(host)
     own = (
         Command("clear", "start over with an empty conversation", on.clear, resets=True),
         Command("compact", "make room: summarise the conversation so far", on.compact, "[what to keep in mind]"),
@@ -48,10 +53,19 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
         Command("export", "write the conversation to a file", on.export, "[file.md|file.json]"),
         Command("init", "write AGENTS.md by exploring", on.init, sends=True),
+        Command("review", "look for mistakes in what changed", on.review, "[what to look at]", sends=True),
+        Command("memory", "edit AGENTS.md in your editor", on.memory, "[user]", lambda: ("user",)),
+        Command("permissions", "rules and where they come from", rules.permissions, "[allow|remove|try …]",
+                lambda: ("allow", "remove", "try"), busy=True),
+        Command("add-dir", "let tools write in another folder too", rules.add_dir, "[folder]"),
+        Command("tasks", "background commands and children: look, stop", tasks.tasks, "[id|stop id]", busy=True),
+        Command("status", "what this chat is and runs on", tasks.status, busy=True),
+        Command("rename", "give this session a name", on.rename, "NAME", busy=True),
+        Command("login", "enter a key for a service", Login(host), "[service]", lambda: tuple(SERVICES)),
         Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
-    )
-    return (*own, *_user_commands(host, {c.name for c in own}))
+    )  # fmt: skip
+    return (*own, *user_commands(host, {c.name for c in own}))
 
 
 class _Commands:
@@ -105,11 +119,7 @@ class _Commands:
         if problem := await setup.trial(found.spec(self.host.environ, name)):
             raise UserError(f"{name} does not answer: {problem}.", "Nothing was changed.")
         self.host.environ = {**self.host.environ, **found.variables(name)}
-        options = replace(self.host.options, provider="", model="main", script=None)
-        if self.host.run.log and self.host.run.agent.turns:
-            options = replace(options, resume=self.host.run.session_id, continue_=False)
-            self.host.run.log.close()  # it is taken up again at once
-        await self.host.reopen(options, seen=True)
+        await self.host.reopen_here(replace(self.host.options, provider="", model="main", script=None))
         return f"This chat goes on with **{name}**. `cowork config init` makes it permanent."
 
     async def doctor(self, rest: str) -> CommandResult:
@@ -238,45 +248,27 @@ class _Commands:
     async def init(self, rest: str) -> CommandResult:
         return Prompt(INIT, label="/init")
 
+    async def review(self, rest: str) -> CommandResult:
+        return Prompt(REVIEW.replace("{focus}", f", above all {rest}" if rest else ""), label=f"/review {rest}".strip())
+
+    async def memory(self, rest: str) -> CommandResult:
+        return await self.host.edit_notes(own=rest == "user")
+
+    async def rename(self, rest: str) -> CommandResult:
+        if not rest:
+            raise UserError("A session needs a name.", "/rename NAME")
+        title = index.title_of(rest)
+        self.host.run.emit(
+            Notice(f"This session is called {title!r} now", code="session.renamed", data={"title": title})
+        )
+        return None
+
     async def config(self, rest: str) -> CommandResult:
         rows = [(f"`{name}`", f"`{value}`", origin) for name, value, origin in render.shown(self.host.run.config)]
         return pages.table(("setting", "value", "from"), rows)
 
     def _sessions(self) -> Path:
         return paths.sessions_dir(self.host.environ)
-
-
-def _user_commands(host: ChatHost, taken: set[str]) -> list[Command]:
-    """`commands/*.md` of the user and of a trusted project; `$ARGUMENTS` stands for what is typed after the name."""
-    found = {} if host.options.bare else _commands_in(paths.commands_dir(host.environ))
-    if host.run.trusted:
-        of_project = _commands_in(host.run.root / ".claude" / "commands", host.run.root / ".cowork" / "commands")
-        if is_trusted_now(host.run.root, host.options, host.environ):  # after they were read: nothing changed before
-            found |= of_project
-    return [command for name, command in found.items() if name not in taken]
-
-
-def _commands_in(*folders: Path) -> dict[str, Command]:
-    found: dict[str, Command] = {}
-    for path in (p for folder in folders if folder.is_dir() for p in sorted(folder.glob("*.md"))):
-        try:
-            raw = start_of(path, MAX_COMMAND_FILE + 1)
-        except OSError:  # a pipe, or a link to nowhere
-            continue
-        if len(raw) > MAX_COMMAND_FILE:
-            continue
-        text = raw.decode("utf-8", "replace").replace("\r\n", "\n")
-        help_line = next((line.strip("# ") for line in text.splitlines() if line.strip("# -")), path.name)
-        found[path.stem] = Command(path.stem, help_line[:70], _sends(path.stem, text), "[arguments]", sends=True)
-    return found
-
-
-def _sends(name: str, text: str) -> Callable[[str], Awaitable[CommandResult]]:
-    async def run(rest: str) -> CommandResult:
-        filled = text.replace("$ARGUMENTS", rest) if "$ARGUMENTS" in text else f"{text}\n\n{rest}".strip()
-        return Prompt(filled, label=f"/{name} {rest}".strip())
-
-    return run
 
 
 def _at(names: Sequence[str], name: str) -> int:

@@ -48,7 +48,7 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
     asyncio.get_running_loop().call_later(_WARM_AFTER_S, host.warm)
     try:
         if question is None:
-            host.join(repl.on_event, repl.ask)
+            host.join(repl.on_event, repl.ask, repl.handover)
             return await repl.run()
         return await repl.run(first=lambda: _settle_trust(host, repl, question))
     finally:
@@ -97,5 +97,5 @@ async def _settle_trust(host: ChatHost, repl: Repl, question: Question) -> None:
         if answer.choice == "always":
             grant(root, host.environ)
         await host.replace_run(replace(host.options, trusted_as=seen))
-    host.join(repl.on_event, repl.ask)
+    host.join(repl.on_event, repl.ask, repl.handover)
     host.follow(answer)

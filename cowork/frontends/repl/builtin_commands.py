@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
-from cowork.frontends.host import Command, CommandResult
+from cowork.frontends.host import Choose, Command, CommandResult, Row
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.theme import Kind
 
@@ -47,11 +47,18 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         return "\n".join(["| command | does |", "|---|---|", *rows]) + "\n" + KEYS
 
     async def theme(rest: str) -> CommandResult:
-        if rest not in ("dark", "light", ""):
+        kinds: tuple[Kind, ...] = ("dark", "light")
+        if not rest:
+            rows = [Row(kind, kind, "now" if kind == repl.theme.kind else "") for kind in kinds]
+            return Choose("Theme", rows, lambda row: theme(row.value), kinds.index(repl.theme.kind))
+        if rest not in kinds:
             raise UserError(f"There is no theme {rest!r}.", "Use /theme dark or /theme light.")
-        other: Kind = "light" if repl.theme.kind == "dark" else "dark"
-        repl.set_theme("dark" if rest == "dark" else "light" if rest == "light" else other)
-        return f"The theme is {repl.theme.kind} now."
+        repl.set_theme("dark" if rest == "dark" else "light")
+        return f"The theme is {rest} now. `ui.theme` in the settings keeps it."
+
+    async def vim(rest: str) -> CommandResult:
+        on = repl.toggle_vi()
+        return f"The input has {'vi' if on else 'emacs'} keys now. `ui.keys` in the settings keeps them."
 
     def todo(_: str) -> None:
         todos = repl.scene.todos
@@ -70,6 +77,7 @@ def own_commands(repl: Repl) -> Sequence[Command]:
     return (
         Command("help", "commands and keys", help_text, busy=True),
         Command("theme", "dark or light colours", theme, "[dark|light]", lambda: ("dark", "light"), busy=True),
+        Command("vim", "vi keys in the input, on and off", vim, busy=True),
         Command("todo", "the todo list", _plain(todo), busy=True),
         Command("copy", "copy the last answer to the clipboard", copy, busy=True),
         Command("exit", "leave", _plain(leave), busy=True),

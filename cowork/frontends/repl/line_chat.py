@@ -95,11 +95,14 @@ class LineChat:
             for number, row in enumerate(choose.rows, 1):
                 detail = f" · {one_line(row.detail)}" if row.detail else ""
                 print(f"  {number} {one_line(row.label)}{detail}", file=self._sink)
-            print("number (Enter for none): ", end="", file=self._sink, flush=True)
+            words = f"number, or {choose.write}" if choose.write else "number"
+            print(f"{words} (Enter for none): ", end="", file=self._sink, flush=True)
             said = await self._next_line()
         text = (said or "").strip()
         if text.isdigit() and 1 <= int(text) <= len(choose.rows):
             return choose.rows[int(text) - 1]
+        if choose.write and text:
+            return Row(text, text)
         self._unread = text or None
         return None
 

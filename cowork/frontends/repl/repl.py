@@ -301,6 +301,10 @@ class Repl:
             self._output.write_raw(data)
             self._output.flush()
 
+    def toggle_vi(self) -> bool:
+        """Vi keys in the input, or not; gives whether they are on."""
+        return self._app is not None and self._app.toggle_vi()
+
     def set_theme(self, kind: Kind) -> None:
         self.theme = Theme(kind, self.theme.depth)
         self.redraw()

@@ -38,7 +38,7 @@ class Picking:
     @property
     def shown(self) -> list[Row]:
         """The rows that match what was typed, the best first."""
-        return matching(self.choose.rows, self.query)
+        return [] if self.choose.secret else matching(self.choose.rows, self.query)
 
     @property
     def chosen(self) -> Row | None:
@@ -92,8 +92,13 @@ class Picker:
             self._narrow(self.current, "")
 
     def enter(self) -> None:
-        if self.current is not None and self.current.chosen is not None:
-            self._settle(self.current, self.current.chosen)
+        picking = self.current
+        if picking is None:
+            return
+        if picking.chosen is not None:
+            self._settle(picking, picking.chosen)
+        elif picking.choose.write and (written := picking.query.strip()):
+            self._settle(picking, Row(written, written))
 
     def escape(self) -> None:
         """Take back what was typed, then leave."""
@@ -181,11 +186,12 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     inner = columns - MARGIN
     shown = picking.shown
     room = max(1, rows - 3)  # without the frame and the line of what was typed
-    height = min(_LIST_ROWS, len(picking.choose.rows), room if room < _BOTH else room * 3 // 5)
+    height = min(_LIST_ROWS, max(1, len(picking.choose.rows)), room if room < _BOTH else room * 3 // 5)
     body = _preview(picking, inner, theme)[:_PREVIEW_ROWS]
     picking.tallest = max(picking.tallest, len(body))
     spare = min(picking.tallest, room - height - 1)
-    count = f"{len(shown)} of {len(picking.choose.rows)}" if picking.query else str(len(picking.choose.rows))
+    total = len(picking.choose.rows)
+    count = "" if not total else f"{len(shown)} of {total}" if picking.query else str(total)
     listed = _list(picking, shown, inner, height)
     inside = [_typed(picking, inner), *listed, *[[]] * (height - len(listed))]
     below = [*body, *[[]] * spare][:spare] if spare > 0 else []
@@ -197,18 +203,18 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
 
 
 def _typed(picking: Picking, inner: int) -> Line:
+    mark = "❯ " if picking.choose.write and not picking.choose.rows else "/ "
     if picking.query:
-        return [
-            ("accent", "/ "),
-            ("", clip_start(re.sub(r"\s", " ", visible(picking.query)), inner - 4)),
-            ("reverse", " "),
-        ]
-    return [("accent", "/ "), ("reverse", " "), ("faint", clip(" type to search", inner - 4))]
+        shown = "•" * len(picking.query) if picking.choose.secret else re.sub(r"\s", " ", visible(picking.query))
+        return [("accent", mark), ("", clip_start(shown, inner - 4)), ("reverse", " ")]
+    hint = " type to search" if picking.choose.rows else f" {one_line(picking.choose.write)}"
+    return [("accent", mark), ("reverse", " "), ("faint", clip(hint, inner - 4))]
 
 
 def _list(picking: Picking, shown: Sequence[Row], inner: int, height: int) -> list[Line]:
     if not shown:
-        return [[("dim", "  nothing matches")]]
+        empty = f"  Enter: {one_line(picking.choose.write)}" if picking.choose.write else "  nothing matches"
+        return [[("dim", clip(empty, inner))]]
     index = min(picking.index, len(shown) - 1)
     start = max(0, min(index - height // 2, len(shown) - height))
     part = shown[start : start + height]

@@ -50,6 +50,11 @@ class ChatApplication(Application[int]):
         """With vi keys, in navigation mode."""
         return self.editing_mode == EditingMode.VI and self.vi_state.input_mode == InputMode.NAVIGATION
 
+    def toggle_vi(self) -> bool:
+        """Vi keys, or emacs keys; gives whether vi keys are on."""
+        self.editing_mode = EditingMode.EMACS if self.editing_mode == EditingMode.VI else EditingMode.VI
+        return bool(self.editing_mode == EditingMode.VI)
+
     def focus_input(self, wanted: bool) -> None:
         """Let editing keys through, or not."""
         self.layout.focus(self._typing if wanted else self._still)

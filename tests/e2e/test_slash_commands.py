@@ -1,0 +1,160 @@
+"""The slash commands of the installed program, each as a person uses it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.e2e.terminal import Terminal
+from tests.fakes.command import COWORK, QUIET
+
+READY = "/help"
+
+
+@contextmanager
+def chat(folder: Path, *words: str, script: object = None, **env: str) -> Iterator[Terminal]:
+    work = folder / "work"
+    work.mkdir(exist_ok=True)
+    (folder / "script.json").write_text(json.dumps(script or [{"say": "The first answer."}, {"say": "The second."}]))
+    command = [str(COWORK), "--script", str(folder / "script.json"), "--dump-requests", str(folder / "asked"), *words]
+    env = {"COWORK_HOME": str(folder / "home"), **QUIET, **env}
+    with Terminal(command, cwd=work, env=env, columns=110, rows=40) as terminal:
+        terminal.wait_for(READY, 30)
+        yield terminal
+
+
+def say(terminal: Terminal, line: str, seen: str) -> None:
+    terminal.type(line, "<Enter>")
+    terminal.wait_for(seen, 30)
+
+
+def editor(folder: Path) -> str:
+    """An editor that shows itself, waits for a key on the terminal and adds a line."""
+    path = folder / "editor.py"
+    path.write_text(
+        "import sys, pathlib\np = pathlib.Path(sys.argv[1])\nprint('EDITOR IS UP')\ninput()\n"
+        "p.write_text((p.read_text() if p.exists() else '') + 'Be brief.\\n')\n"
+    )
+    return f"{sys.executable} {path}"
+
+
+def test_permissions_lists_adds_tries_and_removes_rules(tmp_path: Path) -> None:
+    with chat(tmp_path, "--deny", "Bash(rm:*)") as terminal:
+        say(terminal, "/permissions", "Add a rule …")
+        assert "deny" in terminal.text()
+        assert "Bash(rm:*)" in terminal.text()
+        terminal.type("<Enter>")
+        terminal.wait_for("A rule to allow")
+        terminal.type("Bash(make:*)", "<Enter>")
+        terminal.wait_for("Always in this folder")
+        terminal.type("<Down>", "<Enter>")
+        terminal.wait_for("Allowed for this folder: Bash(make:*)")
+        say(terminal, "/permissions try make all", "make all runs without a question")
+        say(terminal, "/permissions try rm -r x", "rm -r x is denied")
+    with chat(tmp_path) as terminal:
+        say(terminal, "/permissions remove Bash(make:*)", "Removed: Bash(make:*)")
+        say(terminal, "/permissions try make all", "make all asks")
+        say(terminal, "/permissions remove Bash(make:*)", "was not granted here")
+
+
+def test_tasks_shows_and_stops_a_background_command(tmp_path: Path) -> None:
+    run = {"command": "echo I am up; sleep 600", "run_in_background": True}
+    script = [{"call": {"Bash": run}}, {"say": "It runs."}]
+    with chat(tmp_path, "--permission-mode", "bypass", script=script) as terminal:
+        say(terminal, "/tasks", "Nothing runs in the background.")
+        say(terminal, "start it", "It runs.")
+        say(terminal, "/tasks", "bash_1 echo I am up; sleep 600")
+        terminal.wait_for("I am up")
+        terminal.type("<Enter>")
+        terminal.wait_for("Stop it")
+        terminal.type("<Down>", "<Enter>")
+        terminal.wait_for("Stopped bash_1")
+        say(terminal, "/tasks bash_9", "Nothing here is called 'bash_9'.")
+
+
+def test_status_rename_and_review(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        say(terminal, "hello", "The first answer.")
+        say(terminal, "/rename the great fix", "This session is called 'the great fix' now")
+        say(terminal, "/status", "notes read")
+        assert "not boxed" in terminal.text() or "in a box" in terminal.text()
+        say(terminal, "/review the tests", "The second.")
+        assert "above all the tests" in (tmp_path / "asked").read_text()
+        say(terminal, "/clear", "A new conversation.")
+        say(terminal, "/resume", "the great fix")
+        terminal.type("<Esc>")
+
+
+def test_memory_opens_the_notes_in_the_editor_and_they_stay_trusted(tmp_path: Path) -> None:
+    with chat(tmp_path, EDITOR=editor(tmp_path)) as terminal:
+        say(terminal, "/memory", "EDITOR IS UP")
+        terminal.type("<Enter>")
+        terminal.wait_for("AGENTS.md is changed")
+        say(terminal, "hello", "The first answer.")
+        assert "Be brief." in (tmp_path / "asked").read_text()
+    assert (tmp_path / "work" / "AGENTS.md").read_text() == "Be brief.\n"
+    with chat(tmp_path) as terminal:
+        assert "✓trusted" in terminal.text()
+
+
+def test_a_program_that_fills_the_screen_gets_the_terminal(tmp_path: Path) -> None:
+    with chat(tmp_path, EDITOR=editor(tmp_path)) as terminal:
+        say(terminal, f"!{editor(tmp_path)} made.txt", "EDITOR IS UP")
+        terminal.type("<Enter>")
+        terminal.wait_for("ended with exit code 0")
+        assert (tmp_path / "work" / "made.txt").read_text() == "Be brief.\n"
+        say(terminal, "hello", "The first answer.")
+        assert "I ran this command in my terminal" in (tmp_path / "asked").read_text()
+
+
+def test_add_dir_lets_tools_write_in_another_folder(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    write = {"call": {"Write": {"file_path": str(other / "a.txt"), "content": "x"}}}
+    with chat(tmp_path, "--permission-mode", "accept-edits", script=[write, {"say": "Written."}]) as terminal:
+        say(terminal, "/add-dir nowhere", "nowhere is not a folder.")
+        say(terminal, f"/add-dir {other}", "for this chat.")
+        say(terminal, "write it", "Written.")
+    assert (other / "a.txt").read_text() == "x"
+
+
+def test_vim_and_theme_are_switched(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        say(terminal, "/vim", "The input has vi keys now.")
+        terminal.type("x", "<Esc>")
+        terminal.wait_for("❮ x")
+        terminal.type("cc", "/vim", "<Enter>")
+        terminal.wait_for("The input has emacs keys now.")
+        say(terminal, "/theme", "dark")
+        terminal.type("light", "<Enter>")
+        terminal.wait_for("The theme is light now.")
+
+
+def test_a_command_file_says_what_it_does_and_its_head_is_not_sent(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "fix.md").write_text("---\ndescription: mends an issue\n---\nFix issue $ARGUMENTS.")
+    with chat(tmp_path) as terminal:
+        terminal.type("/fi")
+        terminal.wait_for("mends an issue")
+        terminal.type("x 7", "<Enter>")
+        terminal.wait_for("The first answer.")
+    sent = (tmp_path / "asked").read_text()
+    assert "Fix issue 7." in sent
+    assert "description: mends" not in sent
+
+
+def test_a_key_is_not_shown_while_it_is_entered(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        say(terminal, "/login", "A key for which service?")
+        terminal.type("<Enter>")
+        terminal.wait_for("The key of Anthropic")
+        terminal.paste("sk-not a key")
+        terminal.wait_for("••••")
+        terminal.type("<Enter>")
+        terminal.wait_for("That is no key")
+        assert "sk-not" not in "\n".join(terminal.scrollback())
+        assert b"sk-not" not in bytes(terminal.raw)

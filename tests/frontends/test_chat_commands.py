@@ -1,0 +1,88 @@
+"""Parts of the slash commands that need no terminal: heads of command files, who needs the terminal, kept keys."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+
+from cowork.app.chat.full_screen import needs_terminal
+from cowork.app.chat.user_commands import command_of
+from cowork.config import keyring
+from cowork.core.workspace import Workspace
+from cowork.frontends.host import Prompt
+from cowork.permissions import Permissions
+
+HEAD = '---\ndescription: "Fix an issue"\nargument-hint: NUMBER\nmodel: main\n---\n\nFix issue $ARGUMENTS.\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "help_line", "arguments", "sent"),
+    [
+        (HEAD, "Fix an issue", "NUMBER", "Fix issue 7."),
+        ("# Fix\n\nFix $ARGUMENTS now.", "Fix", "[arguments]", "# Fix\n\nFix 7 now."),
+        ("---\n---\nJust do it.", "Just do it.", "[arguments]", "Just do it.\n\n7"),
+        ("---\nnever closed", "never closed", "[arguments]", "---\nnever closed\n\n7"),
+    ],
+)
+async def test_the_head_of_a_command_file_is_read_and_never_sent(
+    text: str, help_line: str, arguments: str, sent: str
+) -> None:
+    command = command_of("fix", text)
+    assert (command.help, command.arguments) == (help_line, arguments)
+    assert await command.run("7") == Prompt(sent, label="/fix 7")
+
+
+@pytest.mark.parametrize(
+    ("command", "needs"),
+    [
+        ("vi a.py", True),
+        ("sudo vim /etc/hosts", True),
+        ("/usr/bin/less README.md", True),
+        ("EDITOR=nano crontab -e", True),
+        ("python3", True),
+        ("git commit", True),
+        ("git commit --amend", True),
+        ("git rebase -i HEAD~3", True),
+        ("git add -p", True),
+        ("myeditor notes", True),
+        ("python3 script.py", False),
+        ("git commit -m done", False),
+        ("git commit -am done", False),
+        ("git commit --amend --no-edit", False),
+        ("git status", False),
+        ("git", False),
+        ("cat a | less", False),
+        ("ls", False),
+        ("", False),
+        ("echo 'open", False),
+    ],
+)
+def test_who_gets_the_terminal(command: str, needs: bool) -> None:
+    assert needs_terminal(command, {"EDITOR": "/opt/myeditor -w"}) is needs
+
+
+def test_a_key_without_a_keyring_is_in_a_file_for_its_owner_alone_and_is_found(tmp_path: Path) -> None:
+    environ = {"COWORK_HOME": str(tmp_path)}
+    path = keyring.keep("OPENAI_API_KEY", "sk-secret", environ)
+    assert path is not None
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    keyring.keep("ANTHROPIC_API_KEY", "sk-ant-secret", environ)
+    assert json.loads(path.read_text()).keys() == {"OPENAI_API_KEY", "ANTHROPIC_API_KEY"}
+    assert keyring.stored("OPENAI_API_KEY", environ) == "sk-secret"
+    assert keyring.stored("OPENAI_API_KEY", {"COWORK_HOME": str(tmp_path / "other")}) == ""
+
+
+def test_a_grant_can_be_taken_back(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    permissions = Permissions(workspace=Workspace(tmp_path), rules_file=rules)
+    permissions.grant("main", "Bash(make:*)", forever=True)
+    permissions.grant("main", "Bash(ls:*)", forever=False)
+    assert [str(rule) for rule in permissions.kept()] == ["Bash(make:*)"]
+    assert permissions.forget("Bash(make:*)")
+    assert permissions.forget("Bash(ls:*)")
+    assert not permissions.forget("Bash(ls:*)")
+    assert (permissions.kept(), permissions.granted) == ((), [])
+    assert Permissions(workspace=Workspace(tmp_path), rules_file=rules).kept() == ()
