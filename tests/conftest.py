@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.fakes.command import Command
+from tests.fakes.command import QUIET, Command
 
 
 def _names(text: str) -> list[str]:
@@ -53,6 +53,8 @@ def clean_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyt
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    for name, value in QUIET.items():
+        monkeypatch.setenv(name, value)
     return home
 
 

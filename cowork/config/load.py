@@ -223,7 +223,7 @@ class Layers:
         before = self.values[f"{table}.provider"]
         if not before or before == provider:
             return
-        for field in ("model", "base_url", "api_key_env", "headers"):
+        for field in ("model", "base_url", "api_key_env", "client", "headers"):
             self.values[f"{table}.{field}"] = KEYS[f"{table}.{field}"].default
             self.origins.pop(f"{table}.{field}", None)
 

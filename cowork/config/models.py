@@ -56,7 +56,7 @@ def for_name(main: Values, name: str, environ: Mapping[str, str]) -> Values:
     """The main model's settings with another name; a name that only another vendor has goes to that vendor."""
     values = main | {"model": name}
     family = vendor_of(name)
-    own_host = not main["base_url"] and main["provider"] in ("anthropic", "openai", "offline")
+    own_host = not main["base_url"] and not main["client"] and main["provider"] in ("anthropic", "openai", "offline")
     if not family or family == main["provider"] or not own_host:
         return values
     values |= {"provider": family, "api_key_env": "", "headers": {}}
@@ -89,7 +89,7 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
         thinking=values["thinking"],
         transport=values["transport"],
         headers={name: _expand(value, environ) for name, value in values["headers"].items()},
-        options={"script": values["script"]} if values["script"] else {},
+        options={name: values[name] for name in ("script", "client") if values[name]},
         prices=prices,
     )
 
@@ -104,14 +104,15 @@ def _settle_one(values: Values, environ: Mapping[str, str], chosen: dict[str, st
     if not values["provider"]:
         values["provider"], why = _detect(values, environ)
         chosen[f"{table}.provider"] = why
+    values["transport"] = "sdk" if values["client"] else values["transport"] or "direct"
     provider = values["provider"]
     vendor = _VENDOR.get(provider)
-    if vendor:
+    if vendor and not values["client"]:  # a cloud has keys of its own, and other names for the models
         for field, name in (("base_url", f"{vendor}_BASE_URL"), ("api_key_env", f"{vendor}_API_KEY")):
             if not values[field] and environ.get(name):
                 values[field] = environ[name] if field == "base_url" else name
                 chosen[f"{table}.{field}"] = f"environment {name}"
-    if not values["model"] and provider in DEFAULT_MODELS:
+    if not values["model"] and not values["client"] and provider in DEFAULT_MODELS:
         values["model"] = DEFAULT_MODELS[provider][role]
         chosen[f"{table}.model"] = f"default of {provider}"
 
@@ -121,6 +122,8 @@ def _detect(values: Values, environ: Mapping[str, str]) -> tuple[str, str]:
     if values["script"]:
         return "scripted", "a script is set"
     family = vendor_of(values["model"])
+    if values["client"]:
+        return ("openai" if values["client"] == "azure" and family != "anthropic" else "anthropic"), "the client is set"
     if values["base_url"]:
         if family == "anthropic" or "anthropic" in values["base_url"]:
             return "anthropic", "the base URL or model is Anthropic's"
@@ -152,7 +155,8 @@ def _inherit(light: Values, main: Values, chosen: dict[str, str]) -> None:
     if light["provider"] != main["provider"]:
         return
     own_host = bool(light["base_url"]) and light["base_url"] != main["base_url"]
-    fields = ["script", "model"] if own_host else ["script", "model", "base_url", "api_key_env", "headers"]
+    fields = ["script", "model", "transport", "client"]
+    fields += [] if own_host else ["base_url", "api_key_env", "headers"]
     for field in fields:
         if not light[field] and main[field]:
             light[field] = main[field]

@@ -158,11 +158,21 @@ _REFERENCE_VARIABLES = """
 | `LLM_PROVIDER` `LLM_MODEL_ID` `LLM_BASE_URL` `LLM_API_KEY` | the main model |
 | `LIGHT_LLM_PROVIDER` `LIGHT_LLM_MODEL_ID` `LIGHT_LLM_BASE_URL` `LIGHT_LLM_API_KEY` | the light model |
 | `ANTHROPIC_API_KEY` `ANTHROPIC_BASE_URL` `OPENAI_API_KEY` `OPENAI_BASE_URL` | used where nothing above is set |
+| `COWORK_LOCAL_PORTS` | where to look for model servers on this machine, such as `11434,8080`; empty: nowhere |
+| `HTTPS_PROXY` `HTTP_PROXY` `ALL_PROXY` `NO_PROXY` | proxies (`http://user:password@host:port`), hosts without |
+| `SSL_CERT_FILE` | file of the certificate authorities to trust |
 | `COWORK_HOME` | one folder for all files of yours |
 | `COWORK_LOG` | diagnostic lines: `info`, `debug`, `cowork.subagents=debug` |
 
 Without any provider, the first sign decides: a script, a base URL, the model's name, `LLM_API_KEY`,
 `ANTHROPIC_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_API_KEY`; with none of them cowork runs on the built-in `offline` model.
+
+`client` sends requests through the vendor's client for a cloud, logged in as that cloud's tools are: `bedrock` takes
+the AWS profile or `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION` (and needs `pip install
+'anthropic[bedrock]'`), `vertex` the Google credentials, `CLOUD_ML_REGION` and `ANTHROPIC_VERTEX_PROJECT_ID` (and
+`'anthropic[vertex]'`), `azure` the endpoint in `base_url`, the key that `api_key_env` names and, for OpenAI's formats,
+`OPENAI_API_VERSION`. `model` is the name the cloud has for it.
+
 When a stronger layer names another provider, the weaker layer's address, key and model are forgotten with it.
 A light model that leaves provider, address or key open shares those of main; main's key is not sent to an address of
 its own. `.env` files are never read, and no key is ever written, logged or shown.

@@ -7,6 +7,7 @@ from cowork.config.key import Key, Section, key
 from cowork.core.modes import LOOSE_TO_STRICT, MODES
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "offline", "scripted")
+CLIENTS = ("bedrock", "vertex", "azure")
 SANDBOX_MODES = ("off", "auto", "required")  # from loose to strict
 
 URL = (r"(https?://|\$\{).+", "an http:// or https:// address")
@@ -34,8 +35,11 @@ class MainModel(Section, prefix="models.main"):
     )
     max_output_tokens: int = key(0, "Most tokens of one answer.", low=16, high=1_000_000, zero="as known of the model")
     thinking: Effort = key("off", "How much the model reasons before it answers: a level, or a budget of tokens.")
-    transport: str = key(
-        "direct", "direct is lean; sdk uses the vendor's client (Bedrock, Vertex, Azure).", allowed=("direct", "sdk")
+    transport: str = key("direct", "direct is lean; sdk uses the vendor's client.", allowed=("direct", "sdk"))
+    client: str = key(
+        "",
+        "The vendor's client for a cloud, with that cloud's way to log in. It implies transport = sdk.",
+        allowed=("", *CLIENTS),
     )
     headers: dict[str, str] = key({}, "Extra HTTP headers. ${NAME} stands for an environment variable.", secret=True)
     script: str = key("", "File of turns for the scripted provider.", flag="--script")
@@ -54,7 +58,8 @@ class LightModel(Section, prefix="models.light"):
     )
     max_output_tokens: int = key(0, "Most tokens of one answer.", low=16, high=1_000_000, zero="as known of the model")
     thinking: Effort = key("off", "How much the model reasons before it answers: a level, or a budget of tokens.")
-    transport: str = key("direct", "How requests travel.", allowed=("direct", "sdk"))
+    transport: str = key("", "How requests travel.", allowed=("", "direct", "sdk"))
+    client: str = key("", "The vendor's client for a cloud.", allowed=("", *CLIENTS))
     headers: dict[str, str] = key({}, "Extra HTTP headers. ${NAME} stands for an environment variable.", secret=True)
     script: str = key("", "File of turns for the scripted provider.")
 

@@ -65,7 +65,7 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 
     return WireProvider(
         spec,
-        codec_of(spec, host=host, max_output_tokens=limit),
+        codec_of(spec, host=transport.host, max_output_tokens=limit),
         transport,
         context_window=spec.context_window or known(spec.model).window,
         max_output_tokens=limit,

@@ -109,14 +109,32 @@ def test_the_key_of_main_is_not_sent_to_a_host_that_only_light_uses(place: Any) 
     assert facts(config.model("light")) == ("openai-chat", "m", "http://two", "")
 
 
+def test_light_without_a_provider_of_its_own_travels_as_main_does(place: Any) -> None:
+    place.user(
+        '[models.main]\nprovider="anthropic"\nmodel="big"\ntransport="sdk"\nclient="bedrock"\nheaders={x="y"}\n'
+        '[models.light]\nmodel="small"\n'
+    )
+    light = place.load(environ={"ANTHROPIC_API_KEY": "a"}).model("light")
+    assert (light.model, light.transport, dict(light.headers), light.options) == (
+        "small",
+        "sdk",
+        {"x": "y"},
+        {"client": "bedrock"},
+    )
+    own = place.user(place.user_file.read_text().replace('model="small"', 'model="small"\ntransport="direct"'))
+    place.user(own.user_file.read_text().replace('\nclient="bedrock"', ""))
+    assert place.load(environ={"ANTHROPIC_API_KEY": "a"}).model("light").transport == "direct"
+
+
 def test_a_light_model_of_another_provider_takes_nothing_from_main(place: Any) -> None:
     place.user(
-        '[models.main]\nprovider="anthropic"\nmodel="claude-opus-5"\nheaders={x="y"}\n'
+        '[models.main]\nprovider="anthropic"\nmodel="claude-opus-5"\ntransport="sdk"\nheaders={x="y"}\n'
         '[models.light]\nprovider="openai-chat"\nmodel="llama"\nbase_url="http://localhost:11434/v1"\n'
     )
     light = place.load(environ={"ANTHROPIC_API_KEY": "a"}).model("light")
     assert facts(light) == ("openai-chat", "llama", "http://localhost:11434/v1", "")
     assert light.headers == {}
+    assert light.transport == "direct"
 
 
 def test_a_stronger_layer_that_names_another_provider_drops_address_key_and_model_of_the_weaker(place: Any) -> None:

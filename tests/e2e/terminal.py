@@ -15,6 +15,8 @@ import pyte
 from ptyprocess import PtyProcess, PtyProcessError
 from pyte.screens import Char
 
+from tests.fakes.command import QUIET
+
 ROOT = Path(__file__).parents[2]
 _ALTERNATE = 1049 << 5  # how pyte spells a private mode
 
@@ -114,8 +116,8 @@ class Terminal:
         self._reflow = reflow
         self._background = background
         self.raw = bytearray()
-        environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TERM": "xterm-256color", "LANG": "C.UTF-8",
-                   "COLORTERM": "truecolor"}  # fmt: skip
+        environ = {**QUIET, "PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "TERM": "xterm-256color",
+                   "LANG": "C.UTF-8", "COLORTERM": "truecolor"}  # fmt: skip
         if not reflow:
             environ["XTERM_VERSION"] = "pyte"  # a terminal that does not wrap old lines anew
         environ |= dict(env or {})

@@ -15,6 +15,7 @@ from types import TracebackType
 import pytest
 
 from tests.e2e.terminal import KEYS, ROOT
+from tests.fakes.command import QUIET
 
 needs_tmux = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 
@@ -27,7 +28,13 @@ class Tmux:
         cwd: Path = ROOT,
     ) -> None:  # fmt: skip
         self._folder = tempfile.TemporaryDirectory(prefix="tmux")
-        self._environ = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LANG": "C.UTF-8", **(env or {})}
+        self._environ = {
+            **QUIET,
+            "PATH": os.environ["PATH"],
+            "HOME": os.environ["HOME"],
+            "LANG": "C.UTF-8",
+            **(env or {}),
+        }
         self._run("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(rows), "-c", str(cwd),
                   *command, ";", "set", "-g", "history-limit", "20000")  # fmt: skip
 

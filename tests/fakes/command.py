@@ -13,7 +13,7 @@ from typing import Any
 
 COWORK = Path(sys.prefix) / "bin" / "cowork"
 # On a machine on which no model server runs, whatever its owner runs there.
-QUIET = {"PYTHONPATH": str(Path(__file__).parent / "quiet")}
+QUIET = {"COWORK_LOCAL_PORTS": ""}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Command:
         done = subprocess.run(
             [str(COWORK), *words],
             cwd=self.folder,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **self.env, **env},
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **QUIET, **self.env, **env},
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
             capture_output=True,

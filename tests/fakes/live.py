@@ -19,6 +19,7 @@ from cowork.core.blocks import Usage
 from cowork.core.events import ContextCompacted, Event
 from cowork.core.ports import Answer, Question
 from cowork.engine.loop import Outcome, Prompt
+from tests.fakes.command import QUIET
 from tests.wire.exchange import Seen
 from tests.wire.server import Server, Turn, say, status
 
@@ -108,6 +109,7 @@ async def live(
         f'api_key_env = "LOOPBACK_KEY"\n{settings}\n'
     )
     environ = {
+        **QUIET,
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "COWORK_HOME": str(folder / "home"),

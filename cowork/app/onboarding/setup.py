@@ -106,7 +106,17 @@ async def server(url: str, name: str = "") -> Found | None:
 
 async def find(environ: Mapping[str, str]) -> list[Found]:
     """Everything there is to choose from, keys first."""
-    return [*keys(environ), *await servers()]
+    return [*keys(environ), *await servers(ports(environ))]
+
+
+def ports(environ: Mapping[str, str]) -> Sequence[tuple[str, int]]:
+    """Where servers on this machine are looked for: the usual ports, or those that COWORK_LOCAL_PORTS lists."""
+    given = environ.get("COWORK_LOCAL_PORTS")
+    if given is None:
+        return SERVERS
+    names = {port: name for name, port in SERVERS}
+    numbers = [int(word) for word in given.split(",") if word.strip().isdigit()]
+    return [(names.get(port, f"port {port}"), port) for port in numbers if 0 < port < 65_536]
 
 
 def choices(found: Sequence[Found]) -> list[tuple[Found, str]]:

@@ -62,6 +62,8 @@ class SdkTransport:
             trust_env=False,
         )
         self._client = self._open_client(spec, http)
+        if self._kind:
+            self.host = str(self._client.base_url.host)
         self._create = {
             "anthropic": lambda: self._client.messages,
             "openai": lambda: self._client.responses,
