@@ -23,13 +23,13 @@ CLOUDS = [
         "authorization: aws4-hmac-sha256 credential=akiatest/",
     ),
     (
-        'client = "vertex"\nmodel = "claude-sonnet-4-5"\napi_key_env = "TOKEN"',
+        'client = "vertex"\nmodel = "claude-sonnet-5-5"\napi_key_env = "TOKEN"',
         VERTEX,
-        "/projects/my-project/locations/us-east5/publishers/anthropic/models/claude-sonnet-4-5:streamRawPredict",
+        "/projects/my-project/locations/us-east5/publishers/anthropic/models/claude-sonnet-5-5:streamRawPredict",
         "authorization: bearer google-token",
     ),
     (
-        'client = "azure"\nprovider = "anthropic"\nmodel = "claude-sonnet-4-5"\napi_key_env = "TOKEN"',
+        'client = "azure"\nprovider = "anthropic"\nmodel = "claude-sonnet-5-5"\napi_key_env = "TOKEN"',
         {"TOKEN": "azure-token"},
         "/v1/messages",
         "api-key: azure-token",
