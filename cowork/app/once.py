@@ -128,7 +128,12 @@ class _Once:
 
         person = not self.options.non_interactive
         live, fold = person and sys.stdout.isatty(), person and sys.stderr.isatty()
-        return TextOutput(sys.stdout, sys.stderr, live=live, fold=fold, quiet=self.options.quiet)
+        rendering = None
+        if (live or fold) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown"):
+            from cowork.frontends.terminal_text import TerminalText
+
+            rendering = TerminalText(os.environ)
+        return TextOutput(sys.stdout, sys.stderr, live=live, fold=fold, quiet=self.options.quiet, rendering=rendering)
 
     def _asker(self) -> Ask | None:
         if self.options.non_interactive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 from cowork.core import format
 from cowork.core.blocks import Message
@@ -21,7 +21,7 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.format import one_line
-from cowork.core.hygiene import Visible, visible
+from cowork.core.hygiene import Visible
 from cowork.frontends.calls import FEW, LOOKS, call_text
 
 _ENDINGS = {
@@ -39,15 +39,27 @@ _ENDINGS = {
 }
 
 
+class Rendering(Protocol):
+    """Makes an answer fit for a terminal as it streams, and a diff too."""
+
+    def feed(self, text: str) -> str: ...
+
+    def end(self) -> str: ...
+
+    def diff(self, diff: str) -> str: ...
+
+
 class TextOutput:
     """Prints a run. `live` streams the answer as it comes, `fold` counts a long run of looks: both for a terminal.
 
-    Anything else gets the final answer once, at the end: a try that is withdrawn later never reaches a pipe.
+    `rendering` draws Markdown and diffs; without it they are plain text. Anything but a terminal gets the final answer
+    once, at the end: a try that is withdrawn later never reaches a pipe.
     """
 
     def __init__(
-        self, out: TextIO, err: TextIO, *, live: bool = False, fold: bool = False, quiet: bool = False
-    ) -> None:
+        self, out: TextIO, err: TextIO, *, live: bool = False, fold: bool = False, quiet: bool = False,
+        rendering: Rendering | None = None,
+    ) -> None:  # fmt: skip
         self._out = out
         self._err = err
         self._live = live
@@ -58,7 +70,8 @@ class TextOutput:
         self._looks: dict[str, list[str]] = {}  # agent path -> the tools of the run of looks that goes on
         self._children: dict[str, str] = {}  # agent path -> its label
         self._delegated: set[tuple[str, str]] = set()  # calls whose child has lines of its own
-        self._stream = Visible()
+        self._rendering = rendering
+        self._stream = rendering if rendering and live else Visible()
         self._column = 0  # where the cursor of stdout stands
         self._streamed = False  # something of the current reply was printed
         self._last_reply = ""
@@ -111,6 +124,10 @@ class TextOutput:
             self._look(event, told)
         else:
             self._progress(event, told)
+            diff = event.display.get("diff")
+            if self._fold and self._rendering and diff and not self._quiet:
+                self._err.write(self._rendering.diff(str(diff)))
+                self._err.flush()
 
     def _look(self, event: ToolEnded, told: str) -> None:
         """The first looks of a run are told as they come, the others counted."""
@@ -161,8 +178,7 @@ class TextOutput:
             event, f"{message}. Trying again in {wait} ({event.attempt} of {event.max_attempts}).{withdrawn}"
         )
         if event.agent == "main":
-            self._stream = Visible()
-            self._streamed = False
+            self._restart()
 
     def _todo(self, event: TodoUpdated) -> None:
         done = sum(1 for todo in event.todos if todo.get("status") == "completed")
@@ -172,10 +188,18 @@ class TextOutput:
 
     def _finish_reply(self, event: ReplyAdded) -> None:
         text = Message("assistant", event.content).text
-        self._print(self._stream.end() if self._streamed else visible(text))
+        self._print(self._stream.end() if self._streamed else self._rendered(text))
         self._fresh_line()
         self._last_reply = text
-        self._stream = Visible()
+        self._restart()
+
+    def _rendered(self, text: str) -> str:
+        return self._stream.feed(text) + self._stream.end()
+
+    def _restart(self) -> None:
+        """Forget what came of an answer: it ended, or it is withdrawn."""
+        self._stream.end()
+        self._stream = Visible() if isinstance(self._stream, Visible) else self._stream
         self._streamed = False
 
     def _end(self, result: dict[str, Any]) -> None:
@@ -183,7 +207,7 @@ class TextOutput:
             self._end_looks(agent)
         text = str(result.get("result") or "")
         if text and not (self._live and text.strip() == self._last_reply.strip()):
-            self._print(visible(text))
+            self._print(self._rendered(text))
         self._fresh_line()
         error = result.get("error")
         reason = str(result.get("terminal_reason", ""))

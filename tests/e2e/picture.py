@@ -20,11 +20,12 @@ SCRIPT = """
 model: claude-sonnet-4-5
 price: {input: 3, output: 15}
 main:
-  - say: "I'll look at three places at once."
+  - say: "I'll send out four: two look at the code, one reads the tests, one checks the webhook."
     calls:
       - Task: {description: guest checkout flow, prompt: "How do guests check out?", subagent_type: explore}
-      - Task: {description: refund service, prompt: "How are refunds made?", subagent_type: explore}
-      - Task: {description: run refund tests, prompt: "Run the refund tests.", subagent_type: general-purpose}
+      - Task: {description: how refunds are made, prompt: "How are refunds made?", subagent_type: explore}
+      - Task: {description: run the refund tests, prompt: "Run the refund tests.", subagent_type: general-purpose}
+      - Task: {description: webhook handler, prompt: "Read the webhook handler.", subagent_type: explore}
   - say: done
 agents:
   explore:
@@ -32,16 +33,21 @@ agents:
       turns:
         - call: {Grep: {pattern: "guest"}}
         - call: {Read: {file_path: shop/checkout.py}}
-        - {delay_ms: 2000, say: "word by word"}
+        - {delay_ms: 9000, say: "word by word"}
     - match: refunds
       turns:
         - call: {Glob: {pattern: "**/*.py"}}
         - call: {Read: {file_path: shop/refunds.py}}
-        - {delay_ms: 2000, say: "word by word"}
+        - call: {Grep: {pattern: "user_id"}}
+        - {delay_ms: 9000, say: "word by word"}
+    - match: webhook
+      turns:
+        - call: {Read: {file_path: shop/refunds.py}}
+        - {delay_ms: 9000, say: "word by word"}
   general-purpose:
     - call: {Read: {file_path: shop/refunds.py}}
-    - call: {Grep: {pattern: "user_id"}}
-    - {delay_ms: 2000, say: "word by word"}
+    - call: {Bash: {command: "pytest -q tests/test_refunds.py"}}
+    - {delay_ms: 9000, say: "word by word"}
 """
 
 
@@ -56,12 +62,15 @@ def main() -> None:
         script.write_text(SCRIPT)
         env = {"HOME": str(Path(folder) / "home"), "PATH": os.environ["PATH"]}
         command = [str(Path(sys.executable).with_name("cowork")), "--script", str(script)]
-        with Terminal(command, cwd=repo, columns=96, rows=23, env=env) as terminal:
+        with Terminal(command, cwd=repo, columns=110, rows=27, env=env) as terminal:
             terminal.wait_for("/help", 30)
             terminal.type("why do refunds fail for guest orders?", "<Enter>")
-            terminal.wait_for("run refund tests")
-            terminal.wait_for("user_id")
-            terminal.type("also check the webhook handler")
+            terminal.wait_for("asked by general-purpose-3")
+            terminal.settle(1.0)
+            terminal.type("y")
+            terminal.wait_for("Esc interrupt")
+            terminal.type("<Tab>", "<Tab>", "<Right>")
+            terminal.wait_for("← folds")
             terminal.settle(1.2)
             PICTURE.write_text(svg(terminal.screen_))
     print(f"wrote {PICTURE.relative_to(ROOT)}")

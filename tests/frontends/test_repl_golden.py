@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from cowork.frontends.repl.input.picker import Picking, picker_lines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.child_state import ChildState, new_child
 from cowork.frontends.repl.view.diffs import changes_lines, diff_lines
+from cowork.frontends.repl.view.frame import _inline
 from cowork.frontends.repl.view.panels import ended_line, panels_lines
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.status import banner_lines, status_line
@@ -35,7 +37,7 @@ from cowork.frontends.repl.view.styled import Line, line_width, plain
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines
 from tests.fakes.calls import started
-from tests.fakes.repl_demo import ANSWER, DIFF
+from tests.fakes.repl_demo import ANSWER, DIFF, make
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "repl"
 UPDATE = os.environ.get("COWORK_GOLDEN") == "update"  # read at import: tests run without it
@@ -241,3 +243,65 @@ def test_the_picture_is_the_golden_one(name: str, columns: int) -> None:
 def test_no_line_is_wider_than_the_screen(name: str, columns: int) -> None:
     wide = [plain(line) for line in PICTURES[name](columns) if line_width(line) > columns]
     assert wide == []
+
+
+NAMES = ("explore", "explore", "general-purpose", "explore", "test-runner", "explore", "explore", "reviewer")
+TASKS = ("map the signer module", "how is data encoded", "run the encoding tests", "look for dead code", "explain tox",
+         "callers of legacy_loads", "read the changelog", "check the error messages of the parser")  # fmt: skip
+
+
+def screen(columns: int, rows: int, count: int, *, keys: str = "") -> str:
+    """The live part of a chat with so many children: one asks, one has a child, the last waits in line."""
+    repl, _ = make()
+    now = [0.0]
+    repl.scene.clock = lambda: now[0]
+    paths = [f"main/{name}-{n}" for n, name in enumerate(NAMES[:count], 1)]
+    if count > 5:
+        paths[5] = f"{paths[3]}/explore-6"
+    repl.scene.begin()
+    for n, (path, task) in enumerate(zip(paths, TASKS, strict=False), 1):
+        waits = n == 8 or (n == 5 == count)
+        repl.scene.apply(AgentStarted(f"s{n}", "main", f"t{n}", task, "", NAMES[n - 1], "main" if n == 3 else "light",
+                                      max_turns=10, status="waiting" if waits else "active", agent=path))  # fmt: skip
+        if waits:
+            continue
+        repl.scene.apply(started("a", "Grep", {"pattern": "def ", "path": "src"}, agent=path))
+        repl.scene.apply(ToolEnded("a", "Grep", {"status": "success"}, {"summary": "31 in 9 files"}, agent=path))
+        repl.scene.apply(AgentUpdated(f"s{n}", "active", n % 4 + 1, 2, Usage(900 * n * n, 90), 0.0006 * n, agent=path))
+        if n % 3:
+            repl.scene.apply(started("b", "Read", {"file_path": f"src/shop/part{n}/encoding.py"}, agent=path))
+    if count > 2:
+        asked = {"command": ".venv/bin/pytest -q tests/test_encoding.py"}
+        call = started("c", "Bash", asked, agent=paths[2])
+        repl.scene.apply(call)
+        question = Question("permission", "?", agent=paths[2], tool="Bash", input=asked, family="exec", line=call.line)
+        repl.scene.panels[paths[2]].asking.append(question)
+    now[0] = 14.0
+    if "s" in keys:
+        repl.selection.path = paths[-2]
+        repl.scene.panels[paths[-2]].open = True
+    repl.expanded = "o" in keys
+    frame = _inline(repl, columns, rows, columns - 1)
+    assert len(frame.lines) < rows
+    assert all(line_width(line) < columns for line in frame.lines)
+    return "".join(f"{plain(line).rstrip()}\n" for line in frame.lines)
+
+
+@pytest.mark.parametrize("rows", [24, 50])
+@pytest.mark.parametrize("columns", [60, 80, 100, 120, 200])
+async def test_the_screen_with_children_is_the_golden_one(columns: int, rows: int) -> None:
+    drawn = "".join(f"== {n} children\n{screen(columns, rows, n)}" for n in (1, 3, 5, 8))
+    drawn += f"== 5 children, one unfolded\n{screen(columns, rows, 5, keys='s')}"
+    drawn += f"== 8 children, all unfolded\n{screen(columns, rows, 8, keys='o')}"
+    path = GOLDEN / f"screen-{columns}x{rows}.txt"
+    if UPDATE:
+        path.write_text(drawn)
+    assert drawn == path.read_text()
+
+
+@pytest.mark.parametrize("keys", ["", "s", "o"])
+@pytest.mark.parametrize("columns", [80, 120])
+async def test_every_child_keeps_its_facts_whatever_is_open(columns: int, keys: str) -> None:
+    facts = re.compile(r"(main|light) [ ·]*0:14 [ ·]*[\d.]+k? [ ·]*<?\$0\.00\d")
+    rows = screen(columns, 24, 4, keys=keys).split("\n")
+    assert sum(bool(facts.search(row)) for row in rows) == 4

@@ -198,7 +198,9 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     ],
     "notes.retry_line": lambda t: [notes.retry_line(filled(events.RetryScheduled, t), 3, 80)],  # type: ignore[arg-type]
     "notes.rewound_lines": lambda t: _every(notes.rewound_lines, events.SessionRewound, t),
-    "notes.todo_change": lambda t: notes.todo_change((), filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]
+    "notes.todo_change": lambda t: notes.todo_change((), ({"content": t, "status": "completed"},), 80),
+    "notes.todo_summary": lambda t: notes.todo_summary(({"content": t, "activeForm": t},), 80),
+    "notes.thought_line": lambda t: [notes.thought_line(t, 3.0, 80)],
     "notes.todo_lines": lambda t: notes.todo_lines(filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]
     "notes.turn_end_lines": lambda t: _every(notes.turn_end_lines, events.TurnEnded, t),
     "panels.ended_line": _ended,

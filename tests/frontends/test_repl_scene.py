@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import (
     AgentEnded,
@@ -13,11 +15,13 @@ from cowork.core.events import (
     ReplyAdded,
     RetryScheduled,
     TextDelta,
+    ThinkingDelta,
     TodoUpdated,
     ToolEnded,
     ToolOutput,
     TurnEnded,
 )
+from cowork.core.ports import Question
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import plain
@@ -131,17 +135,53 @@ def test_a_childs_words_stay_out_of_the_main_conversation() -> None:
     assert printed(scene) == []
 
 
-def test_the_todo_list_is_printed_when_new_and_its_steps_as_they_finish() -> None:
+def test_a_todo_list_stands_above_the_input_and_is_printed_once_when_the_turn_ends() -> None:
     def todos(done: int) -> TodoUpdated:
         states = ("completed",) * done + ("in_progress",) + ("pending",) * 3
         return TodoUpdated(tuple({"content": f"step {n}", "status": states[n]} for n in range(3)))
 
     scene = scene_of(todos(0))
     scene.begin()
-    assert printed(scene) == ["● Todo · 0 of 3 done", "  ▸ step 0", "  ○ step 1", "  ○ step 2"]
+    assert printed(scene) == []
     assert "  ▸ step 0" in live(scene)
     scene.apply(todos(1))
     assert printed(scene) == ["✓ step 0 · 1 of 3"]
+    scene.apply(TurnEnded("interrupted"))
+    scene.finish()
+    assert printed(scene)[:4] == ["● Todo · 1 of 3 done", "  ✓ step 0", "  ▸ step 1", "  ○ step 2"]
+    assert live(scene) == []
+    scene.begin()
+    scene.apply(TurnEnded("interrupted"))
+    assert "Todo" not in "".join(printed(scene))
+
+
+def test_a_list_that_is_done_is_printed_whole() -> None:
+    scene = scene_of(TodoUpdated(({"content": "one", "status": "completed"},)))
+    assert printed(scene) == ["● Todo · 1 of 1 done", "  ✓ one"]
+
+
+def test_thinking_becomes_one_folded_line_when_something_follows() -> None:
+    now = [0.0]
+    scene = Scene(clock=lambda: now[0])
+    scene.begin()
+    scene.apply(ThinkingDelta("First the service,\n"))
+    now[0] = 8.0
+    scene.apply(ThinkingDelta("then the handler. " * 50))
+    assert printed(scene) == []
+    assert "thinking · 0:08" in "\n".join(live(scene))
+    scene.apply(TextDelta("Found it.\n\n"))
+    first, *rest = printed(scene)
+    assert first.startswith("✻ thought 8 s · First the service, then the handler.")
+    assert rest == ["", "● Found it."]
+
+
+def test_a_child_that_asks_says_so_until_it_is_answered() -> None:
+    scene = scene_of(child(), started("c1", "Bash", {"command": "pytest"}, agent="main/explore-1"))
+    question = Question("permission", "?", agent="main/explore-1", tool="Bash", input={"command": "pytest"})
+    with scene.asking(question):
+        assert any(re.search(r"\? \$ pytest +waits for you", row) for row in live(scene))
+        assert not any(char in "".join(live(scene)) for char in "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏")
+    assert "waits for you" not in "\n".join(live(scene))
 
 
 def test_escape_sequences_from_anywhere_are_shown_not_obeyed() -> None:

@@ -70,15 +70,13 @@ def todo_lines(todos: Sequence[Json], columns: int, *, limit: int | None = None)
 
 
 def todo_change(before: Sequence[Json], after: Sequence[Json], columns: int) -> list[Line]:
-    """What an update means: the whole list when it is new or done, else the steps that were finished."""
+    """What an update means: the whole list once it is done, else the steps that were finished.
+
+    A new list is not printed: it stands above the input while there is something to do.
+    """
     done = [t for t in after if t.get("status") == "completed"]
-    same = {str(t.get("content")) for t in before} == {str(t.get("content")) for t in after}
-    if not after:
-        return []
-    if not same or len(done) == len(after):
-        head: Line = [("good" if len(done) == len(after) else "accent", "● "), ("bold", "Todo"),
-                      ("dim", f" · {len(done)} of {len(after)} done")]  # fmt: skip
-        return [head, *todo_lines(after, columns)]
+    if after and len(done) == len(after):
+        return todo_summary(after, columns)
     finished = {str(t.get("content")) for t in before if t.get("status") == "completed"}
     return [
         [
@@ -89,6 +87,20 @@ def todo_change(before: Sequence[Json], after: Sequence[Json], columns: int) -> 
         for t in done
         if str(t.get("content")) not in finished
     ]
+
+
+def todo_summary(todos: Sequence[Json], columns: int) -> list[Line]:
+    """The checklist under a line that counts it."""
+    done = sum(t.get("status") == "completed" for t in todos)
+    head: Line = [("good" if done == len(todos) else "accent", "● "), ("bold", "Todo"),
+                  ("dim", f" · {done} of {len(todos)} done")]  # fmt: skip
+    return [head, *todo_lines(todos, columns)]
+
+
+def thought_line(text: str, seconds: float, columns: int) -> Line:
+    """Reasoning, folded: how long it took and how it began; the viewer has all of it."""
+    took = f" {format.duration(seconds)}" if seconds >= 1 else ""
+    return clip_line([("dim", f"✻ thought{took}"), ("faint", f" · {one_line(text)}")], columns)
 
 
 def notice_lines(event: Notice, columns: int) -> list[Line]:

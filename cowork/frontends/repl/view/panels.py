@@ -39,6 +39,7 @@ _ENDS = {
     "aborted": ("bad", "⊘"),
 }
 _WAITS = "waits for you"
+_ROOM_TO_ASK = 26  # columns to say for what as well
 
 
 @frozen
@@ -137,7 +138,10 @@ def roster_line(
     ]
     if layout.action:
         line.append(("", "  "))
-        line.append(("warn" if child.asking else "dim", pad(clip_call(_doing(child), layout.action), layout.action)))
+        doing = _doing(child)
+        if child.asking and width(doing) > layout.action < _ROOM_TO_ASK:
+            doing = _WAITS
+        line.append(("warn" if child.asking else "dim", pad(clip_call(doing, layout.action), layout.action)))
     elif child.asking:
         line[-1] = ("warn", f" {pad(_WAITS, layout.task)}")
     if layout.turns:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cowork.core import format
-from cowork.core.blocks import Json, Text, Thinking
+from cowork.core.blocks import Json, Text
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -39,6 +39,7 @@ from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines, looks_line
 
 Draw = Callable[[int, Theme], Sequence[Line]]
+_THOUGHT_KEPT = 400  # characters of reasoning
 _OUTPUT_KEPT = 4_000  # characters of a running command's output
 
 
@@ -63,12 +64,14 @@ class Scene:
     todos: tuple[Json, ...] = ()
     stream: MarkdownStream | None = None
     retry: tuple[float, RetryScheduled] | None = None  # (when the next try starts, why)
-    thinking: str = ""  # the last line of reasoning
+    thinking: str = ""  # the end of the reasoning that goes on
+    _thought: tuple[str, float] = ("", 0.0)  # how it began, and when
     working_since: float | None = None
     last_answer: str = ""
     version: int = 0
     _pending: list[tuple[str, Draw]] = field(default_factory=list)
     _last_kind: str = ""
+    _todos_changed: bool = False  # in this turn
 
     def begin(self) -> None:
         """A turn starts."""
@@ -175,7 +178,9 @@ class Scene:
                 self.stream.feed(text)
             case ThinkingDelta(text=text):
                 self.retry = None
-                self.thinking = (self.thinking + text)[-400:]
+                began, since = self._thought
+                self._thought = (began + text)[:_THOUGHT_KEPT], since if began else self.clock()
+                self.thinking = (self.thinking + text)[-_THOUGHT_KEPT:]
             case PromptAdded():
                 self._end_stream()
                 self.say("prompt", lambda columns, theme: notes.prompt_lines(event, columns))
@@ -192,6 +197,7 @@ class Scene:
                 self._tool_ended(event)
             case TodoUpdated(todos=todos):
                 before, self.todos = self.todos, todos
+                self._todos_changed = True
                 self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
             case RetryScheduled():
                 self._retry(event)
@@ -206,13 +212,18 @@ class Scene:
                 self.say("note", lambda columns, theme: notes.rewound_lines(event, columns))
 
     def _progress(self) -> None:
+        """Something else than reasoning follows: what there was of it becomes one folded line."""
         self.retry = None
-        self.thinking = ""
+        text, since = self._thought
+        self.thinking, self._thought = "", ("", 0.0)
+        if text.strip():
+            seconds = self.clock() - since
+            self.say("thought", lambda columns, theme: [notes.thought_line(text, seconds, columns)])
 
     def _reply(self, event: ReplyAdded) -> None:
         """The whole answer: what had not streamed is shown now."""
-        self._progress()
         text = "".join(b.text for b in event.content if isinstance(b, Text))
+        self._progress()
         if text.strip():
             self.last_answer = text
         stream = self.stream or MarkdownStream()
@@ -220,9 +231,6 @@ class Scene:
         if missing:
             self.stream = stream
             stream.feed(missing)
-        if any(isinstance(b, Thinking) for b in event.content) and event.duration_ms >= 20_000 and not text.strip():
-            seconds = event.duration_ms / 1000
-            self.say("note", lambda columns, theme: [[("dim", f"· thought for {format.duration(seconds)}")]])
         self._end_stream()
 
     def _end_stream(self) -> None:
@@ -272,7 +280,7 @@ class Scene:
     def _retry(self, event: RetryScheduled) -> None:
         """What streamed since the last request is withdrawn; what was already printed can only be disowned."""
         stream, self.stream = self.stream, None
-        self.thinking = ""
+        self.thinking, self._thought = "", ("", 0.0)
         self.retry = (self.clock() + event.delay_s, event)
         if stream is not None and stream.started:
             self.say("note", lambda columns, theme: [[("dim", "⊘ the answer above broke off and starts over")]])
@@ -281,6 +289,10 @@ class Scene:
         self._end_stream()
         self.tools.clear()
         self.retry = None
+        todos = self.todos
+        if any(todo.get("status") != "completed" for todo in todos) and self._todos_changed:
+            self.say("todo", lambda columns, theme: notes.todo_summary(todos, columns))
+        self._todos_changed = False
         self.say("end", lambda columns, theme: notes.turn_end_lines(event, columns))
 
 

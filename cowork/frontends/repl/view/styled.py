@@ -68,7 +68,7 @@ def clip_call(text: str, columns: int) -> str:
     """A call in at most `columns`; a path keeps its end: `Read …/checkout/guest.py`."""
     name, _, rest = text.partition(" ")
     path = rest.partition(" ")[0]
-    if width(text) <= columns or "/" not in path or rest.startswith(('"', "$")) or columns < width(name) + 8:
+    if width(text) <= columns or "/" not in path or name == "$" or rest.startswith('"') or columns < width(name) + 8:
         return clip(text, columns)
     return f"{name} {clip_start(path, columns - width(name) - 1)}"
 
