@@ -11,7 +11,7 @@ export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
 
-.PHONY: run test unit test-user test-py check coverage bench soak demo lock clean
+.PHONY: run test contracts unit test-user test-py check coverage bench soak demo lock clean
 
 run: $(READY)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
@@ -41,6 +41,9 @@ check: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+contracts: $(READY)
+	$(BIN)/python -m tests.contracts
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

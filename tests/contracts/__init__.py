@@ -1,0 +1,1 @@
+"""What five source designs asked of delegation, row by row; `python -m tests.contracts` prints how each stands."""
