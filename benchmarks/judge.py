@@ -10,7 +10,7 @@ from pathlib import Path
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.shell.scan import MAX_CHARS
+from cowork.permissions.shell.parse import MAX_CHARS
 from tests.fakes.calls import TOOLS
 
 TABLE = Path(__file__).parent.parent / "tests/permissions/commands.txt"

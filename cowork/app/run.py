@@ -133,7 +133,7 @@ class Run:
             permit=Unjudged(),
             workspace=self.permissions.workspace,
             state=theirs.state,
-            tree=replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd: []),
+            tree=replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: []),
         )
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from cowork.app.project import Project
-from cowork.app.trust import steering
+from cowork import prompts
+from cowork.app.project import Project, configured
+from cowork.app.trust import is_trusted, steering
 from cowork.config import paths
+from cowork.config.options import RunOptions
+from cowork.core.blocks import Json
 from cowork.core.events import Notice
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
-from cowork.permissions.rules import check_tools
+from cowork.permissions.explain import explain
+from cowork.permissions.rulebook import RuleBook
+from cowork.permissions.rules import Rules, check_tools
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.placeholders import Holding
 from cowork.permissions.sandbox.temporary import Temporary
+from cowork.permissions.sandbox.watch import Watch
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.tools.base import TreeState, no_snapshot, no_watch
+from cowork.tools.builtin import builtin_tools
+
+_ASKING = ("ask", "accept-edits")  # the modes that sandbox.auto_allow turns into auto
 
 
 def safety(
@@ -26,6 +34,10 @@ def safety(
 ) -> tuple[Permissions, TreeState]:
     """The judge of a run's calls, and what its agents share."""
     config, environ = place.config, place.environ
+    rules = Rules.of(config.permissions.allow, config.permissions.ask, config.permissions.deny)
+    check_tools((*rules.allow, *rules.ask, *rules.deny), place.tools)
+    kept = None if place.options.bare else paths.config_dir(environ) / "rules.json"
+    book = RuleBook(workspace, rules, kept)
     sandbox = Sandbox(
         mode=config.sandbox.mode,
         network=config.sandbox.network,
@@ -33,36 +45,34 @@ def safety(
         scratch=scratch,
         environ=environ,
         temporary=(temporary := Temporary()),
+        rules=book.all,
     )
     permissions = Permissions(
         workspace=workspace,
-        mode=config.permissions.mode,
-        allow=config.permissions.allow,
-        ask=config.permissions.ask,
-        deny=config.permissions.deny,
-        rules_file=None if place.options.bare else paths.config_dir(environ) / "rules.json",
-        trusted=place.trusted or not steering(place.root),  # the judge looks at git's own files at every call
+        mode="auto" if config.sandbox.auto_allow and config.permissions.mode in _ASKING else config.permissions.mode,
+        book=book,
+        trusted=place.trusted or not steering(place.root),
         sandbox=sandbox,
-        auto_allow=config.sandbox.auto_allow,
     )
-    check_tools((*permissions.rules.allow, *permissions.rules.ask, *permissions.rules.deny), place.tools)
-    sandbox.online = permissions.online
+
     written: dict[str, str] = {}
-    holding = Holding(
-        sandbox, written, lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made}))
+    watch = Watch(
+        sandbox,
+        written,
+        lambda text, made: emitter.publish(Notice(text, "warning", "protected.made", {"paths": made})),
     )
     tree = TreeState(
         scratch=scratch,
         environ=clean_environ(environ),
         wrap=sandbox.wrap,
-        hold=holding.begin,
+        hold=watch.begin,
         explain=sandbox.explain,
         closing=temporary.close,
         written=written,
         before_write=checkpoints.before_write if checkpoints else lambda path: None,
         before_command=checkpoints.before_command if checkpoints else no_snapshot,
         watch_files=checkpoints.watch if checkpoints else no_watch,
-        may_read=permissions.may_read if any(r.speaks_of("read") for r in permissions.rules.deny) else None,
+        may_read=permissions.may_read if any(rule.speaks_of("read") for rule in rules.deny) else None,
     )
     return permissions, tree
 
@@ -72,3 +82,20 @@ def tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
     for mode in modes:
         permissions = permissions.child(mode)
     return permissions
+
+
+def explained(root: Path, command: str, mode: str, environ: Mapping[str, str]) -> Json:
+    """What would become of a command in a folder, by the rules of the configuration and those kept for the folder."""
+    trusted = is_trusted(root, environ)
+    config = configured(RunOptions(), environ, root, trusted=trusted)
+    workspace = Workspace(root)
+    rules = Rules.of(config.permissions.allow, config.permissions.ask, config.permissions.deny)
+    book = RuleBook(workspace, rules, paths.config_dir(environ) / "rules.json")
+    settings = config.sandbox
+    sandbox = Sandbox(
+        mode=settings.mode, network=settings.network, workspace=workspace, environ=environ, rules=book.all
+    )
+    permissions = Permissions(
+        workspace=workspace, mode=mode, book=book, trusted=trusted or not steering(root), sandbox=sandbox
+    )
+    return explain(permissions, builtin_tools(prompts.text_of)["Bash"], command, root)

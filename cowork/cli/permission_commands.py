@@ -31,7 +31,7 @@ permissions = typer.Typer(
     help="What may happen without a question.",
     epilog="""
 Examples:
-  cowork permissions explain "git log --oneline | head"     each part with its verdict and why""",
+  cowork permissions explain "git log --oneline | head"     where it would run, and why""",
 )
 
 
@@ -69,19 +69,13 @@ def trust(
 def explain(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="A shell command, in quotes.")],
     cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder it would run in.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="Permission mode; ask without it.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
-    """Say how each part of a shell command is judged, and why. Nothing is run."""
-    from cowork.app.trust import is_trusted
-    from cowork.core.workspace import Workspace
-    from cowork.permissions.shell.judge import explain as judge
-    from cowork.permissions.shell.judge import explain_text
+    """Say in which box a command would run, whether it asks, and why. Nothing is run."""
+    from cowork.app.safety import explained
+    from cowork.permissions.explain import explain_text
 
-    root = Path(os.path.realpath((cwd or paths.here()).expanduser()))
-    trusted = is_trusted(root, os.environ)
-    if as_json:
-        parts = judge(command, Workspace(root), root, trusted=trusted)
-        print(ascii_json([{"text": part.text, "verdict": part.verdict, "why": part.why} for part in parts]))
-        return 0
-    print(explain_text(command, Workspace(root), root, trusted=trusted))
+    found = explained(Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ)
+    print(ascii_json(found) if as_json else explain_text(found))
     return 0

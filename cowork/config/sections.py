@@ -160,7 +160,7 @@ class Sandbox(Section, prefix="sandbox"):
     )
     network: bool = key(False, "Let commands in the sandbox use the network.", project="off")
     auto_allow: bool = key(
-        False, "Run sandboxed commands that stay in the workspace without a question.", project="off"
+        False, 'The same as permissions.mode = "auto", which is the better way to say it.', project="off"
     )
 
 

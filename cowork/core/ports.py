@@ -169,7 +169,7 @@ class Effect:
     kind: Literal["read", "write", "exec", "delegate", "fetch", "call", "none"]
     target: str = ""
     cwd: str = ""  # where a command would run; empty: the workspace root
-    needs: Literal["", "network", "outside"] = ""  # what a command says it needs beyond the sandbox
+    needs: Literal["", "write", "network", "outside"] = ""  # what a command says it needs, or was seen to need
 
 
 Status = Literal["success", "partial", "error"]
@@ -289,6 +289,11 @@ class Answer:
 Ask = Callable[[Question], Awaitable[Answer]]
 
 
+BoxName = Literal["", "read", "masked", "write", "network", "outside"]
+"""Where a command runs: read-only; with the workspace writable but without its secrets, and with them; with the
+network and without secrets; with the user's own rights. Empty: no command, or as the sandbox is set."""
+
+
 @frozen
 class Decision:
     """What permissions say of one call, why, and the exact rule that "always" would add."""
@@ -299,6 +304,7 @@ class Decision:
     session_rule: str = ""
     display: Json = field(default_factory=dict)
     read_only: bool = False  # the call is known to change nothing, so it may run beside others
+    box: BoxName = ""  # where a command runs if the verdict is, or becomes, allow
 
 
 class Permit(Protocol):

@@ -185,19 +185,6 @@ def protected(path: Path) -> str:
     return ""
 
 
-def is_placeholder(status: os.stat_result) -> bool:
-    """A protected folder that only keeps its place has the sticky bit, which nobody gives to one of their own."""
-    return status.st_mode & 0o171000 == 0o041000 and status.st_uid == os.geteuid()
-
-
-def keeps_a_place(path: Path) -> bool:
-    """Whether an empty folder only stands there while a command runs that must not make it: no work of anybody."""
-    try:
-        return is_placeholder(os.lstat(path)) and bool(protected(Path(path.name))) and not os.listdir(path)
-    except OSError:
-        return False
-
-
 def sensitive(path: Path) -> bool:
     """Whether a path looks like one that holds secrets, so that reading it is asked."""
     names = [_folded(part) for part in path.parts]

@@ -203,12 +203,33 @@ class Runner:
         await self._permit_or_refuse(call, tool, judged)
         async with self._watched(judged):
             record = await tool(judged.ctx, judged.args)
+        if judged.ctx.refused:
+            record = await self._run_wider(call, tool, judged, record)
         for effect in judged.effects:  # what was seen of a file, so that a resumed session knows it too
             if effect.target in self.state.seen:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
             self._note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
         return record
+
+    async def _run_wider(self, call: ToolUse, tool: Tool, first: JudgedCall, record: ToolRecord) -> ToolRecord:
+        """Run a command where it may write, after the read box made it fail and the rules or the person allow that."""
+        why, ctx = first.ctx.refused, self._context(call)
+        effects = [replace(effect, needs="write") for effect in first.effects]
+        decision = self._permit.judge(self.agent, tool, first.args, effects)
+        decision = replace(
+            decision, reason=f"{decision.reason}: {why}" if decision.verdict == "ask" else decision.reason
+        )
+        ctx.box = decision.box or ctx.box
+        judged = JudgedCall(ctx, first.args, effects, decision)
+        try:
+            await self._permit_or_refuse(call, tool, judged)
+        except ToolError as refusal:
+            note = f"It ran read-only and may not run where it can write: {refusal.data.get('reason', refusal.text)}."
+            return replace(record, text=f"{record.text}\n\n{note}")
+        async with self._watched(judged):
+            wider = await tool(ctx, first.args)
+        return replace(wider, text=f"{wider.text}\n\n(Run again where it may write: read-only it failed. {why})")
 
     def files_changed(self) -> tuple[str, ...]:
         """What its tools, its commands and its children wrote, in the order it was noticed."""
@@ -253,6 +274,7 @@ class Runner:
         effects = list(tool.effects(ctx, args))
         decision = self._permit.judge(self.agent, tool, args, effects)
         ctx.reads = decision.read_only
+        ctx.box = decision.box or ctx.box
         return JudgedCall(ctx, args, effects, decision)
 
     async def _permit_or_refuse(self, call: ToolUse, tool: Tool, judged: JudgedCall) -> None:

@@ -1,4 +1,5 @@
-"""Whether a command may run, in this order: never, deny rules, plan mode, ask rules, reading, allow rules, the mode."""
+"""Whether a command may run and in which box, in this order: never, deny rules, plan mode, ask rules, what was
+granted as shown, reading, allow rules, the mode."""
 
 from __future__ import annotations
 
@@ -6,196 +7,317 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from cowork.core.errors import UserError
-from cowork.core.ports import Decision, Effect, ToolFacts
-from cowork.core.workspace import Workspace
-from cowork.permissions.layers import PLAN, Rules, Scene
-from cowork.permissions.rules import COMMAND, NETWORK, Rule, allows, denies, parse_all, path_matches
-from cowork.permissions.shell.gitread import shows
-from cowork.permissions.shell.judge import Judgement, Part, judge, mentioned, words_of
-from cowork.permissions.shell.lookup import matches
-from cowork.permissions.shell.programs import INTERPRETERS, SHELLS, family
-from cowork.permissions.shell.refused import expanded
-from cowork.permissions.shell.words import names
+from cowork.core.frozen import frozen
+from cowork.core.hygiene import visible
+from cowork.core.ports import BoxName, Decision, Effect
+from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, parse_all, path_matches
+from cowork.permissions.scene import PLAN, Scene
+from cowork.permissions.shell.follow import INTERPRETERS, SHELLS, Followed, follow, program
+from cowork.permissions.shell.hints import Place, hint, in_workspace, part_hint
+from cowork.permissions.shell.never import expanded, folders_of, never_of
+from cowork.permissions.shell.parse import Command, names
+from cowork.permissions.shell.strict import only_reads
 
 # First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
 # others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
 _PREFIXES = {
     "git": names(
         "add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull"
-    )
-    | names("fetch rebase diff log show grep blame"),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("test ci run run-script")),
-    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv"), names("run sync lock")),
-    "cargo": names("build check test clippy fmt doc bench run"),
-    "go": names("build test vet fmt list"),
-    **dict.fromkeys(("mvn", "gradle", "dotnet", "mix"), names("test build check compile verify package")),
+        " fetch rebase diff log show grep blame clone"
+    ),
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("test ci run run-script install add")),
+    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv"), names("run sync lock install")),
+    "cargo": names("build check test clippy fmt doc bench run fetch"),
+    "go": names("build test vet fmt list get"),
+    **dict.fromkeys(
+        ("mvn", "mvnw", "gradle", "gradlew", "dotnet", "mix"), names("test build check compile verify package")
+    ),
     "bundle": names("exec install"),
-    "pip": names("list show freeze"),
+    **dict.fromkeys(("pip", "pip3"), names("list show freeze install")),
     "pre-commit": names("run"),
     "terraform": names("plan validate fmt"),
+    **dict.fromkeys(("docker", "podman"), names("ps images logs inspect build compose stats version info")),
+    **dict.fromkeys(("kubectl", "gh"), names("get describe logs pr issue run repo")),
 }
-_NAMED_NEXT = names("run run-script exec")  # and the word after it is part of what is granted
-_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox")
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_][\w.:/@-]*")
+_NAMED_NEXT = names("run run-script exec pr issue repo compose")  # and the word after it is part of what is granted
+_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget")
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.][\w.:/@-]*")
 _HALF = re.compile("[\ud800-\udfff]")
-MAX_PATHS = 400
-MAX_PLACES = 800  # paths in all the folders a text goes to
-MAX_NAMES = 2_000  # in code
 _EDITS_FREELY = frozenset({"mkdir", "touch"})
+_LONGEST_EXACT = 2_000
+_PATH = re.compile(r"[\w./~@+-]+")
+_LEVELS: tuple[Place, ...] = ("read", "write", "network", "outside")
+_COVERING = {"write": ("Bash", "Network", "Outside"), "network": ("Network", "Outside"), "outside": ("Outside",)}
+_WANTED = {
+    "write": "it could not run read-only",
+    "network": "it asks for the network",
+    "outside": "it asks for a run outside the sandbox",
+}
+_BOX: dict[Place, BoxName] = {"read": "read", "write": "write", "network": "network", "outside": "outside"}
 
 
-@dataclass(slots=True)
-class _Findings:
-    """What the rules say about a command."""
+@frozen
+class Part:
+    """One simple command as people see it. `argv` is set when it is literal, so that an allow rule may match it."""
 
-    denied: str = ""
-    asked: str = ""
-    allowed: set[int] = field(default_factory=set)  # parts an allow rule covers
+    text: str
+    place: Place
+    why: str = ""
+    argv: tuple[str, ...] = ()
+    cwd: Path = Path()
+    allowed: str = ""  # the rule that covers it
 
 
-def decide_command(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+@frozen
+class Judged:
+    """A command taken apart: what people see, what was followed, and whether it is literal words only."""
+
+    parts: tuple[Part, ...]
+    followed: Followed
+    never: str
+    place: Place
+    why: str
+
+    @property
+    def literal(self) -> bool:
+        return self.followed.parsed.literal
+
+
+def judge(command: str, cwd: Path, root: Path, needs: str = "") -> Judged:
+    """Take a command apart that would run in `cwd`; what this stumbles over is never judged safe."""
+    followed = follow(command)
+    guess = hint(followed)
+    why, place = guess.why, guess.place
+    if followed.parsed.literal:
+        parts = _parts(followed.parsed.commands, cwd)
+    else:
+        top = [one for one in followed.commands if one.top and one.text] or [Command(text=command)]
+        guesses = [hint(Followed((one,))) for one in top]
+        why_not = followed.parsed.fancy or followed.opaque
+        parts = [Part(_short(c.text), g.place, g.why or why_not) for c, g in zip(top, guesses, strict=True)]
+    if needs and _LEVELS.index(place) < _LEVELS.index(_level(needs)):
+        place, why = (
+            _level(needs),
+            f"it asks for {'the network' if needs == 'network' else 'a run outside the sandbox'}",
+        )
+        place, why = ("write", "it could not run read-only") if needs == "write" else (place, why)
+        alone = all(part.place == "read" for part in parts)
+        parts = [Part(p.text, place, why, p.argv, p.cwd) if p.place != "read" or alone else p for p in parts]
+    if followed.limited:
+        place, why = "write", followed.opaque
+    return Judged(tuple(parts), followed, never_of(followed, cwd, root), place, why)
+
+
+def _level(needs: str) -> Place:
+    return next(place for place in _LEVELS if place == needs)
+
+
+def decide_command(effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+    """The decision for one command."""
     if _HALF.search(effect.target):
         return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
     cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
-    judgement = judge(effect.target, scene.workspace, cwd, trusted=scene.trusted)
-    found = _apply(tool, judgement, rules, scene)
-    display = _display(judgement, found)
-    if scene.refusal:
-        return Decision("deny", scene.refusal, display=display)
-    if judgement.refused:
-        return Decision("deny", f"never allowed: {judgement.refused}", display=display)
-    if found.denied:
-        return Decision("deny", found.denied, display=display)
-    alone = judgement.unclear and _can_deny(rules.deny)
-    if judgement.limited and (alone or mode == "bypass"):
-        return Decision("deny", f"it cannot be checked: {judgement.unclear}; make it shorter", display=display)
-    read_only = judgement.read_only and not found.asked
-    if mode == "plan" and not read_only:
-        return Decision("deny", PLAN, display=display)
-    if alone:  # bypass has nobody to ask
-        verdict: Literal["ask", "deny"] = "deny" if mode == "bypass" else "ask"
-        return Decision(verdict, f"deny rules cannot be checked: {judgement.unclear}", display=display)
-    if found.asked:
-        return Decision("ask", found.asked, display=display)
-    if read_only:
-        return Decision("allow", display=display, read_only=True)
-    return _by_mode(judgement, found, mode, scene, display)
+    judged = judge(effect.target, cwd, scene.workspace.root, effect.needs)
+    parts = [_covered(part, rules.allow, scene, judged.literal) for part in judged.parts]
+    outside = not scene.boxes or judged.place == "outside"
+    denied, unsure = _denials(rules.deny, judged, cwd, scene, unheld=outside)
+    left = [part for part in parts if part.place != "read" or _held_back(part, judged, cwd, scene)]
+    display = _display(parts, left, denied or judged.never, judged)
+    if why := scene.refusal or (f"never allowed: {judged.never}" if judged.never else "") or denied:
+        return Decision("deny", why, display=display)
+    if judged.followed.limited and (unsure or mode == "bypass"):
+        return Decision("deny", f"it cannot be checked: {judged.followed.opaque}; make it shorter", display=display)
+    if unsure:  # bypass and plan have nobody to ask
+        verdict: Literal["ask", "deny"] = "deny" if mode in ("bypass", "plan") else "ask"
+        return Decision(verdict, f"deny rules cannot be checked: {unsure}", display=display, box=_BOX[judged.place])
+    reading = _reads(judged, left, cwd, scene)
+    if mode == "plan":
+        if reading and (not scene.boxes or judged.followed.limited):
+            return Decision("deny", PLAN, display=display)
+        return Decision("allow", display=display, read_only=True, box="read")
+    if asked := _asks(rules.ask, judged, cwd, scene, unheld=outside and bool(reading)):
+        return Decision("ask", asked, display=display, box=_BOX[judged.place])
+    if effect.target in scene.exact:
+        return Decision("allow", "granted for this session", display=display, box=_BOX[judged.place])
+    if not reading:
+        return Decision("allow", display=display, read_only=True, box="read")
+    return _by_rules_and_mode(effect, judged, left, reading, mode, scene, display)
 
 
-def online(command: str, cwd: Path, rules: Rules, scene: Scene, *, otherwise: bool) -> bool:
-    """Whether a command has the network in the sandbox; `otherwise` where no Network rule speaks.
-
-    An allow rule must cover each part that does not only read, by its literal words. It does not say that it may run.
-    """
-    allow = [rule for rule in rules.allow if rule.tool == NETWORK]
-    deny = [rule for rule in rules.deny if rule.tool == NETWORK]
-    if not deny and (otherwise or not allow):
-        return otherwise
-    judgement = judge(command, scene.workspace, cwd, trusted=scene.trusted)
-    if deny and (judgement.unclear or any(denies(r, c) is not False for r in deny for c in judgement.commands)):
-        return False
-    left = [part for part in judgement.parts if part.verdict != "read-only"]
-    covered = judgement.literal and bool(left) and all(any(allows(rule, p.argv) for rule in allow) for p in left)
-    return otherwise or covered
-
-
-def _by_mode(judgement: Judgement, found: _Findings, mode: str, scene: Scene, display: dict[str, Any]) -> Decision:
+def _by_rules_and_mode(
+    effect: Effect, judged: Judged, left: Sequence[Part], reading: str, mode: str, scene: Scene, display: dict[str, Any]
+) -> Decision:
+    """The decision for a command of which these parts do not only read."""
+    if judged.literal and left and (level := _allowed_at(left, judged.place, effect.needs)):
+        return Decision("allow", display=display, box=_BOX[level])
     if mode == "bypass":
-        return Decision("allow", display=display)
-    left = [
-        part
-        for number, part in enumerate(judgement.parts)
-        if part.verdict != "read-only" and number not in found.allowed and not _free(part, mode, judgement, scene)
-    ]
-    if judgement.literal and not left:
-        return Decision("allow", display=display)
-    if scene.sandboxed and not judgement.limited:
-        return Decision("allow", "it runs in the sandbox", display=display)
-    grants = list(dict.fromkeys(_grant(part.inner or part.argv) for part in left)) if judgement.literal else [""]
-    rule = ", ".join(grants) if all(grants) else ""
-    whys = list(dict.fromkeys(part.why for part in left or judgement.parts))
-    return Decision("ask", "; ".join(whys[:3]), rule, rule, display)
+        return Decision("allow", display=display, box=_BOX[judged.place if judged.place != "read" else "write"])
+    held = scene.boxes == "both" and not scene.network
+    if mode == "auto" and held and judged.place in ("read", "write") and not judged.followed.limited:
+        return Decision("allow", "it runs in the sandbox", display=display, box="masked")
+    edits = mode in ("accept-edits", "auto") and judged.literal
+    if edits and left and all(_edits(part, scene) for part in left):
+        return Decision("allow", display=display, box="write")
+    place: Place = judged.place if judged.place != "read" else "write"
+    asked = [part for part in left if part.allowed not in _COVERING[place]]
+    why = next(
+        (part.why for part in asked if part.why and _LEVELS.index(part.place) == _LEVELS.index(judged.place)), ""
+    )
+    rule = _grants(asked, judged, scene) if judged.literal else ""
+    shown = len(effect.target) <= _LONGEST_EXACT and visible(effect.target) == effect.target
+    session = rule or (EXACTLY + effect.target if shown and not judged.followed.limited else "")
+    return Decision("ask", why or reading or judged.why, rule, session, display, box=_BOX[place])
 
 
-def _apply(tool: ToolFacts, judgement: Judgement, rules: Rules, scene: Scene) -> _Findings:
-    found = _Findings()
-    words = {
-        word.text
-        for command in judgement.commands
-        if command.perhaps != "mentions"
-        for word in words_of(command)
-        if word.text
-    }
-    most = min(MAX_PATHS, MAX_PLACES // max(1, len(judgement.folders)))
-    paths = {text: _places(text, judgement.folders) for text in list(words)[:most]}
-    found.denied = _says(rules.deny, tool, judgement, paths, scene, "denies")
-    found.asked = _says(rules.ask, tool, judgement, paths, scene, "asks about")
-    if not judgement.read_only:
-        found.asked = found.asked or _touches_protected(paths, scene.workspace)
-    for rule in rules.deny:
-        if _speaks(rule, tool) and not found.asked and any(denies(rule, c) is None for c in judgement.commands):
-            found.asked = f"the rule {rule} may deny it; only run time would tell"
-    if len(words) > most:
-        why = f"it names more than {most} paths, too many to check"
-        found.asked = found.asked or why
-        found.denied = found.denied or (
-            why if any(rule.pattern and not _speaks(rule, tool) for rule in rules.deny) else ""
-        )
-    if not found.asked and any(r.speaks_of("read") for r in rules.deny) and _searches_all(judgement):
-        found.asked = "it searches whole folders, which may hold files a rule denies"
-    for number, part in enumerate(judgement.parts):
-        for rule in rules.allow:
-            if (
-                _speaks(rule, tool)
-                and part.argv
-                and (allows(rule, part.argv) or (part.inner and allows(rule, part.inner)))
-            ):
-                found.allowed.add(number)
-    return found
+# ---------------------------------------------------------------- parts
 
 
-def _named(judgement: Judgement) -> list[Path] | None:
-    """Where the names inside code and feeds may lead, there or not; None when they are too many to check."""
-    found, folders = mentioned(judgement.commands), judgement.folders
-    if len(found) * len(folders) > MAX_NAMES:
-        return None
-    return [Path(os.path.normpath(at / expanded(name, at))) for name in found for at in folders]
+def _parts(commands: Sequence[Command], cwd: Path) -> list[Part]:
+    """The parts of a literal text, each with the folder it runs in as far as a `cd … &&` before it tells."""
+    parts: list[Part] = []
+    for command in commands:
+        words = _unwrapped([word.text for word in command.words])
+        guess = part_hint(words)
+        parts.append(Part(command.text, guess.place, guess.why, words, cwd))
+        if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
+            cwd = Path(os.path.normpath(cwd / words[1]))
+    return parts
 
 
-def _says(
-    rules: tuple[Rule, ...], tool: ToolFacts, judgement: Judgement, paths: dict[str, set[Path]], scene: Scene, verb: str
-) -> str:
-    """What the first rule that covers a command, or a path it names, says."""
-    inside = _named(judgement) if any(rule.pattern and not _speaks(rule, tool) for rule in rules) else []
-    for rule in rules:
-        if _speaks(rule, tool) and any(denies(rule, command) for command in judgement.commands):
-            return f"the rule {rule} {verb} it"
-        covers = rule.speaks_of("read") or (rule.speaks_of("write") and not judgement.read_only)
-        if not covers or not rule.pattern:
-            continue
-        for text, places in paths.items():
-            if any(path_matches(rule, place, scene.workspace.root, fold=True) for place in places):
-                return f"the rule {rule} {verb} {text}"
-        if inside is None or any(path_matches(rule, p, scene.workspace.root, fold=True) for p in inside):
-            return f"the rule {rule} {verb} a file named in its code"
+def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
+    """The words behind `timeout 5`, `time` or `nice -n 5`, which add nothing to what a command may do."""
+    while len(words) > 1:
+        if words[0] == "time" and not words[1].startswith("-"):
+            words = words[1:]
+        elif words[0] == "timeout" and len(words) > 2 and re.fullmatch(r"[0-9.]+[smhd]?", words[1]):
+            words = words[2:]
+        elif words[0] == "nice" and len(words) > 3 and words[1] == "-n" and words[2].lstrip("-").isdigit():
+            words = words[3:]
+        else:
+            break
+    return tuple(words)
+
+
+def _covered(part: Part, allow: Sequence[Rule], scene: Scene, is_literal: bool) -> Part:
+    """The part with the rule that covers it; a grant holds for the program as it was when it was granted."""
+    if not is_literal or not part.argv or (part.place == "read" and not allow):
+        return part
+    root = scene.workspace.root
+    levels = _COVERING[part.place if part.place in _COVERING else "write"]
+    found = [rule for rule in allow if rule.tool in _COVERING["write"] and allows(rule, part.argv, part.cwd, root)]
+    found.sort(key=lambda rule: rule.tool not in levels)
+    file = in_workspace(part.argv[0], part.cwd, scene.workspace.writable)
+    for rule in found:
+        if file and rule in scene.granted and rule.pattern and scene.changed(file):
+            return Part(part.text, part.place, f"{part.argv[0]} changed since it was allowed", part.argv, part.cwd)
+        return Part(part.text, part.place, part.why, part.argv, part.cwd, rule.tool)
+    return part
+
+
+def _allowed_at(left: Sequence[Part], place: Place, needs: str) -> Place | None:
+    """Where rules let all these parts run: where they need to if the rules name that, else in the write box."""
+    wanted: Place = place if place != "read" else "write"
+    if all(part.allowed in _COVERING[wanted] for part in left):
+        return wanted
+    return "write" if needs not in ("network", "outside") and all(part.allowed == "Bash" for part in left) else None
+
+
+def _reads(judged: Judged, left: Sequence[Part], cwd: Path, scene: Scene) -> str:
+    """Why a command does not run unasked where it can only read; empty when it does."""
+    if judged.place != "read" or judged.followed.limited:
+        return judged.why or "it may change something"
+    if not scene.boxes and not judged.literal:
+        return "only plain words run unasked where there is no sandbox"
+    return next((_held_back(part, judged, cwd, scene) for part in left), "")
+
+
+def _held_back(part: Part, judged: Judged, cwd: Path, scene: Scene) -> str:
+    """Why a part that only looks does not run unasked all the same."""
+    commands = [one for one in judged.followed.commands if one.words]
+    own = [one for one in commands if one.text == part.text] or commands
+    if any(program(one.words[0].text) == "git" for one in own):
+        if not scene.trusted:
+            return "git runs what a repository's configuration says, and this folder is not trusted"
+        if scene.boxes and (secret := scene.hides_git(cwd)):
+            return f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it"
+    if scene.boxes:
+        return ""
+    if part.argv[:1] == ("cd",):
+        here = Path(os.path.normpath(part.cwd / part.argv[-1]))
+        certain = all(one.after in ("", "&&", "|") for one in commands) and own[0].after != "|" and len(part.argv) == 2
+        inside = scene.workspace.may_read(here) and here.is_dir() and _real(here) == here
+        return "" if certain and inside else "cd to a folder only known at run time"
+    return only_reads([one for one in own if one.top], part.cwd, scene.workspace)
+
+
+def _edits(part: Part, scene: Scene) -> bool:
+    """Making folders and empty files in the workspace is an edit."""
+    words = [word for word in part.argv[1:] if word != "-p"] if part.argv[:1] and part.argv[0] in _EDITS_FREELY else []
+    if not words or any(word.startswith("-") or re.search(r"[*?]", word) for word in words):
+        return False
+    places = [Path(os.path.realpath(part.cwd / word)) for word in words]
+    return all(scene.workspace.may_write(real) and not scene.workspace.protects(real) for real in places)
+
+
+# ---------------------------------------------------------------- deny and ask rules
+
+
+def _denials(deny: Sequence[Rule], judged: Judged, cwd: Path, scene: Scene, *, unheld: bool) -> tuple[str, str]:
+    """What a deny rule says of a command, and why one could not be checked."""
+    unsure = ""
+    for rule in deny:
+        if rule.tool == "Bash" or (rule.tool in ("Network", "Outside") and rule.tool.casefold() == judged.place):
+            found = denies(rule, judged.followed)
+            if found:
+                return f"the rule {rule} denies it", ""
+            unsure = unsure or (f"{rule} may cover it" if found is None else judged.followed.opaque)
+        elif rule.pattern and (rule.speaks_of("read") or rule.speaks_of("write")):
+            named = _names(rule, judged, cwd, scene)
+            if named:
+                return f"the rule {rule} denies {named}", ""
+            if unheld and named is None:
+                unsure = unsure or f"{rule} may cover a path that is only known at run time"
+    return "", unsure
+
+
+def _asks(ask: Sequence[Rule], judged: Judged, cwd: Path, scene: Scene, *, unheld: bool) -> str:
+    for rule in ask:
+        if rule.tool == "Bash" and denies(rule, judged.followed) is not False:
+            return f"the rule {rule} asks about it"
+        if (
+            rule.pattern
+            and (rule.speaks_of("read") or rule.speaks_of("write"))
+            and (named := _names(rule, judged, cwd, scene))
+        ):
+            return f"the rule {rule} asks about {named}"
+    if unheld:
+        for command in judged.followed.commands:
+            for text in _paths(command):
+                place = _real(cwd / expanded(text, cwd))
+                if not place.is_relative_to("/dev") and (why := scene.workspace.protects(place)):
+                    return why
     return ""
 
 
-def _places(text: str, folders: Sequence[Path]) -> set[Path]:
-    """Where a word may lead as a path, from every folder its command may run in."""
-    text = text.removeprefix("file://").removeprefix("@")
-    if "\0" in text or len(text) > 4096:
-        return set()
-    found: set[Path] = set()
-    for folder in folders:
-        plain = Path(os.path.normpath(folder / expanded(text, folder)))
-        found |= {plain, _real(plain), *_matching(plain)}
-    return found
+def _names(rule: Rule, judged: Judged, cwd: Path, scene: Scene) -> str | None:
+    """A word of the command that a rule about files covers; None where a word is only known at run time.
+
+    In the boxes the kernel keeps what such a rule denies from commands, whatever words they use.
+    """
+    if rule.speaks_of("write") and judged.place == "read" and scene.boxes:
+        return ""
+    unknown, folders = False, folders_of(judged.followed.commands, cwd)
+    for command in judged.followed.commands:
+        unknown = unknown or not all(word.literal for word in command.words) or _searches(command)
+        for text in _paths(command):
+            plain = [Path(os.path.normpath(folder / expanded(text, folder))) for folder in folders]
+            if any(path_matches(rule, p, scene.workspace.root, fold=True) for p in (*plain, *map(_real, plain))):
+                return text
+    return None if unknown or judged.followed.opaque else ""
 
 
 def _real(path: Path) -> Path:
@@ -206,113 +328,77 @@ def _real(path: Path) -> Path:
         return path
 
 
-def _matching(path: Path) -> list[Path]:
-    """The files a path with patterns in it stands for now."""
-    if not re.search(r"[*?\[{]", str(path)):
-        return []
-    found = [Path("/")]
-    for part in path.parts[1:]:
-        pattern = re.sub(r"\{[^{}]*(?:,|\.\.)[^{}]*\}", "*", part)
-        fixed = not re.search(r"[*?\[]", pattern)
-        hidden = part.startswith((".", "{"))  # a plain * brings no hidden names
-        names_of = [[part] if fixed else _names(place, pattern, hidden=hidden) for place in found]
-        found = [place / name for place, these in zip(found, names_of, strict=True) for name in these][:MAX_PATHS]
-    return found
+def _searches(command: Command) -> bool:
+    """Whether it reads whole folders, whatever is in them."""
+    words = [word.text for word in command.words]
+    if not words or words[0] not in ("grep", "git"):
+        return bool(words) and words[0] in ("rg", "find", "tree", "ag", "ack", "fd")
+    return bool({"grep", "log", "show", "diff"} & set(words[1:3]) or any(re.match(r"-\w*[rR]|--rec", w) for w in words))
 
 
-def _names(folder: Path, pattern: str, *, hidden: bool) -> list[str]:
-    try:
-        found = os.listdir(folder)
-    except OSError:
-        return []
-    return [name for name in found if matches(name, pattern) and (hidden or not name.startswith("."))]
+def _paths(command: Command) -> list[str]:
+    words = [word.text for word in (*command.words[1:], *command.writes, *command.reads)]
+    parts = [part for word in words for part in (word, word.partition("=")[2], word.rpartition(":")[2])]
+    parts += [word[2:] for word in words if re.match(r"-[A-Za-z].", word)]
+    parts += [name for word in (*words, *command.fed) if re.search(r"[\s('\"]", word) for name in _PATH.findall(word)]
+    return [part for part in dict.fromkeys(parts) if part and "\0" not in part and len(part) < 4096]
 
 
-def _touches_protected(paths: dict[str, set[Path]], workspace: Workspace) -> str:
-    """A command that is not known to only read and names a protected path asks, whatever the rules allow."""
-    for text, places in paths.items():
-        if text.startswith("-"):
-            continue
-        for place in places:
-            if not place.is_relative_to("/dev") and (why := workspace.protects(place)):
-                return why
-    return ""
+# ---------------------------------------------------------------- grants and what people see
 
 
-def _searches_all(judgement: Judgement) -> bool:
-    for command in judgement.commands:
-        argv = tuple(word.text for word in command.words if word.text != "--no-pager")
-        if argv[:2] == ("git", "-C"):
-            argv = ("git", *argv[3:])
-        if not argv or command.perhaps:
-            continue
-        if argv[0] in ("rg", "find", "tree") or (
-            argv[0] == "grep" and any(re.match(r"-\w*[rR]|--(?:rec|deref)", w) for w in argv)
-        ):
-            return True
-        if argv[0] == "git" and len(argv) > 1 and shows(argv[1:]):
-            return True
-    return False
+def _grants(asked: Sequence[Part], judged: Judged, scene: Scene) -> str:
+    """The rules that "always" adds, each for one part; nothing where a part has none."""
+    grants = []
+    for part in asked:
+        beyond = judged.place if judged.place in ("network", "outside") else "write"
+        tool = {"write": "Bash", "network": "Network", "outside": "Outside"}[beyond]
+        grants.append(_grant(tool, part, scene))
+    return ", ".join(dict.fromkeys(grants)) if grants and all(grants) else ""
 
 
-def _can_deny(rules: tuple[Rule, ...]) -> bool:
-    return any(rule.tool == COMMAND for rule in rules)
-
-
-def _speaks(rule: Rule, tool: ToolFacts) -> bool:
-    """Whether a rule is about commands that this tool runs."""
-    return rule.tool == COMMAND or rule.covers(tool)
-
-
-def _free(part: Part, mode: str, judgement: Judgement, scene: Scene) -> bool:
-    """Making folders and empty files in the workspace is an edit."""
-    if mode not in ("accept-edits", "auto") or not part.argv or part.argv[0] not in _EDITS_FREELY:
-        return False
-    words = [word for word in part.argv[1:] if word != "-p"]
-    plain = all(not word.startswith("-") and not re.search(r"[*?]", word) for word in words)
-    return plain and all(
-        scene.workspace.may_write(real := _real(judgement.cwd / word)) and not scene.workspace.protects(real)
-        for word in words
-    )
-
-
-def _grant(argv: tuple[str, ...]) -> str:
-    """The rule "always" adds for a command: a prefix where its first words say what it does, else the exact command."""
-    if not argv or any("\n" in word or "*" in word or "?" in word for word in argv):
+def _grant(tool: str, part: Part, scene: Scene) -> str:
+    """A prefix where the first words say what a command does, else the exact command."""
+    argv = list(part.argv)
+    if not argv or any(re.search(r"[\n*?]", word) for word in argv):
         return ""
-    name = argv[0]
+    file = in_workspace(argv[0], part.cwd, [scene.workspace.root])
+    if file:
+        shown = str(file.relative_to(scene.workspace.root))
+        argv[0] = shown if "/" in shown else f"./{shown}"
+    name = os.path.basename(argv[0])
     if name in _TOOLS:
-        return _offered(f"{name}:*", argv)
+        return _offered(tool, f"{shlex.quote(argv[0])}:*", part, scene)
     if len(argv) > 1 and argv[1] in _PREFIXES.get(name, ()):
         length = 3 if argv[1] in _NAMED_NEXT and name != "cargo" else 2
         words = argv[:length]
-        runs_anything = len(words) > 2 and (family(words[2]) in INTERPRETERS or family(words[2]) in SHELLS)
+        runs_anything = len(words) > 2 and program(words[2]) in INTERPRETERS | SHELLS
         plain = len(words) == length and all(map(_PLAIN_WORD.fullmatch, words)) and not runs_anything
-        if plain and (rule := _offered(f"{' '.join(words)}:*", argv)):
+        if plain and (rule := _offered(tool, f"{' '.join(words)}:*", part, scene)):
             return rule
-    return _offered(shlex.join(argv), argv)
+    return _offered(tool, shlex.join(argv), part, scene)
 
 
-def _offered(pattern: str, argv: tuple[str, ...]) -> str:
+def _offered(tool: str, pattern: str, part: Part, scene: Scene) -> str:
     """A rule only if, read back, it is one rule and covers this command."""
-    rule = f"{COMMAND}({pattern})"
+    rule = f"{tool}({pattern})"
     try:
         read = parse_all(rule) if len(rule) <= 200 else []
     except UserError:
         return ""
-    return rule if [str(one) for one in read] == [rule] and allows(read[0], argv) else ""
+    same = [str(one) for one in read] == [rule]
+    return rule if same and allows(read[0], part.argv, part.cwd, scene.workspace.root) else ""
 
 
-def _display(judgement: Judgement, found: _Findings) -> dict[str, Any]:
-    parts = []
-    for number, part in enumerate(judgement.parts):
-        allowed = number in found.allowed and part.verdict == "ask"
-        verdict = {"read-only": "allow", "ask": "ask", "refused": "deny"}[part.verdict]
-        parts.append(
-            {
-                "text": part.text,
-                "verdict": "deny" if found.denied else "allow" if allowed else verdict,
-                "why": found.denied or ("a rule allows it" if allowed else part.why),
-            }
-        )
-    return {"kind": "command", "parts": parts}
+def _display(parts: Sequence[Part], left: Sequence[Part], denied: str, judged: Judged) -> dict[str, Any]:
+    shown = []
+    for part in parts:
+        verdict = "allow" if part.allowed or part not in left else "ask"
+        why = "a rule allows it" if part.allowed else part.why if part in left else "it only looks"
+        shown.append({"text": part.text, "verdict": "deny" if denied else verdict, "why": denied or why})
+    wants = judged.place if judged.place in ("network", "outside") else ""
+    return {"kind": "command", "parts": shown, **({"wants": wants} if wants else {})}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 2_000 else f"{text[:1_000]} … {text[-500:]}"

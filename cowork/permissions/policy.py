@@ -14,9 +14,9 @@ from typing import Any
 from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.commands import decide_command
-from cowork.permissions.layers import PLAN, Rules, Scene
-from cowork.permissions.rules import Rule, host_of, path_matches, url_matches
-from cowork.permissions.shell.repository import password_in
+from cowork.permissions.rules import Rule, Rules, host_of, path_matches, url_matches
+from cowork.permissions.sandbox.masks import holds_password
+from cowork.permissions.scene import PLAN, Scene
 
 
 def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Scene) -> Decision:
@@ -29,7 +29,13 @@ def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, 
     grants = list(dict.fromkeys(decision.rule for decision in same))
     rule = ", ".join(grants) if all(grants) else ""
     return Decision(
-        worst.verdict, worst.reason, rule, rule, worst.display, read_only=all(decision.read_only for decision in found)
+        worst.verdict,
+        worst.reason,
+        rule,
+        rule,
+        worst.display,
+        read_only=all(decision.read_only for decision in found),
+        box=worst.box,
     )
 
 
@@ -38,7 +44,7 @@ def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene:
         case "read" | "write":
             return _file(tool, effect, rules, mode, scene)
         case "exec":
-            return decide_command(tool, effect, rules, mode, scene)
+            return decide_command(effect, rules, mode, scene)
         case "delegate" | "none":
             return _named(tool, effect, rules)
         case "fetch":
@@ -80,7 +86,7 @@ def _file(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene
     if mode == "bypass" or first(rules.allow, fold=False):
         return Decision("allow", read_only=not writes)
     if not writes:
-        if any(sensitive(place) for place in spellings) or password_in(path):
+        if any(sensitive(place) for place in spellings) or holds_password(path):
             return Decision("ask", f"{shown} may hold secrets", grant, grant, _resolved(path), read_only=True)
         return Decision("allow", read_only=True)
     if mode in ("accept-edits", "auto"):

@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import Family, ToolFacts, names_tool
-from cowork.permissions.shell.programs import program
-from cowork.permissions.shell.words import Command, Word
+from cowork.permissions.shell.follow import Followed, mentions, program
+from cowork.permissions.shell.parse import Word
 
-NETWORK = "Network"  # not a tool: which commands have the network inside the sandbox
+BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
+EXACTLY = "exactly: "  # before a text that is granted as it was shown, for the session
 COMMAND = "Bash"  # speaks of shell commands, whichever tool runs them
 _FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of every tool of a family
     "Read": ("read", "search"),
@@ -26,13 +27,13 @@ _FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of eve
     "Task": ("delegate",),
     "Agent": ("delegate",),
 }
-_WORDS = {word.casefold(): word for word in (*_FAMILIES, COMMAND, NETWORK)}
+_WORDS = {word.casefold(): word for word in (*_FAMILIES, COMMAND, *BEYOND)}
 
 _NAME = r"[A-Za-z][A-Za-z0-9_-]*"
 _RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")
 _EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
-_EXAMPLES += " Task(explore), mcp__git__*."
+_EXAMPLES += " Task(explore), mcp__git__*, Network(npm ci:*), Outside(docker:*)."
 
 
 @frozen
@@ -65,7 +66,7 @@ def parse(text: str) -> Rule:
     pattern = pattern.strip()
     if not pattern:
         raise UserError(f"{text!r} has an empty pattern.", _EXAMPLES)
-    if tool == COMMAND:
+    if tool == COMMAND or tool in BEYOND:
         _check_command(text, pattern)
     return Rule(tool, pattern)
 
@@ -78,7 +79,7 @@ def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
             continue
         tool = known.get(rule.tool.casefold())
         if tool is None:
-            raise UserError(f"{str(rule)!r} names no tool.", f"Tools: {', '.join((*tools, NETWORK))}.")
+            raise UserError(f"{str(rule)!r} names no tool.", f"Tools: {', '.join((*tools, *BEYOND))}.")
         if rule.pattern and tool.family in ("exec", "other"):
             raise UserError(f"{tool.name} takes no pattern.", f"Write {tool.name} alone.")
 
@@ -105,6 +106,27 @@ def url_matches(rule: Rule, url: str, *, wide: bool) -> bool:
         return wide
     below = domain.startswith("*.") and host.endswith(domain[1:])
     return host == domain or below or (wide and host.endswith(f".{domain}"))
+
+
+@frozen
+class Rules:
+    """All rules of a run. Whichever layer a rule came from, deny beats ask and ask beats allow."""
+
+    allow: tuple[Rule, ...] = ()
+    ask: tuple[Rule, ...] = ()
+    deny: tuple[Rule, ...] = ()
+
+    @classmethod
+    def of(cls, allow: Iterable[str] = (), ask: Iterable[str] = (), deny: Iterable[str] = ()) -> Rules:
+        """Rules from their texts; UserError for one that is none."""
+        return cls(tuple(map(parse, allow)), tuple(map(parse, ask)), tuple(map(parse, deny)))
+
+    def __add__(self, other: Rules) -> Rules:
+        return Rules(self.allow + other.allow, self.ask + other.ask, self.deny + other.deny)
+
+    def tighten(self, other: Rules) -> Rules:
+        """These rules with the deny and ask rules of a layer that may not loosen, such as a project's."""
+        return Rules(self.allow, self.ask + other.ask, self.deny + other.deny)
 
 
 def parse_all(text: str) -> list[Rule]:
@@ -137,80 +159,62 @@ def _command(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
         return None, prefix
 
 
-def allows(rule: Rule, argv: Sequence[str]) -> bool:
-    """Whether an allow rule covers these exact words, from the first on."""
+def allows(rule: Rule, argv: Sequence[str], cwd: Path, root: Path) -> bool:
+    """Whether an allow rule covers these exact words, from the first on. A program's path is read from `root`."""
     words, prefix = _command(rule.pattern)
     if not rule.pattern:
         return True
-    if words is None:
+    if not words or not argv or not _same_program(argv[0], cwd, words[0], root):
         return False
+    rest, given = words[1:], tuple(argv[1:])
     if not prefix:
-        return tuple(argv) == words
-    return tuple(argv[: len(words)]) == words and not any(runs_other(argv, word) for word in argv[len(words) :])
+        return given == rest
+    others = (_RUNS_OTHER, _RUNS_OTHER_OF.get(os.path.basename(argv[0]), _RUNS_OTHER))
+    later = given[len(rest) :]
+    return given[: len(rest)] == rest and not any(one.fullmatch(word) for word in later for one in others)
 
 
-# Options that make a command run something else than it says, so that a prefix rule does not cover them.
-_RUNS_OTHER = {
-    "git": "--upload-pack --receive-pack --exec --ext-diff --textconv --open-files-in-pager --output --sendmail-cmd",
-    "go": "-exec -toolexec -vettool --exec --toolexec --vettool",
-    "cargo": "--config",
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), "--script-shell --node-options"),
-    "gradle": "--init-script --build-file --project-dir --settings-file",
-    "tox": "--override --conf",
-    "nox": "--noxfile",
-    "mypy": "--python-executable",
-    "mix": "--require --eval",
-}
-# The same by a word or a short option, also one of several in a row.
-_RUNS_OTHER_WORD = {
-    "git rebase": r"-[A-Za-z]*x.*",
-    "git difftool": r"-[A-Za-z]*x.*|--extc.*",
-    "git grep": r"-[A-Za-z]*O.*",
-    "git bisect": "run",
-    "git submodule": "foreach",
-    "make": r"\w+[+:?!]?=.*|-[A-Za-z]*[Ef].*|--(?:f|mak|e).*",
-    "go": r".*-extld.*|--?overlay.*",
-    "mvn": r"-D.*exec.*|[\w.-]+:.*|-[fs].*|-gs.*",
-    "dotnet": r"[-/]p(?:roperty)?:.*|--prop.*",
-    "gradle": r"-[Ibpc].*",
-    "tox": r"exec|e|-[xc].*",
-    "nox": r"-f.*",
-    "mix": r"-[re].*",
+# Words that make a program run or write something else than it says, so that a prefix rule does not cover them.
+_RUNS_OTHER = re.compile(
+    r"--?(?:upload-p|rece|exec|toolex|vett|ext-d|textc|open-f|output|sendm|extc|config|script-s|node-o|python-ex|eval"
+    r"|overri|requir)[\w-]*(?:=.*)?",
+    re.DOTALL,
+)
+_RUNS_OTHER_OF = {
+    "git": re.compile(r"-[A-Za-z]*[xO].*|foreach|run", re.DOTALL),
+    "make": re.compile(r"\w+[+:?!]?=.*|-[A-Za-z]*[Ef].*|--(?:f|mak|e).*", re.DOTALL),
+    "tox": re.compile(r"exec|e|-[xc].*", re.DOTALL),
 }
 
 
-def runs_other(argv: Sequence[str], word: str) -> bool:
-    """Whether this word of a command is, or names by an option, perhaps shortened, something else to run or write."""
-    option = word.partition("=")[0]
-    for name in (argv[0], " ".join(argv[:2])):
-        if re.fullmatch(_RUNS_OTHER_WORD.get(name, "(?!)"), word, re.DOTALL):
-            return True
-    return len(option) > 3 and any(known.startswith(option) for known in _RUNS_OTHER.get(argv[0], "").split())
+def _same_program(given: str, cwd: Path, wanted: str, root: Path) -> bool:
+    if "/" not in given or "/" not in wanted:
+        return given == wanted
+    return os.path.normpath(cwd / given) == os.path.normpath(root / os.path.expanduser(wanted))
 
 
-_MOST_MENTIONS = 100
-
-
-def denies(rule: Rule, command: Command) -> bool | None:
-    """Whether a deny or ask rule covers a command; None when only run time will tell.
+def denies(rule: Rule, followed: Followed) -> bool | None:
+    """Whether a deny or ask rule covers one of these commands; None when only run time will tell.
 
     Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
     """
-    if command.perhaps == "mentions" and rule.pattern:
-        name = program(Word((_command(rule.pattern)[0] or ("",))[0]))
-        starts = [at for at, word in enumerate(command.words) if program(word) == name]
-        return None if any(_covers(rule, command.words[at:]) for at in starts[:_MOST_MENTIONS]) else False
-    covers = _covers(rule, command.words)
-    return None if covers and command.perhaps and rule.pattern else covers and not command.perhaps
+    found = [_covers(rule, command.words) for command in followed.commands]
+    if any(found):
+        return True
+    words = _command(rule.pattern)[0] or ()
+    wanted = [program(words[0]), *(word for word in words[1:] if not word.startswith("-"))] if words else []
+    if None in found or (wanted and followed.strangers and mentions(followed.commands, wanted)):
+        return None
+    return False
 
 
 def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
     wanted, prefix = _command(rule.pattern)
-    if not rule.pattern or wanted is None or not words:
+    if not rule.pattern or not wanted or not words:
         return bool(words)
     if not words[0].literal:
         return None
-    if program(words[0]) != program(Word(wanted[0])):
+    if program(words[0].text) != program(wanted[0]):
         return False
     if not prefix:
         same = [word.text for word in words[1:]] == list(wanted[1:])

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.ports import Ask, Effect, Emit, Family, TaskOrder, ToolRecord
+from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, TaskOrder, ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.tools.call_lines import call_line, flat
 
@@ -68,12 +68,12 @@ class NoHold:
 
 
 class Wrap(Protocol):
-    """The words that run `argv`, which runs `command`, in a sandbox; one that `reads` can change nothing."""
+    """The words that run `argv` in a box."""
 
-    def __call__(self, argv: Sequence[str], cwd: Path, command: str, *, reads: bool) -> Sequence[str]: ...
+    def __call__(self, argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]: ...
 
 
-def unwrapped(argv: Sequence[str], cwd: Path, command: str, *, reads: bool) -> Sequence[str]:
+def unwrapped(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]:
     """No sandbox."""
     return argv
 
@@ -112,7 +112,7 @@ class TreeState:
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     wrap: Wrap = unwrapped  # the sandbox
     hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
-    explain: Callable[[str, str, Path], list[str]] = lambda output, command, cwd: []  # what the sandbox made fail
+    explain: Callable[[str, str, Path, BoxName], list[str]] = lambda output, command, cwd, box: []  # what a box did
     closing: Callable[[], None] = lambda: None  # removes what only the commands of this run had
     holds: list[Hold] = field(default_factory=list)  # of commands that may still run
     writers: dict[str, str] = field(default_factory=dict)  # resolved path -> agent that wrote it last
@@ -143,6 +143,8 @@ class ToolContext:
     offer: Callable[[Tool], None] = lambda tool: None  # adds a tool to this agent's; its next request has it
     ask: Ask | None = None  # puts a question to the person
     reads: bool = False  # the call was judged to change nothing, and is held to that
+    box: BoxName = "write"  # where a command runs
+    refused: str = ""  # what the read box kept a command from, so that the person is asked whether it may
     resolved: dict[str, Path] = field(default_factory=dict)
 
     def resolve(self, path: str) -> Path:

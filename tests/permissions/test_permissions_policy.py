@@ -16,9 +16,10 @@ from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.layers import Rules, Scene
 from cowork.permissions.policy import decide
-from cowork.permissions.rules import check_tools, parse, parse_all
+from cowork.permissions.rulebook import RuleBook
+from cowork.permissions.rules import Rules, check_tools, parse, parse_all
+from cowork.permissions.scene import Scene
 from tests.fakes.calls import TOOLS, Facts
 
 # What a call does                          plan    ask     accept  bypass
@@ -45,14 +46,15 @@ Write /etc/x                                deny    deny    deny    deny
 Write outdir/x                              deny    deny    deny    deny
 Bash ls -la                                 allow   allow   allow   allow
 Bash git status                             allow   allow   allow   allow
-Bash cat .env                               deny    ask     ask     allow
-Bash npm test                               deny    ask     ask     allow
-Bash mkdir -p src/new                       deny    ask     allow   allow
-Bash mkdir ../x                             deny    ask     ask     allow
-Bash touch .git/hooks/x                     deny    ask     ask     ask
-Bash rm -rf src                             deny    ask     ask     allow
+Bash cat .env                               allow   allow   allow   allow
+Bash npm test                               allow   allow   allow   allow
+Bash npm run build                          allow   ask     ask     allow
+Bash mkdir -p src/new                       allow   ask     allow   allow
+Bash mkdir ../x                             allow   ask     ask     allow
+Bash touch .git/hooks/x                     allow   ask     ask     allow
+Bash rm -rf src                             allow   ask     ask     allow
 Bash rm -rf /                               deny    deny    deny    deny
-Bash echo $(date)                           deny    ask     ask     allow
+Bash echo $(date)                           allow   allow   allow   allow
 BashOutput                                  allow   allow   allow   allow
 KillBash                                    allow   allow   allow   allow
 TodoWrite                                   allow   allow   allow   allow
@@ -73,23 +75,23 @@ Task explore                                allow   allow   allow   allow   deni
 # with ask: the same rules
 Read docs/guide.md                          ask     ask     ask     ask     asked
 Edit src/a.py                               deny    ask     ask     ask     asked
-Bash npm test                               deny    ask     ask     ask     asked
+Bash npm test                               allow   ask     ask     ask     asked
 Task bash                                   ask     ask     ask     ask     asked
 # with allow: the same rules and Read(.env)
 Edit src/a.py                               deny    allow   allow   allow   allowed
 Write new.py                                deny    ask     allow   allow   allowed
-Bash npm test                               deny    allow   allow   allow   allowed
-Bash npm test > out                         deny    ask     ask     allow   allowed
-Bash npm test && make                       deny    ask     ask     allow   allowed
-Bash cd src && npm test                     deny    allow   allow   allow   allowed
-Bash X=1 npm test                           deny    ask     ask     allow   allowed
+Bash npm run x                              allow   allow   allow   allow   allowed
+Bash npm run x > out                        allow   ask     ask     allow   allowed
+Bash npm run x && make                      allow   ask     ask     allow   allowed
+Bash cd src && npm run x                    allow   allow   allow   allow   allowed
+Bash X=1 npm run x                          allow   ask     ask     allow   allowed
 Read .env                                   allow   allow   allow   allow   allowed
 Write .git/config                           deny    ask     ask     ask     allowed
 # deny beats ask beats allow
 Edit src/a.py                               deny    deny    deny    deny    denied+allowed
 Edit src/a.py                               deny    ask     ask     ask     asked+allowed
 Bash npm test                               deny    deny    deny    deny    denied+asked+allowed
-Bash npm test                               deny    ask     ask     ask     asked+allowed
+Bash npm test                               allow   ask     ask     ask     asked+allowed
 """
 SAME = ["Read(docs/**)", "Edit(src/**)", "Bash(npm:*)", "Task(bash)"]
 LAYERS = {"denied": Rules.of(deny=SAME), "asked": Rules.of(ask=SAME), "allowed": Rules.of(allow=[*SAME, "Read(.env)"])}
@@ -124,13 +126,17 @@ def effect(tool: str, target: str, workspace: Workspace) -> Effect:
 def test_the_policy(call: str, mode: str, verdict: str, layers: str, workspace: Workspace) -> None:
     tool, _, target = call.partition(" ")
     rules = sum((LAYERS[name] for name in layers.split("+") if name), Rules())
-    scene = Scene(workspace, trusted=True, given=(target,) if KINDS.get(tool, "read") in ("read", "write") else ())
+    scene = Scene(
+        workspace, trusted=True, boxes="both", given=(target,) if KINDS.get(tool, "read") in ("read", "write") else ()
+    )
     decision = decide(TOOLS[tool], [effect(tool, target, workspace)], rules, mode, scene)
     assert decision.verdict == verdict, decision.reason
     assert decision.reason or verdict == "allow"
 
 
 def permit(workspace: Workspace, **options: Any) -> Permissions:
+    if file := options.pop("rules_file", None):
+        options["book"] = RuleBook(workspace, Rules(), file)
     return Permissions(workspace=workspace, trusted=True, **options)
 
 
@@ -162,7 +168,7 @@ def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> 
         ("make", "Bash(make)"),
         ("python x.py 'a b'", "Bash(python x.py 'a b')"),
         ("rm -rf build", "Bash(rm -rf build)"),
-        ("curl http://x", "Bash(curl http://x)"),
+        ("curl http://x", "Network(curl:*)"),
         ("cd src && npm test && make lint", "Bash(npm test:*), Bash(make lint)"),
         ("uv run pytest -q", "Bash(uv run pytest:*)"),
         ("uv run python -c 1", "Bash(uv run python -c 1)"),
@@ -170,12 +176,12 @@ def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> 
         ("git config user.name x", "Bash(git config user.name x)"),
         ("git bisect run make", "Bash(git bisect run make)"),
         ("git submodule foreach ls", "Bash(git submodule foreach ls)"),
-        ("docker run ubuntu ls", "Bash(docker run ubuntu ls)"),
-        ("npm install x", "Bash(npm install x)"),
-        ("npm exec -- x", "Bash(npm exec -- x)"),
+        ("docker run ubuntu ls", "Outside(docker run ubuntu ls)"),
+        ("npm install x", "Network(npm install:*)"),
+        ("npm exec -- x", "Network(npm exec -- x)"),
         ("python -m pytest", "Bash(python -m pytest)"),
         ("go test -exec x ./...", "Bash(go test -exec x ./...)"),
-        ("git push --receive-pack=x", "Bash(git push --receive-pack=x)"),
+        ("git push --receive-pack=x", "Outside(git push --receive-pack=x)"),
         ("foo 'a), Bash(rm:y'", ""),
         ("ls && npm test", "Bash(npm test:*)"),
         ("git -c a=b commit", "Bash(git -c a=b commit)"),
@@ -187,10 +193,10 @@ def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> 
 def test_the_grant_shown_is_the_grant_given(command: str, rule: str, workspace: Workspace) -> None:
     permissions = permit(workspace)
     decision = bash(permissions, command)
-    assert (decision.verdict, decision.rule, decision.session_rule) == ("ask", rule, rule)
+    assert (decision.verdict, decision.rule, decision.session_rule) == ("ask", rule, rule or f"exactly: {command}")
     permissions.grant("main", rule, forever=False)
     assert bash(permissions, command).verdict == ("allow" if rule else "ask")
-    assert [str(one) for _, one in permissions.granted] == ([str(one) for one in parse_all(rule)] if rule else [])
+    assert [str(one) for _, one in permissions.book.granted] == ([str(one) for one in parse_all(rule)] if rule else [])
 
 
 def test_an_exact_grant_covers_nothing_else(workspace: Workspace) -> None:
@@ -240,9 +246,6 @@ def test_a_prefix_is_of_whole_words(workspace: Workspace) -> None:
         ("Bash(git submodule:*)", "git submodule foreach sh"),
         ("Bash(make test:*)", "make test -kf x"),
         ("Bash(make test:*)", "make test --f=x"),
-        ("Bash(mvn test:*)", "mvn test exec:exec -Dexec.executable=sh"),
-        ("Bash(dotnet build:*)", "dotnet build -p:PreBuildEvent=sh"),
-        ("Bash(gradle test:*)", "gradle test -I x"),
         ("Bash(tox:*)", "tox exec -- sh"),
         ("Bash(tox:*)", "tox -x testenv.commands=sh"),
         ("Bash(mypy:*)", "mypy --python-exec=x src"),
@@ -352,7 +355,7 @@ def test_children_share_grants_and_can_only_be_tighter(workspace: Workspace) -> 
     assert bash(plan, "npm test").verdict == "deny"
     same.grant("main/a-1", "Bash(make)", forever=False)
     assert bash(parent, "make").verdict == "allow"
-    assert parent.granted[-1][0] == "main/a-1"
+    assert parent.book.granted[-1][0] == "main/a-1"
     parent.mode = "plan"
     assert {p.mode for p in (same, plan, loose)} == {"plan"}
 
@@ -365,68 +368,174 @@ def test_a_grant_forever_by_a_child_holds_for_the_tree(tmp_path: Path, workspace
 
 
 def test_a_project_can_tighten_but_not_loosen(workspace: Workspace) -> None:
-    permissions = permit(workspace, allow=["Bash(make)"], project_deny=["Bash(make:*)"], project_ask=["Read(docs/**)"])
-    assert bash(permissions, "make").verdict == "deny"
     rules = Rules.of(allow=["Bash(make)"]).tighten(Rules.of(allow=["Bash"], ask=["Read"], deny=["Edit"]))
     assert [str(rule) for rule in rules.allow] == ["Bash(make)"]
 
 
 class Box:
-    def __init__(self, tight: bool, refusal: str = "", *, network: bool = False) -> None:
-        self.tight, self.refusal, self.network = tight, refusal, network
+    """A sandbox that says what works."""
+
+    def __init__(self, boxes: str = "both", refusal: str = "", *, network: bool = False, secret: str = "") -> None:
+        self.boxes: Any = boxes
+        self.refusal, self.network, self.secret = refusal, network, secret
+
+    def hides_git(self, cwd: Path) -> str:
+        return self.secret
 
 
-def test_in_a_sandbox_commands_may_run_unasked_if_the_user_wants(workspace: Workspace) -> None:
-    boxed = permit(workspace, sandbox=Box(True), auto_allow=True, deny=["Bash(curl:*)"], ask=["Bash(git push:*)"])
-    assert bash(boxed, "npm test").verdict == "allow"
-    assert bash(boxed, "curl x").verdict == "deny"
-    assert bash(boxed, "git push").verdict == "ask"
-    assert bash(boxed, "touch .git/hooks/x").verdict == "ask"
-    assert bash(boxed, "rm -rf /").verdict == "deny"
-    assert bash(permit(workspace, sandbox=Box(True)), "npm test").verdict == "ask"
-    assert bash(permit(workspace, sandbox=Box(False), auto_allow=True), "npm test").verdict == "ask"
-    assert bash(permit(workspace, sandbox=Box(True), auto_allow=True, mode="plan"), "npm test").verdict == "deny"
+# Where a command runs in each mode: ! asks first, - is refused.
+PLACES = """
+command                          ask        accept-edits  auto       plan   bypass
+ls -la                           read       read          read       read   read
+git log -p | head                read       read          read       read   read
+for f in *.py; do wc -l $f; done read       read          read       read   read
+.venv/bin/pytest -q              read       read          read       read   read
+cat .env                         read       read          read       read   read
+mkdir -p src/new                 write!     write         masked     read   write
+rm src/a.py                      write!     write!        masked     read   write
+make                             write!     write!        masked     read   write
+sh -c "$X"                       write!     write!        masked     read   write
+git commit -m x                  write!     write!        masked     read   write
+ls > out                         write!     write!        masked     read   write
+npm ci                           network!   network!      network!   read   network
+curl https://x.y/z               network!   network!      network!   read   network
+git push                         outside!   outside!      outside!   read   outside
+docker ps                        outside!   outside!      outside!   read   outside
+rm -rf /                         -          -             -          -      -
+"""
 
 
-def test_what_only_run_time_tells_runs_unasked_in_a_tight_sandbox_without_network_alone(workspace: Workspace) -> None:
-    commands = ["bash x.sh", "python -c 'import os'", "npm test", 'sh -c "$X"', "make"]
-    boxed = permit(workspace, sandbox=Box(True), auto_allow=True)
-    assert {bash(boxed, command).verdict for command in commands} == {"allow"}
-    assert bash(boxed, "echo " * 100_000).verdict == "ask", "too long to be looked at"
-    for other in (
-        permit(workspace, sandbox=Box(True)),
-        permit(workspace, sandbox=Box(False), auto_allow=True),
-        permit(workspace, sandbox=None, auto_allow=True),
-        permit(workspace, sandbox=Box(True, network=True), auto_allow=True),
-    ):
-        assert {bash(other, command).verdict for command in commands} == {"ask"}
-    ruled = permit(workspace, sandbox=Box(True), auto_allow=True, allow=["Network(npm test:*)"])
-    assert bash(ruled, "npm test").verdict == "ask"
-    assert bash(ruled, "make").verdict == "allow"
-    closed = permit(workspace, sandbox=Box(True, network=True), auto_allow=True, deny=["Network(make:*)"])
-    assert bash(closed, "make").verdict == "allow"
-    assert bash(closed, "npm test").verdict == "ask"
+def test_where_a_command_runs(workspace: Workspace) -> None:
+    found = []
+    for row in PLACES.strip().splitlines()[1:]:
+        command = row[:33].strip()
+        cells = []
+        for mode in ("ask", "accept-edits", "auto", "plan", "bypass"):
+            decision = bash(permit(workspace, mode=mode, sandbox=Box()), command)
+            mark = {"allow": "", "ask": "!", "deny": "-"}[decision.verdict]
+            cells.append("-" if mark == "-" else f"{decision.box}{mark}")
+            assert decision.read_only is (cells[-1] == "read")
+        found.append([command, *cells])
+    assert found == [[row[:33].strip(), *row[33:].split()] for row in PLACES.strip().splitlines()[1:]]
 
 
-def test_nobody_is_nagged_all_day(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/usr/bin:/bin")
-    lines = Path(__file__).with_name("everyday.txt").read_text().split("\n", 1)[1].strip()
-    looking, working = (part.splitlines() for part in lines.split("\n\n"))
-    assert len(looking) + len(working) >= 150
-    plain = permit(workspace)
-    assert sum(bash(plain, command).verdict != "allow" for command in looking) <= len(looking) // 10
-    boxed = permit(workspace, sandbox=Box(True), auto_allow=True)
-    assert [command for command in (*looking, *working) if bash(boxed, command).verdict != "allow"] == []
-    questions = 0
-    for command in working * 2:
-        decision = bash(plain, command)
-        questions += decision.verdict == "ask"
-        plain.grant("main", decision.rule, forever=False)
-    assert questions <= len(working)  # an "always" is asked once
+def test_auto_asks_where_the_box_does_not_hold(workspace: Workspace) -> None:
+    for box in (Box("read"), Box(""), Box(network=True), None):
+        assert bash(permit(workspace, mode="auto", sandbox=box), "make").verdict == "ask"
+    assert bash(permit(workspace, mode="auto", sandbox=Box()), "echo " * 100_000).verdict == "ask", (
+        "too long to look at"
+    )
+
+
+def test_rules_hold_in_every_box(workspace: Workspace) -> None:
+    auto = permit(workspace, mode="auto", sandbox=Box(), deny=["Bash(curl:*)"], ask=["Bash(make:*)"])
+    assert bash(auto, "curl x").verdict == "deny"
+    assert bash(auto, "make").verdict == "ask"
+    assert bash(permit(workspace, mode="plan", sandbox=Box(), deny=["Bash(curl:*)"]), "curl x").verdict == "deny"
+
+
+def test_what_the_read_box_made_fail_is_asked_and_runs_in_the_write_box(workspace: Workspace) -> None:
+    needs = [Effect("exec", "pytest -q", needs="write")]
+    asked = permit(workspace, sandbox=Box()).judge("main", TOOLS["Bash"], {}, needs)
+    assert (asked.verdict, asked.box, asked.rule) == ("ask", "write", "Bash(pytest:*)")
+    assert permit(workspace, mode="auto", sandbox=Box()).judge("main", TOOLS["Bash"], {}, needs).box == "masked"
+    assert permit(workspace, mode="plan", sandbox=Box()).judge("main", TOOLS["Bash"], {}, needs).box == "read"
+
+
+@pytest.mark.parametrize(("need", "tool"), [("network", "Network"), ("outside", "Outside")])
+def test_a_command_leaves_the_box_by_a_rule_that_names_it(need: Any, tool: str, workspace: Workspace) -> None:
+    permissions = permit(workspace, sandbox=Box(), allow=["Bash(make:*)"])
+    asked = permissions.judge("main", TOOLS["Bash"], {}, [Effect("exec", "make deploy", needs=need)])
+    assert (asked.verdict, asked.box, asked.rule) == ("ask", need, f"{tool}(make deploy)")
+    permissions.grant("main", asked.rule, forever=False)
+    again = permissions.judge("main", TOOLS["Bash"], {}, [Effect("exec", "make deploy", needs=need)])
+    assert (again.verdict, again.box) == ("allow", need)
+    other = permissions.judge("main", TOOLS["Bash"], {}, [Effect("exec", "make deploy && make x", needs=need)])
+    assert other.verdict == "ask"
+    assert bash(permissions, "make x").box == "write"
+
+
+def test_approving_what_needs_the_network_works_at_the_first_yes(workspace: Workspace) -> None:
+    for command, rule in [
+        ("npm ci", "Network(npm ci:*)"),
+        ("git push origin main", "Outside(git push:*)"),
+        ("docker ps -a", "Outside(docker ps:*)"),
+    ]:
+        permissions = permit(workspace, sandbox=Box())
+        asked = bash(permissions, command)
+        assert (asked.verdict, asked.rule) == ("ask", rule)
+        permissions.grant("main", asked.rule, forever=False)
+        assert (bash(permissions, command).verdict, bash(permissions, command).box) == ("allow", asked.box)
+
+
+def test_git_asks_where_it_could_show_a_secret_or_is_not_trusted(workspace: Workspace) -> None:
+    asked = bash(permit(workspace, sandbox=Box(secret=".env")), "git show HEAD")
+    assert (asked.verdict, ".env" in asked.reason) == ("ask", True)
+    assert (
+        Permissions(workspace=workspace, sandbox=Box())
+        .judge("main", TOOLS["Bash"], {}, [Effect("exec", "git log")])
+        .verdict
+        == "ask"
+    )
+
+
+@pytest.mark.parametrize("program", [".venv/bin/pytest", "./gradlew", "node_modules/.bin/jest", "tools/x.sh"])
+def test_a_program_of_the_workspace_is_granted_as_it_is(program: str, tmp_path: Path) -> None:
+    file = tmp_path / "shop" / program
+    file.parent.mkdir(parents=True)
+    file.write_text("#!/bin/sh\n")
+    space, store = Workspace(tmp_path / "shop"), tmp_path / "rules.json"
+    permissions = permit(space, rules_file=store)
+    asked = bash(permissions, f"{program} test")
+    assert asked.verdict == "ask"
+    assert asked.rule.startswith(f"Bash({program}")
+    permissions.grant("main", asked.rule, forever=True)
+    assert bash(permissions, f"{program} test").verdict == "allow"
+    assert bash(permit(space, rules_file=store), f"cd {file.parent} && ./{file.name} test").verdict == "allow"
+    file.write_text("#!/bin/sh\nrm -rf ~\n")
+    again = bash(permit(space, rules_file=store), f"{program} test")
+    assert (again.verdict, again.reason) == ("ask", f"{program} changed since it was allowed")
+
+
+def test_a_program_with_a_path_needs_a_rule_with_that_path(workspace: Workspace) -> None:
+    permissions = permit(workspace, allow=["Bash(/opt/x/tool run:*)", "Bash(make)"])
+    assert bash(permissions, "/opt/x/tool run a").verdict == "allow"
+    assert bash(permissions, "./tool run a").verdict == bash(permissions, "./make").verdict == "ask"
+
+
+def test_a_loop_is_granted_for_the_session_exactly_as_shown(workspace: Workspace) -> None:
+    permissions = permit(workspace)
+    loop = 'for f in *.py; do sed -i s/a/b/ "$f"; done; echo "), Bash(rm:*), Bash(x"'
+    asked = bash(permissions, loop)
+    assert (asked.verdict, asked.rule, asked.session_rule) == ("ask", "", f"exactly: {loop}")
+    permissions.grant("main", asked.session_rule, forever=False)
+    assert bash(permissions, loop).verdict == "allow"
+    assert permissions.book.granted == []
+    assert bash(permissions, loop + " ").verdict == bash(permissions, "rm y").verdict == "ask"
+
+
+def test_the_reason_shown_is_that_of_the_part_that_asks(workspace: Workspace) -> None:
+    asked = bash(permit(workspace, sandbox=Box()), "make all 2>&1 | tail -15")
+    assert asked.reason == "make all may change something"
+    assert [part["verdict"] for part in asked.display["parts"]] == ["ask", "allow"]
+
+
+def test_nobody_is_nagged_all_day(workspace: Workspace) -> None:
+    lines = Path(__file__).with_name("everyday.txt").read_text().split("\n", 1)[1].split("\n")
+    commands = [line for line in lines if line]
+    assert len(commands) == 163
+    ask = permit(workspace, sandbox=Box())
+    assert sum(bash(ask, command).verdict != "allow" for command in commands) <= 40
+    auto = permit(workspace, mode="auto", sandbox=Box())
+    left = [decision.box for command in commands if (decision := bash(auto, command)).verdict != "allow"]
+    assert set(left) == {"network", "outside"}
+    for command in commands:
+        ask.grant("main", bash(ask, command).session_rule, forever=False)
+    assert [command for command in commands if bash(ask, command).verdict != "allow"] == []  # each is asked once
 
 
 def test_a_required_sandbox_that_is_missing_refuses_every_command(workspace: Workspace) -> None:
-    permissions = permit(workspace, mode="bypass", sandbox=Box(False, "a sandbox is required and there is none"))
+    permissions = permit(workspace, mode="bypass", sandbox=Box("", "a sandbox is required and there is none"))
     assert bash(permissions, "ls").verdict == "deny"
     assert permissions.judge("main", TOOLS["Read"], {}, [effect("Read", "README.md", workspace)]).verdict == "allow"
 

@@ -18,9 +18,9 @@ from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
 from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
-from cowork.permissions.sandbox import landlock as fence
+from cowork.permissions.sandbox import landlock
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.placeholders import Holding
+from cowork.permissions.sandbox.watch import Watch
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
 from tests.fakes.calls import TOOLS
@@ -45,7 +45,7 @@ CHANGES = [
     "mount -o remount,rw,bind {root}; echo x > new",
     "umount {root}; echo x > new",
 ]
-KINDS = ["sandbox", "fence"] if fence.version() else ["sandbox"]  # an old kernel cannot put up the other
+KINDS = ["sandbox", "landlock"] if landlock.version() else ["sandbox"]  # an old kernel cannot put up the other
 MARK = "\x1e"
 TELLS = re.compile(
     r"(?<!\w)(date|uptime|ps|free|df|who|w|pgrep|id|jobs|time|--json|--stats)\b"
@@ -56,12 +56,12 @@ TELLS = re.compile(
 async def held(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Desk]:
     desk = make_desk(tmp_path)
     desk.ctx.tree.scratch.mkdir()
-    environ = {**desk.ctx.tree.environ} | ({"PATH": "/nowhere"} if request.param == "fence" else {})
+    environ = {**desk.ctx.tree.environ} | ({"PATH": "/nowhere"} if request.param == "landlock" else {})
     sandbox = Sandbox(workspace=desk.ctx.workspace, environ=environ, scratch=desk.ctx.tree.scratch, network=True)
-    if not (sandbox.fenced if request.param == "fence" else sandbox.active):
+    if not (sandbox.fenced if request.param == "landlock" else sandbox.active):
         pytest.skip(f"no {request.param} here: {sandbox.status()}")
     desk.ctx.tree.wrap = sandbox.wrap
-    desk.ctx.tree.hold = Holding(sandbox, desk.ctx.tree.written, lambda text, paths: None).begin
+    desk.ctx.tree.hold = Watch(sandbox, desk.ctx.tree.written, lambda text, paths: None).begin
     desk.write("src/a.py", "a\n")
     desk.write(".git/hooks/post-commit", "b\n")
     yield desk
@@ -79,22 +79,21 @@ def state(folder: Path) -> dict[str, tuple[int, bytes]]:
 @pytest.mark.parametrize("change", CHANGES)
 async def test_a_command_that_was_taken_for_a_reading_one_changes_nothing(held: Desk, change: str) -> None:
     before = state(held.root.parent)
-    held.ctx.reads = True
+    held.ctx.reads, held.ctx.box = True, "read"
     command = change.format(root=held.root, scratch=held.ctx.tree.scratch)
     record = await held.call(bash, command=command)
     assert record.data["exit_code"] != 0
     assert state(held.root.parent) == before
 
 
-@pytest.mark.parametrize("held", ["sandbox"], indirect=True)
-async def test_the_sandbox_keeps_modes_and_times_too(held: Desk) -> None:
-    held.ctx.reads = True
+async def test_modes_and_times_are_kept_and_times_too(held: Desk) -> None:
+    held.ctx.reads, held.ctx.box = True, "read"
     for command in ("chmod 000 src/a.py", "touch -d 2001-01-01 src/a.py", "chown 1 src/a.py"):
         assert (await held.call(bash, command=command)).data["exit_code"] != 0
 
 
 async def test_it_has_no_network_even_where_that_is_open(held: Desk) -> None:
-    held.ctx.reads = True
+    held.ctx.reads, held.ctx.box = True, "read"
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.setblocking(False)
         await held.call(bash, command=f"exec 3<>/dev/tcp/127.0.0.1/{server.getsockname()[1]}")
@@ -105,9 +104,9 @@ async def test_it_has_no_network_even_where_that_is_open(held: Desk) -> None:
 def test_without_a_sandbox_it_is_said_what_is_left(tmp_path: Path) -> None:
     sandbox = Sandbox(workspace=Workspace(tmp_path), environ={"PATH": "/nowhere"})
     assert not sandbox.active
-    assert sandbox.fenced is ("Landlock" in sandbox.status()) is (fence.version() > 0)
+    assert sandbox.fenced is ("Landlock" in sandbox.status()) is (landlock.version() > 0)
     off = Sandbox(workspace=Workspace(tmp_path), environ={"PATH": "/nowhere"}, mode="off")
-    assert off.wrap(["true"], tmp_path, reads=True) == ["true"]
+    assert off.wrap(["true"], tmp_path, "read") == ["true"]
 
 
 async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> None:
@@ -153,24 +152,21 @@ def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
     os.utime(root / "src/a.py", (4_000_000_000, 1))
     (root / "README.md").write_text("changed\n")
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8", "GIT_PAGER": "cat", "TERM": "dumb"}
-    ours = [Path(sys.prefix), Path(fence.__file__).parent]  # they may lie under /tmp
+    ours = [Path(sys.prefix), Path(landlock.__file__).parent]  # they may lie under /tmp
     sandbox = Sandbox(workspace=Workspace(root, readable=ours), environ=environ)
     if not sandbox.active:
         pytest.skip(f"no sandbox here: {sandbox.status()}")
     commands = [command for verdict, command in ROWS if verdict == "read" and not TELLS.search(command)]
     script = "\n".join(f"({command}\n) </dev/null 2>&1; echo {MARK}$?" for command in commands)
 
-    def said(held_by: str) -> list[str]:
-        argv = [*sandbox.box(root, network=False, reads=True), "--"]
-        argv += [sys.executable, "-I", "-S", fence.__file__] if held_by == "fence" else []
-        if held_by != "sandbox":
+    def said(*, held: bool) -> list[str]:
+        argv = [*sandbox.words(root, "read", network=False), "--", "/bin/bash"]
+        if not held:
             argv[argv.index(str(root)) - 1] = "--bind"
-        argv.append("/bin/bash")
         done = subprocess.run(argv, env=environ, input=script.encode(), capture_output=True, timeout=300, check=True)
         return re.sub(r"\d\d:\d\d(:[\d.]+)?", "TIME", done.stdout.decode(errors="replace")).split(MARK)
 
-    told = {kind: said(kind) for kind in (*KINDS, "nothing")}  # the last may write, and what it writes would be seen
-    for kind in KINDS:
-        assert len(told[kind]) == len(told["nothing"]) == len(commands) + 1 > 300
-        each = zip(commands, told[kind], told["nothing"], strict=False)  # rg gives files as it finds them
-        assert [found for found in each if sorted(found[1].split("\n")) != sorted(found[2].split("\n"))] == [], kind
+    inside, free = said(held=True), said(held=False)  # the last may write, and what it writes would be seen
+    assert len(inside) == len(free) == len(commands) + 1 > 300
+    each = zip(commands, inside, free, strict=False)  # rg gives files as it finds them
+    assert [found for found in each if sorted(found[1].split("\n")) != sorted(found[2].split("\n"))] == []

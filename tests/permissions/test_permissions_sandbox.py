@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from cowork.core.errors import ToolError, UserError
-from cowork.core.ports import Effect
+from cowork.core.ports import BoxName, Effect
 from cowork.core.process_memory import conceal
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
@@ -131,14 +131,14 @@ def test_commands_of_a_run_share_a_tmp_that_goes_with_it(tmp_path: Path) -> None
     if not sandbox.active:
         pytest.skip(f"no sandbox here: {sandbox.status()}")
 
-    def run(script: str, **how: bool) -> str:
-        words = sandbox.wrap(["/bin/sh", "-c", script], root, **how)
+    def run(script: str, box: BoxName = "write") -> str:
+        words = sandbox.wrap(["/bin/sh", "-c", script], root, box)
         return subprocess.run(words, env=environ, capture_output=True, text=True, timeout=60, check=False).stdout
 
     try:
         assert run("cd $TMPDIR && mkdir -p closed/in && echo kept > a && chmod 0 closed && pwd") == "/tmp\n"
         assert run("cat /tmp/a") == "kept\n"
-        assert run("ls -A /tmp", reads=True) == ""
+        assert run("ls -A /tmp", "read") == ""
         assert not (tmp_path / "a").exists()
         folder = temporary.folder()
         temporary.close()
@@ -248,7 +248,7 @@ NETWORK = [
     # rules that allow, rules that deny, command, whether it has the network
     (["Network(curl:*)"], [], "curl http://x", True),
     (["Network(curl:*)"], [], "ls && curl http://x | head", True),
-    (["Network"], [], "make fetch", True),
+    (["Network"], [], "make fetch", False),
     (["Network(npm ci)"], [], "npm ci", True),
     (["Bash(curl:*)"], [], "curl http://x", False),
     (["Bash"], [], "curl http://x", False),
@@ -271,28 +271,18 @@ NETWORK = [
 def test_rules_say_which_commands_have_the_network(
     allow: list[str], deny: list[str], command: str, expected: bool, workspace: Workspace
 ) -> None:
-    permit = Permissions(workspace=workspace, allow=allow, deny=deny, trusted=True)
-    assert permit.online(command, workspace.root) is expected
-    assert permit.child().online(command, workspace.root) is expected
-
-
-def test_a_network_rule_lets_nothing_run_that_would_be_asked(workspace: Workspace) -> None:
-    permit = Permissions(workspace=workspace, allow=["Network"], trusted=True)
-    assert permit.judge("main", TOOLS["Bash"], {}, [Effect("exec", "curl http://x")]).verdict == "ask"
-
-
-def test_a_deny_rule_closes_a_network_that_is_open(workspace: Workspace) -> None:
-    sandbox = Sandbox(workspace=workspace, network=True)
-    permit = Permissions(workspace=workspace, project_deny=["Network(curl:*)"], trusted=True, sandbox=sandbox)
-    assert permit.online("wget http://x", workspace.root)
-    assert not permit.online("curl http://x", workspace.root)
+    permit = Permissions(
+        workspace=workspace, allow=allow, deny=deny, trusted=True, sandbox=Sandbox(workspace=workspace)
+    )
+    for one in (permit, permit.child()):
+        decision = one.judge("main", TOOLS["Bash"], {}, [Effect("exec", command)])
+        assert (decision.verdict == "allow" and decision.box == "network") is expected
 
 
 def test_a_command_that_a_rule_lets_out_can_connect(yard: Yard) -> None:
-    sandbox = yard.sandbox()
-    sandbox.online = Permissions(workspace=Workspace(yard.root), allow=["Network(curl:*)"], trusted=True).online
-    for command, shared in (("curl http://x", True), ("wget http://x", False)):
-        assert ("--share-net" in sandbox.wrap(["true"], yard.root, command)) is shared
+    for box in ("read", "masked", "write", "network"):
+        assert ("--share-net" in yard.sandbox().wrap(["true"], yard.root, box)) is (box == "network")
+    assert yard.sandbox().wrap(["true"], yard.root, "outside") == ["true"]
 
 
 def test_other_processes_and_the_host_name_are_out_of_reach(yard: Yard) -> None:

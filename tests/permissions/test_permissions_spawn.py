@@ -15,7 +15,7 @@ from tests.e2e.test_secrets_nowhere import SECRETS
 from tests.fakes.command import COWORK
 
 PACKAGE = Path(cowork.__file__).parent
-# The reaper and the fence are processes of their own; the first has an empty environment, the second a command's.
+# Processes of their own: the nursery has an empty environment, the Landlock box a command's.
 MAY_START = {"core/spawn.py", "tools/shell/reaper.py", "permissions/sandbox/landlock.py"}
 OS = ("exec", "spawn", "posix_spawn", "system", "popen", "fork", "startfile")
 

@@ -125,7 +125,9 @@ class ChatHost:
     async def ask(self, question: Question) -> Answer:
         if question.kind == "plan":
             box = self.run.permissions.sandbox
-            modes = ("accept-edits", "auto", "ask") if box is not None and box.tight else ("accept-edits", "ask")
+            modes = (
+                ("accept-edits", "auto", "ask") if box is not None and box.boxes == "both" else ("accept-edits", "ask")
+            )
             question = replace(question, options=modes)
         answer = await self._ask(question)
         self.follow(answer)

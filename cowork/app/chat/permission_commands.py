@@ -59,7 +59,7 @@ class PermissionCommands:
             Row("?", "Try a command …", preview="Says whether it would run, ask or be denied, and why."),
         ]
         kept = {str(rule) for rule in permissions.kept()}
-        session = dict.fromkeys(str(rule) for _, rule in permissions.granted)
+        session = dict.fromkeys(str(rule) for _, rule in permissions.book.granted)
         rows += [Row(rule, rule, f"allow · {FOLDER}", "Enter removes it.") for rule in sorted(kept)]
         rows += [Row(rule, rule, f"allow · {SESSION}", "Enter removes it.") for rule in session if rule not in kept]
         for kind, rules in (("deny", config.permissions.deny), ("ask", config.permissions.ask),

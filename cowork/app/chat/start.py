@@ -81,7 +81,7 @@ def _trust_question(host: ChatHost) -> Question | None:
         reason="Its own settings, agents, commands and notes would be used. A yes holds until one of them changes.",
         display={"kind": "text", "text": "\n".join(paths.short(path, host.environ) for path in found[:12])},
         agent="",
-        mode="auto" if host.run.permissions.mode == "ask" and box is not None and box.tight else "",
+        mode="auto" if host.run.permissions.mode == "ask" and box is not None and box.boxes == "both" else "",
     )
 
 

@@ -1,26 +1,40 @@
-"""The box commands run in: bubblewrap on Linux, seatbelt on macOS; else none, which is said and never hidden.
+"""The boxes commands run in: bubblewrap on Linux, seatbelt on macOS; else none, which is said and never hidden.
 
-Inside: the workspace and a private /tmp can be written, protected paths and all else only read, secrets are not there,
-no network unless the user wants it, no capabilities, no new privileges, own process and host-name spaces. A command
-that was judged to only read is held to that: it can write nothing but its /tmp, and has no network whatever is set.
+Inside all: no capabilities, no new privileges, own process and host-name spaces, a private /tmp, no keys of the home.
+The read box can write nothing but its /tmp, has no network, little of the home, and no secret of the workspace. The
+write box can write the workspace but for what is protected; it sees the workspace's secrets only after a question, and
+has the network only after one that names it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Literal
 
+import cowork
 from cowork.core import spawn
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
+from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace
-from cowork.permissions.sandbox import landlock as fence
-from cowork.permissions.sandbox.guarded import Guarded, guarded, worktree_of
-from cowork.permissions.sandbox.masks import AGENTS, secrets, sockets
+from cowork.permissions.rules import Rules
+from cowork.permissions.sandbox import landlock
+from cowork.permissions.sandbox.guarded import Guarded, common_of, guarded, repository_of, worktree_of
+from cowork.permissions.sandbox.masks import (
+    AGENTS,
+    WorkspaceSecrets,
+    git_passwords,
+    home_secrets,
+    sockets,
+    system_secrets,
+    toolchains,
+)
 from cowork.permissions.sandbox.reasons import reasons
 from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
@@ -31,6 +45,15 @@ _NOT_THERE = "bubblewrap (bwrap) is not installed"
 _PROBE_SECONDS = 5.0
 _TMP = Path("/tmp")
 _TMP_NAMES = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
+_EMPTY = str(Path(cowork.__file__).with_name("py.typed"))  # a file of ours that holds nothing
+# Caches of programs that would else lie in the home folder, which cannot be written inside.
+_CACHES = {
+    "GOCACHE": "/tmp/.cache/go",
+    "npm_config_cache": "/tmp/.cache/npm",
+    "YARN_CACHE_FOLDER": "/tmp/.cache/yarn",
+    "PIP_CACHE_DIR": "/tmp/.cache/pip",
+    "UV_CACHE_DIR": "/tmp/.cache/uv",
+}
 _COVERED = (_TMP, Path("/var/tmp"), Path("/run"), Path("/dev/shm"))  # empty inside, and one's own
 _APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
 _BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
@@ -54,8 +77,8 @@ class Sandbox:
         network: bool = False,
         scratch: Path | None = None,
         environ: Mapping[str, str] | None = None,
-        hidden: Sequence[Path] = (),
         temporary: Temporary | None = None,
+        rules: Callable[[], Rules] = Rules,
     ) -> None:
         if mode not in MODES:
             raise UserError(f"{mode!r} is not a sandbox mode.", f"Modes: {', '.join(MODES)}.")
@@ -65,13 +88,13 @@ class Sandbox:
         self.scratch = scratch
         self.temporary = temporary  # what commands have for /tmp; each its own if there is none
         self._environ = environ = environ or {}
-        self.home = Path(environ.get("HOME") or os.path.expanduser("~"))
+        self._rules = rules
+        self.home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
         own = environ.get("COWORK_HOME", "")
-        self.hidden = (*hidden, *((Path(own),) if own else ()))
-        self.held = False  # somebody makes the missing folders, so that none of bubblewrap's making stays
+        self.hidden = (Path(own),) if own else ()
+        self.masks = WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
         self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
         self.alone = True  # no other command is running that could move what is mounted for the next one
-        self.online: Callable[[str, Path], bool] = lambda command, cwd: self.network  # rules may say otherwise
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = environ.get("PATH", os.defpath).split(os.pathsep)
         self._path = os.pathsep.join(p for p in places if os.path.isabs(p) and not workspace.may_write(Path(p)))
@@ -96,36 +119,56 @@ class Sandbox:
 
     @property
     def fenced(self) -> bool:
-        """Whether commands that only read are at least kept from writing, where there is no box."""
-        return self.mode == "auto" and not self.active and fence.version() > 0
+        """Whether Landlock carries the read box, where bubblewrap cannot."""
+        return self.mode == "auto" and not self.active and landlock.version() > 0
+
+    @property
+    def boxes(self) -> Literal["both", "read", ""]:
+        """Which boxes hold here."""
+        if self.tight:
+            return "both"
+        return "read" if self.active or self.fenced else ""
 
     @property
     def refusal(self) -> str:
         """Why no command may run: a box is required and there is none."""
         return f"a sandbox is required and {self._missing()}" if self.mode == "required" and not self.active else ""
 
-    def wrap(self, argv: Sequence[str], cwd: Path, command: str = "", *, reads: bool = False) -> Sequence[str]:
-        """The words that run `argv`, which runs `command`, in the box; unchanged when none is there and required.
-
-        `reads`: the command was judged to change nothing.
-        """
+    def wrap(self, argv: Sequence[str], cwd: Path, box: BoxName = "write") -> Sequence[str]:
+        """The words that run `argv` in a box; unchanged outside, and where there is no box and none is required."""
         if self.refusal:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
-        if not self.active:
-            return [sys.executable, "-I", "-S", fence.__file__, *argv] if reads and self.fenced else argv
-        network = not reads and self.online(command, cwd)
+        if self.fenced and box == "read":
+            hidden = [str(path) for path in (*self.secrets(), *self._masked("read", cwd))]
+            shown = [str(path) for path in (*self.workspace.readable, *toolchains(self.home, self._path))]
+            return landlock.words(argv, home=str(self.home), shown=shown, hidden=hidden)
+        if not self.active or box == "outside":
+            return argv
+        network = box == "network" or (self.network and box in ("write", "masked"))
         if sys.platform == "darwin":
-            return [
-                "/usr/bin/sandbox-exec",
-                "-p",
-                profile(self.workspace, () if reads else self.writable(), self.secrets(), network=network),
-                *argv,
-            ]
-        return [*self.box(cwd, network=network, reads=reads), "--", *argv]
+            writable = () if box == "read" else self.writable()
+            secrets = [*self.secrets(), *self._masked(box, cwd)]
+            return ["/usr/bin/sandbox-exec", "-p", profile(self.workspace, writable, secrets, network=network), *argv]
+        return [*self.words(cwd, box, network=network), "--", *argv]
 
-    def explain(self, output: str, command: str, cwd: Path) -> list[str]:
-        """What of a command's output the box is the reason for, in words for the model."""
-        return reasons(output, cwd, self.roots, self.home, network=self.online(command, cwd)) if self.active else []
+    def explain(self, output: str, command: str, cwd: Path, box: BoxName) -> list[str]:
+        """What of a command's output its box is the reason for, in words for the model."""
+        if not (self.active or (self.fenced and box == "read")) or box == "outside":
+            return []
+        masked = [
+            name for path in self._masked(box, cwd) if path.name in command and (name := self.workspace.show(path))
+        ]
+        network = box == "network" or (self.network and box != "read")
+        return reasons(output, cwd, self.roots, self.home, masked, network=network, reads=box == "read")
+
+    def hides_git(self, cwd: Path) -> str:
+        """The file for which the read box hides what git has here: a tracked secret, or an address with a password."""
+        found = repository_of(cwd)
+        if found is None:
+            return ""
+        if secret := self.masks.tracked(*found):
+            return secret
+        return next((str(path) for path in git_passwords(common_of(found[0]))), "")
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -133,14 +176,14 @@ class Sandbox:
             return "off: commands run with your own rights"
         if missing := self._missing():
             said = f"none: {missing}; commands run with your own rights"
-            said += ", though those that only read can write no file (Landlock)" if self.fenced else ""
+            said += ", though those that only look are held to that (Landlock)" if self.fenced else ""
             return said + (" (required: none will run)" if self.refusal else "")
         name = "seatbelt" if sys.platform == "darwin" else "bubblewrap"
         network = "with network" if self.network else "no network"
         network += "" if self.tight else ", but namespaces are open or cannot be nested: nothing runs unasked for it"
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
-    def box(self, cwd: Path, *, network: bool, reads: bool = False) -> list[str]:
+    def words(self, cwd: Path, box: BoxName, *, network: bool) -> list[str]:
         """bubblewrap and its options.
 
         What is guarded lies where other commands can write: one could swap a folder for a link while it is mounted, and
@@ -150,17 +193,34 @@ class Sandbox:
         bwrap = self._bwrap or "bwrap"
         extra = _probe(bwrap).extra
         hidden = self.secrets()
+        reads = box == "read"
         places = self._places(hidden, network=network, reads=reads)
-        guards = {} if reads else self._guards(places, hidden)
+        masks = {path: _mask(path) for path in self._masked(box, cwd)}
+        guards = masks if reads else self._guards(places, hidden) | masks
         words = [bwrap, *_BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
         words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
         words += [word for name in _TMP_NAMES if name in self._environ for word in ("--setenv", name, str(_TMP))]
-        if self.alone or not guards or not _nests(bwrap):
-            words += [*_NO_SETTINGS, *extra, *_downwards(guards | places)]
+        for name, cache in _CACHES.items():
+            words += ["--setenv", name, cache] if name not in self._environ else []
+        if reads or self.alone or not guards or not _nests(bwrap):
+            words += [*_NO_SETTINGS, *extra, *_downwards(guards | places | masks)]
         else:
             words += [*_outer(), *_downwards(places), "--", bwrap, *_INNER, *_NO_SETTINGS, *extra, *_downwards(guards)]
         return [*words, "--chdir", str(cwd)]
+
+    def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
+        """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
+        if box == "write":
+            denied = [rule for rule in self._rules().deny if rule.pattern and rule.speaks_of("read")]
+            return self.masks.find(only=denied) if denied else []
+        found = self.masks.find()
+        repository = repository_of(cwd) if box == "read" else None
+        if repository:
+            git = common_of(repository[0])
+            objects = [git / "objects"] if self.masks.tracked(*repository) else []
+            found += [path for path in (*objects, *git_passwords(git)) if path not in found]
+        return found
 
     def _places(self, hidden: Sequence[Path], *, network: bool, reads: bool) -> dict[Path, list[str]]:
         """Mounts that say what can be seen and written."""
@@ -168,8 +228,13 @@ class Sandbox:
         resolver = Path("/run/systemd/resolve")
         if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
+        if reads and len(self.home.parts) > 1 and self.home.is_dir() and self.home not in self.roots:
+            shown = toolchains(self.home, self._path)
+            mounts[self.home] = ["--tmpfs", str(self.home)]
+            mounts |= {path: ["--ro-bind", str(path), str(path)] for path in shown}
+            hidden = [path for path in hidden if not path.is_relative_to(self.home) or _nearest(path, mounts) in shown]
         for path in hidden:
-            mounts[path] = ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", "/dev/null", str(path)]
+            mounts[path] = _mask(path)
         for folder in self.workspace.readable:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
@@ -181,12 +246,10 @@ class Sandbox:
         return mounts
 
     def _guards(self, places: Mapping[Path, object], hidden: Sequence[Path]) -> dict[Path, list[str]]:
-        """Mounts that keep what is guarded as it is, what is missing from being made, and all mounts in their place."""
+        """Mounts that keep what is guarded as it is, and all mounts in their place."""
         what, self.known = self.known or guarded(self.roots), None
-        mounts = {path: ["--ro-bind", str(path), str(path)] for path in what.fixed}
-        for path in what.absent:
-            if path.is_dir() or (not self.held and os.access(path.parent, os.W_OK)):  # else it was not to be held
-                mounts[path] = ["--tmpfs", str(path), "--remount-ro", str(path)]
+        fixed = dict.fromkeys((*what.fixed, *self._unwritable()))
+        mounts = {path: ["--ro-bind", str(path), str(path)] for path in fixed}
         tops = self.writable()
         tops = [top for top in tops if not set(top.parents) & set(tops)]
         for path in (*mounts, *places):
@@ -196,6 +259,16 @@ class Sandbox:
                 mounts.setdefault(above, ["--bind", str(above), str(above)])  # a mount cannot be renamed away
         seen = (path for path in mounts if path not in places and _nearest(path, places) not in hidden)
         return {path: mounts[path] for path in seen}
+
+    def _unwritable(self) -> list[Path]:
+        """What deny rules for edits name, as far as it is there: a folder with all in it, or a file."""
+        found = []
+        for rule in self._rules().deny:
+            fixed = re.split(r"[*?]", rule.pattern)[0].rstrip("/") if rule.pattern and rule.speaks_of("write") else ""
+            path = Path(os.path.realpath(self.workspace.root / fixed)) if fixed else None
+            if path and path.exists() and path not in self.roots and any(path.is_relative_to(r) for r in self.roots):
+                found.append(path)
+        return found
 
     @property
     def roots(self) -> list[Path]:
@@ -211,9 +284,10 @@ class Sandbox:
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
-        wanted = (*self.hidden, *secrets(self.home), *sockets(self._environ, self.roots, _COVERED))
-        found = dict.fromkeys(Path(os.path.realpath(path)) for path in wanted if os.path.exists(path))
         kept = self.writable()
+        wanted = (*self.hidden, *home_secrets(self.home), *system_secrets(self.home, [*kept, *self.workspace.readable]))
+        wanted = (*wanted, *sockets(self._environ, self.roots, _COVERED))
+        found = dict.fromkeys(Path(os.path.realpath(path)) for path in wanted if os.path.exists(path))
         return [path for path in found if path not in kept and path not in (self.home, Path("/"))]
 
     def _missing(self) -> str:
@@ -224,6 +298,11 @@ class Sandbox:
             within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
             return "bubblewrap (bwrap) lies in a folder commands may write" if within else _NOT_THERE
         return _probe(bwrap).missing
+
+
+def _mask(path: Path) -> list[str]:
+    """An empty folder or file in its place, which nobody can write."""
+    return ["--tmpfs", str(path), "--remount-ro", str(path)] if path.is_dir() else ["--ro-bind", _EMPTY, str(path)]
 
 
 def _nearest(path: Path, places: Mapping[Path, object]) -> Path | None:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cowork.core.frozen import frozen
-from cowork.core.workspace import is_placeholder, protected
+from cowork.core.workspace import protected
 
 _FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky", ".config/git", ".config/fish")
-_GIT_FOLDERS = ("hooks", "info")
+GIT_FOLDERS = ("hooks", "info")
 GIT_FILES = ("config", "config.worktree", "commondir", "gitdir")  # the last two say which other folder git obeys
 _MOST_MODULES = 64
 _POINTER = 4096  # bytes of a file that names a folder
@@ -18,13 +18,12 @@ _POINTER = 4096  # bytes of a file that names a folder
 
 @frozen
 class Guarded:
-    """What of some folders is guarded: `fixed` is there and stays, `absent` is not there and must not come.
+    """What of some folders is guarded: `fixed` is there and stays.
 
     `gits` are the folders git keeps its own in, as far as commands may write there.
     """
 
     fixed: tuple[Path, ...]
-    absent: tuple[Path, ...]
     gits: tuple[Path, ...]
 
 
@@ -32,36 +31,35 @@ def guarded(roots: Sequence[Path]) -> Guarded:
     """What is guarded in the folders commands may write."""
     gits = tuple(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
     entries = {root: scan(root) for root in roots}
-    folders = [root / name for root in roots if not _bare(entries[root]) for name in _FOLDERS]
-    folders += [git / name for git in gits for name in _GIT_FOLDERS]
+    folders = [root / name for root in roots for name in _FOLDERS]
+    folders += [git / name for git in gits for name in GIT_FOLDERS]
     files = [Path(entry.path) for root in roots for entry in entries[root] if protected(Path(entry.name))]
     files = [path for path in files if path.name != ".git" or path.is_file()]
     files += [git / name for git in gits for name in GIT_FILES]
     trees = [tree for git in gits for tree in _entries(git / "worktrees") if not _inside(tree, roots)]
     files += [tree / name for tree in trees for name in GIT_FILES]
     fixed = [real for path in (*folders, *files) if (real := _real(path, roots))]
-    return Guarded(tuple(dict.fromkeys(fixed)), tuple(path for path in folders if is_absent(path)), gits)
+    return Guarded(tuple(dict.fromkeys(fixed)), gits)
 
 
-def left_behind(roots: Sequence[Path]) -> list[Path]:
-    """Empty folders that keep a place, in these folders; once no command needs them, a crash left them."""
-    gits = [git / name for root in roots for git in _git_folders(root, roots) for name in _GIT_FOLDERS]
-    places = [*(root / name for root in roots for name in _FOLDERS), *gits]
-    return [path for path in places if os.path.lexists(path) and is_absent(path)]
+def repository_of(cwd: Path) -> tuple[Path, Path] | None:
+    """The folder git keeps its own in for what lies here, and the top of its files; None outside a repository."""
+    for top in (cwd, *cwd.parents):
+        entry = top / ".git"
+        if os.path.lexists(entry):
+            try:
+                return (_named(top, entry, "gitdir:") if entry.is_file() else Path(os.path.realpath(entry))), top
+            except (OSError, ValueError):
+                return None
+    return None
 
 
-def _bare(entries: Sequence[os.DirEntry[str]]) -> bool:
-    """Whether a folder is empty but for what keeps a place: much that fills a folder wants it empty."""
-    return all(entry.name.startswith(".") and is_absent(Path(entry.path)) for entry in entries)
-
-
-def is_absent(path: Path) -> bool:
-    """Whether nothing is there, or only the empty folder that keeps the place."""
+def common_of(git: Path) -> Path:
+    """The folder a worktree's own shares with the others: configuration, objects and branches."""
     try:
-        status = os.lstat(path)
-    except OSError:
-        return path.parent.is_dir()
-    return is_placeholder(status) and not os.listdir(path)
+        return _named(git, git / "commondir")
+    except (OSError, ValueError):
+        return git
 
 
 def worktree_of(root: Path) -> Path | None:
@@ -117,7 +115,7 @@ def _inside(tree: Path, roots: Sequence[Path]) -> bool:
 
 def _real(path: Path, roots: Sequence[Path]) -> Path | None:
     """What is at a guarded place; for a link what it leads to, if commands could write that."""
-    if not os.path.exists(path) or is_absent(path):
+    if not os.path.exists(path):
         return None
     real = Path(os.path.realpath(path))
     return real if real == path or (real not in roots and any(real.is_relative_to(root) for root in roots)) else None

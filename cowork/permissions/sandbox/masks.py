@@ -1,12 +1,23 @@
-"""What a command in the sandbox must not see: keys, passwords, and the sockets of programs that act for the user."""
+"""What a command in a box must not see: keys, passwords, and the sockets of programs that act for the user.
+
+Of the workspace: files that look like secrets, what rules deny to be read, and git's objects where git tracks such a
+file, for there its content is too. An allow rule such as `Read(.env)` lets commands see what it names.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
+
+from cowork.core.git_index import read_index
+from cowork.core.hygiene import has_password
+from cowork.core.plain_file import start_of
+from cowork.core.workspace import sensitive
+from cowork.permissions.rules import Rule, Rules, path_matches
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
 _FOLDERS = (
@@ -26,13 +37,194 @@ AGENTS = (
     "XAUTHORITY", "ICEAUTHORITY", "TMUX", "STY", "VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "SWAYSOCK", "I3SOCK",
     "NVIM", "NVIM_LISTEN_ADDRESS", "KITTY_LISTEN_ON", "WEZTERM_UNIX_SOCKET",
 )  # fmt: skip
+# What programs need of a home folder to run and to read: all else of it is not there in the read box.
+_TOOLCHAINS = (
+    ".gitconfig .config/git .local/bin .local/lib .local/share/uv .local/share/pipx .local/share/mise"
+    " .local/share/pnpm .local/share/fnm .local/share/virtualenvs .cargo .rustup .nvm .pyenv .rbenv .asdf .sdkman .bun"
+    " .deno .volta .nodenv .jenv .goenv .ghcup .opam .dotnet .tool-versions .python-version .node-version go bin"
+    " miniconda3 anaconda3 .npm-global .yarn .pub-cache .cache/pip .m2/wrapper .gradle/wrapper"
+)
+_SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/ssl/private")
+# Much is in them, and none of it is a secret of the user: others published it.
+_PUBLISHED = frozenset({".git", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"})
+_MOST_ENTRIES = 400_000
+_MOST_MASKS = 512
 _MOST_SOCKETS = 256
 _MOST_TABLE = 4 << 20
+_MOST_LOGIN = 4 << 20
+_CERTIFICATE = 64 * 1024
 
 
-def secrets(home: Path) -> list[Path]:
+def home_secrets(home: Path) -> list[Path]:
     """Where keys and passwords may be, there or not."""
     return [home / name for name in (*_FOLDERS.split(), *_FILES.split())]
+
+
+def system_secrets(home: Path, kept: Sequence[Path]) -> list[Path]:
+    """What only root can read anyway, as root: passwords of the system and the homes of others."""
+    if os.geteuid() != 0:
+        return []
+    homes = [*_listed(Path("/home")), *map(Path, ("/root", "/var/root"))]
+    others = [path for path in homes if not any(one.is_relative_to(path) for one in (home, *kept))]
+    keys = [path for path in _listed(Path("/etc/ssh")) if path.name.endswith("_key")]
+    return [path for path in (*map(Path, _SYSTEM), *keys, *others) if os.path.lexists(path)]
+
+
+def toolchains(home: Path, path: str) -> list[Path]:
+    """What of the home folder the read box shows: what programs need, and where PATH leads."""
+    wanted = [home / name for name in _TOOLCHAINS.split()]
+    for place in map(Path, path.split(os.pathsep)):
+        if place.is_relative_to(home) and place != home:
+            wanted.append(place.parent if place.parent != home else place)
+    return [path for path in dict.fromkeys(wanted) if os.path.exists(path) and path != home]
+
+
+class WorkspaceSecrets:
+    """Finds what in the folders of a run must not be read, looking again only into folders that changed."""
+
+    def __init__(self, roots: Callable[[], Sequence[Path]], root: Path, rules: Callable[[], Rules]) -> None:
+        self._roots = roots
+        self._root = root
+        self._rules = rules
+        self._folders: dict[str, tuple[int, list[str], list[str]]] = {}  # path -> mtime, secrets, folders in it
+        self._ruled: tuple[Rule, ...] = ()
+
+    def find(self, only: Sequence[Rule] = ()) -> list[Path]:
+        """Files and folders to be hidden: those that look like secrets or that a rule denies, unless one lets them.
+
+        `only`: just what these rules deny.
+        """
+        rules = self._rules()
+        deny = tuple(rule for rule in rules.deny if rule.pattern and rule.speaks_of("read"))
+        if deny != self._ruled:
+            self._folders, self._ruled = {}, deny
+        found = list(dict.fromkeys(path for root in self._roots() for path in self._below(str(root))))
+        if only:
+            return [path for path in found if self._denied(path)][:_MOST_MASKS]
+        return [path for path in found if not self._let(path, rules)][:_MOST_MASKS]
+
+    def tracked(self, git: Path, top: Path) -> str:
+        """A file that looks like a secret and whose content git has, by its index."""
+        names = _tracked(str(git / "index"), _state(git / "index"))
+        rules = self._rules()
+        return next((name for name in names if not self._let(top / name, rules)), "")
+
+    def _let(self, path: Path, rules: Rules) -> bool:
+        """Whether a rule lets it be read, or it holds nothing but certificates."""
+        denied = any(path_matches(rule, path, self._root, fold=True) for rule in self._ruled)
+        allow = (rule for rule in rules.allow if rule.pattern and rule.speaks_of("read"))
+        if not denied and any(path_matches(rule, path, self._root, fold=False) for rule in allow):
+            return True
+        return not denied and _is_public(path)
+
+    def _below(self, top: str) -> Iterable[Path]:
+        waiting, seen = [top], 0
+        while waiting and seen < _MOST_ENTRIES:
+            folder = waiting.pop()
+            try:
+                changed = os.lstat(folder).st_mtime_ns
+            except OSError:
+                continue
+            kept = self._folders.get(folder)
+            if kept is None or kept[0] != changed:
+                kept = self._folders[folder] = (changed, *self._look(folder))
+            seen += len(kept[1]) + len(kept[2]) + 1
+            yield from map(Path, kept[1])
+            waiting += kept[2]
+
+    def _look(self, folder: str) -> tuple[list[str], list[str]]:
+        secrets, folders = [], []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if _secret(entry.name) or (self._ruled and self._denied(Path(entry.path))):
+                        secrets += [] if entry.is_symlink() else [entry.path]
+                    elif entry.is_dir(follow_symlinks=False) and entry.name not in _PUBLISHED:
+                        folders.append(entry.path)
+        except OSError:
+            pass
+        return secrets, folders
+
+    def _denied(self, path: Path) -> bool:
+        return any(path_matches(rule, path, self._root, fold=True) for rule in self._ruled)
+
+
+_CODE = re.compile(
+    r".*\.(?:pyi?|[cm]?[jt]sx?|go|rs|java|kt|rb|cs?|h|cc|[ch]pp|php|swift|md|rst|html|css|vue|svelte)", re.I
+)
+_OF_PROJECTS = frozenset({".docker", ".kube", "credentials"})  # as a folder of a project these hold its own files
+
+
+@lru_cache(maxsize=65_536)
+def _secret(name: str) -> bool:
+    return name not in _OF_PROJECTS and sensitive(Path(name)) and not _CODE.fullmatch(name)
+
+
+def _is_public(path: Path) -> bool:
+    """Whether a file that is named like a key holds only certificates or public keys."""
+    if path.suffix.casefold() not in (".pem", ".asc", ".key"):
+        return False
+    try:
+        text = start_of(path, _CERTIFICATE)
+    except OSError:
+        return False
+    heads = re.findall(rb"-----BEGIN ([A-Z0-9 ]+)-----", text)
+    return bool(heads) and len(text) < _CERTIFICATE and all(re.search(rb"CERTIFICATE|PUBLIC", head) for head in heads)
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+@lru_cache(maxsize=16)
+def _tracked(index: str, state: tuple[int, ...]) -> tuple[str, ...]:
+    """The tracked names that look like secrets; of an index that is not understood, its own name."""
+    if not state:
+        return ()
+    try:
+        return tuple(one.path for one in read_index(Path(index)) if _secret_path(one.path))
+    except (OSError, ValueError):
+        return ("index",)
+
+
+def _secret_path(path: str) -> bool:
+    *folders, name = path.split("/")
+    return _secret(name) or any(_secret(folder) for folder in folders if folder.startswith("."))
+
+
+def holds_password(path: Path) -> bool:
+    """Whether a file of git holds an address with a password: its configuration, or its notes of what was pulled."""
+    noted = "/logs/" in str(path) and ("/.git/" in str(path) or "/worktrees/" in str(path))
+    if not noted and path.name.casefold() not in (
+        "config",
+        "config.worktree",
+        ".gitconfig",
+        ".gitmodules",
+        "fetch_head",
+    ):
+        return False
+    return _login(str(path), _state(path))
+
+
+@lru_cache(maxsize=256)
+def _login(path: str, state: tuple[int, ...]) -> bool:
+    try:
+        text = start_of(Path(path), _MOST_LOGIN).decode("utf-8", "replace")
+    except OSError:
+        return False
+    return has_password(text) or bool(re.search(r"(?i)extraheader\s*=|://[^/\s@]{20,}@", text))
+
+
+def git_passwords(git: Path) -> list[Path]:
+    """Files of a repository that hold an address with a password."""
+    logs = [Path(place) / name for place, _, found in os.walk(git / "logs") for name in found][:_MOST_MASKS]
+    return [
+        path for path in (git / "config", git / "config.worktree", git / "FETCH_HEAD", *logs) if holds_password(path)
+    ]
 
 
 def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]) -> list[Path]:
@@ -55,6 +247,13 @@ def _open_sockets() -> list[str]:
     except OSError:
         return []
     return [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return [folder / name for name in os.listdir(folder)]
+    except OSError:
+        return []
 
 
 def _within(path: Path, folders: Sequence[Path]) -> bool:

@@ -30,40 +30,46 @@ _LOOPBACK = re.compile(
 _OWN_LOOPBACK = (
     "In the sandbox each command has a loopback of its own: start the server in the same command as its client."
 )
-_NO_NETWORK = "The sandbox has no network. The user can allow it with a rule such as Network(npm ci:*)."
+_NO_NETWORK = 'The sandbox has no network. Call Bash again with needs: "network" and why; the user is then asked.'
 _NO_SOCKETS = (
-    "The sandbox hides the sockets of containers, agents, the session bus and the screen: ask the user to run this."
+    "The sandbox hides the sockets of containers, agents, the session bus and the screen."
+    ' Call Bash again with needs: "outside" and why; the user is then asked.'
 )
 _OUTSIDE = (
     "In the sandbox only the workspace and /tmp can be written. Have caches there, such as XDG_CACHE_HOME=/tmp/cache,"
-    " npm_config_cache=/tmp/npm or GOCACHE=/tmp/go."
+    ' or call Bash again with needs: "outside" and why; the user is then asked.'
 )
 
 
-def reasons(output: str, cwd: Path, roots: Sequence[Path], home: Path, *, network: bool) -> list[str]:
-    """What of a command's output the sandbox is the reason for."""
+def reasons(
+    output: str, cwd: Path, roots: Sequence[Path], home: Path, masked: Sequence[str], *, network: bool, reads: bool
+) -> list[str]:
+    """What of a command's output its box is the reason for."""
     output = output[-_MOST:]
     kept, outside = _refused(output, cwd, roots, home)
-    empty = [name for name, there in kept.items() if not there]
-    fixed = [name for name, there in kept.items() if there]
     told = []
-    if empty:
-        told.append(f"{_listed(empty)} only kept a place while the command ran, by the sandbox: nothing is there now.")
-    if fixed:
+    if reads and _KEPT.search(output):
+        told.append("It ran read-only.")
+    elif kept:
         text = (
-            f"The sandbox keeps {_listed(fixed)} as it is: other programs run or obey it. Edit and Write can change it,"
+            f"The sandbox keeps {_listed(kept)} as it is: other programs run or obey it. Edit and Write can change it,"
         )
-        text += " after a question."
-        told.append(text + (" git -c name=value needs no file." if ".git/config" in fixed else ""))
-    told += [_OUTSIDE] if outside else []
+        told.append(
+            f"{text} after a question." + (" git -c name=value needs no file." if ".git/config" in kept else "")
+        )
+    told += [_OUTSIDE] if outside and not reads else []
     told += [_NO_NETWORK] if not network and _OFFLINE.search(output) else []
     told += [_OWN_LOOPBACK] if not network and _LOOPBACK.search(output) else []
-    return told + ([_NO_SOCKETS] if _SOCKETS.search(output) else [])
+    told += [_NO_SOCKETS] if _SOCKETS.search(output) else []
+    if masked:
+        text = f"{_listed(masked)} is empty to commands: it looks like a secret, or a rule denies it."
+        told.append(f"{text} The Read tool asks; a rule such as Read({masked[0]}) shows it.")
+    return told
 
 
-def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple[dict[str, bool], bool]:
-    """Protected names that could not be changed, with whether they are there; whether something outside could not."""
-    kept: dict[str, bool] = {}
+def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple[list[str], bool]:
+    """Protected names that could not be changed, and whether something outside could not."""
+    kept: dict[str, None] = {}
     outside = False
     lines = (line for line in output.splitlines() if _KEPT.search(line))
     for word in islice((word for line in lines for word in _PATH.findall(line)), _MOST_WORDS):
@@ -74,8 +80,8 @@ def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple
         if root is None:
             outside = outside or "/" in word
         elif name := _protected(path.relative_to(root)):
-            kept[name] = os.path.lexists(root / name)
-    return kept, outside
+            kept[name] = None
+    return list(kept), outside
 
 
 def _protected(path: Path) -> str:

@@ -66,9 +66,15 @@ def _locked(folder: Path, how: int) -> int:
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-    for inner, _, _ in os.walk(folder):  # a command may have closed folders to their owner
+    waiting = [str(folder)]
+    while waiting:  # a command may have closed folders to their owner
+        inner = waiting.pop()
         with contextlib.suppress(OSError):
             descriptor = os.open(inner, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            os.chmod(f"/proc/self/fd/{descriptor}", 0o700)
-            os.close(descriptor)
+            try:
+                os.chmod(f"/proc/self/fd/{descriptor}", 0o700)
+            finally:
+                os.close(descriptor)
+            with os.scandir(inner) as entries:
+                waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
     shutil.rmtree(folder, ignore_errors=True)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from cowork.core.workspace import keeps_a_place
 from cowork.sessions.checkpoints.gitignore import Chain, ignored, parse
 
 MAX_ENTRIES = 500_000
@@ -74,7 +73,7 @@ def walk(
             except OSError:
                 continue
             if stat.S_ISDIR(status.st_mode):
-                if status.st_dev != device or entry.path in skip or _is_placeholder(entry.path, status):
+                if status.st_dev != device or entry.path in skip:
                     continue
                 waiting.append((f"{prefix}{name}/", chain))
             elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
@@ -109,10 +108,6 @@ def _is_ignored(entry: os.DirEntry[str], prefix: str, chain: Chain, tracked: Tra
     if not ignored(chain, entry.name, prefix + entry.name, folder=is_folder):
         return False
     return entry.name not in tracked.names(prefix)
-
-
-def _is_placeholder(path: str, status: os.stat_result) -> bool:
-    return bool(status.st_mode & stat.S_ISVTX) and keeps_a_place(Path(path))
 
 
 def _with_rules(folder: str, prefix: str, chain: Chain) -> Chain:

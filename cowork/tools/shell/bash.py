@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -28,7 +28,7 @@ _SHOWN_OF_A_NAME = 100
 
 def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     jobs.prepare(ctx.tree)  # it starts while the command is judged
-    return [Effect("exec", str(args["command"]), str(ctx.state.cwd))]
+    return [Effect("exec", str(args["command"]), str(ctx.state.cwd), args.get("needs") or "")]
 
 
 def _line(args: Mapping[str, Any], cwd: str) -> str:
@@ -42,6 +42,11 @@ async def bash(
     timeout: Annotated[int, Param("Milliseconds; not for background", minimum=1, maximum=MOST_MS)] = TIMEOUT_MS,
     description: Annotated[str, "What it does, in 5-10 words"] = "",
     run_in_background: Annotated[bool, "Return at once; see BashOutput"] = False,
+    needs: Annotated[
+        Literal["network", "outside"] | None,
+        "Only where the sandbox made it fail: the network, or a run outside it. The user is asked",
+    ] = None,
+    why: Annotated[str, "Why it needs that, for the user"] = "",
 ) -> ToolRecord:
     if not command.strip():
         raise ToolError("INVALID_PARAM", "command is empty. Give a shell command.")
@@ -68,7 +73,10 @@ async def bash(
     live.flush()
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
-    notes += running.hold.told + guards.new(ctx) + _why(ctx, command, capture, ended)
+    told = _why(ctx, command, capture, ended)
+    notes += running.hold.told + guards.new(ctx) + told
+    if ctx.box == "read" and ended.code and not timed_out:
+        ctx.refused = " ".join(told)
     notes += _follow(ctx, ended.cwd) + _leftovers(ended)
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
@@ -163,9 +171,10 @@ def _follow(ctx: ToolContext, told: str) -> list[str]:
 
 
 def _why(ctx: ToolContext, command: str, capture: Capture, ended: jobs.Ended) -> list[str]:
-    """What the sandbox made fail; what a reading command prints may be told by others."""
+    """What its box made fail, or hid; of what looked and succeeded the output may be of others, and is not read."""
     where = Path(ended.cwd) if ended.cwd else ctx.state.cwd
-    return [] if ctx.reads else ctx.tree.explain(capture.text(), command, where)
+    looked = ended.code == 0 and ctx.box == "read"
+    return ctx.tree.explain("" if looked else capture.text(), command, where, ctx.box)
 
 
 def _leftovers(ended: jobs.Ended) -> list[str]:

@@ -260,7 +260,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     hold = NoHold(cwd) if ctx.reads else tree.hold(cwd)  # what can write nothing need not be kept from anything
     tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
     try:
-        program, *arguments = tree.wrap(shell, cwd, command, reads=ctx.reads)
+        program, *arguments = tree.wrap(shell, cwd, ctx.box)
         control, output = _opened(tree)
     except BaseException:
         hold.release()

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from cowork.core.events import Notice
-from cowork.core.workspace import keeps_a_place, protected
+from cowork.core.workspace import protected
 from cowork.tools.base import ToolContext
 
 _INSIDE = (".git/hooks", ".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky")
@@ -38,7 +38,7 @@ def _present(ctx: ToolContext) -> frozenset[str]:
     found: set[str] = set()
     for root in {*ctx.workspace.writable, ctx.state.cwd}:
         for folder in (root, *(root / name for name in _INSIDE)):
-            found |= {path for path in _entries(folder) if protected(Path(path)) and not keeps_a_place(Path(path))}
+            found |= {path for path in _entries(folder) if protected(Path(path))}
     return frozenset(found)
 
 

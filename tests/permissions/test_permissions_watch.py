@@ -16,7 +16,7 @@ import pytest
 from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.placeholders import Holding
+from cowork.permissions.sandbox.watch import Watch
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from tests.tools.shell.conftest import Desk, make_desk, soon
@@ -60,7 +60,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
     if not sandbox.active:
         pytest.skip(f"no sandbox here: {sandbox.status()}")
     desk.ctx.tree.wrap, desk.ctx.tree.explain = sandbox.wrap, sandbox.explain
-    desk.ctx.tree.hold = Holding(sandbox, desk.ctx.tree.written, lambda text, paths: made.said.append(text)).begin
+    desk.ctx.tree.hold = Watch(sandbox, desk.ctx.tree.written, lambda text, paths: made.said.append(text)).begin
     desk.write("src/a.py", "a\n")
     desk.write("evil", "echo pwned\n")
     yield made
@@ -151,9 +151,8 @@ async def test_the_folder_a_command_starts_in_is_looked_at_too(bench: Bench) -> 
 REASONS = [
     ("git config user.name x", "keeps .git/config as it is"),
     ("git config user.name x", "git -c name=value"),
-    ("rmdir .vscode", ".vscode only kept a place"),
-    ("git clean -fdx", ".claude, .cowork, .devcontainer, .husky, .idea, .vscode only kept a place"),
-    ("cd src; rm -rf ../.idea", ".idea only kept a place"),
+    ("touch /usr/x", 'needs: "outside"'),
+    ("getent hosts example.com || echo curl: Could not resolve host: example.com", 'needs: "network"'),
     ("touch /usr/x", "only the workspace and /tmp can be written"),
     ("echo x > ~/../../x/.bashrc", ""),
     ("getent hosts example.com || echo curl: Could not resolve host: example.com", "no network"),
@@ -184,13 +183,6 @@ async def test_a_link_in_place_of_the_folder_a_command_starts_in_moves_nothing_e
     assert (bench.root / "src").is_symlink()
 
 
-async def test_what_keeps_a_place_is_not_taken_for_made(bench: Bench) -> None:
-    await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
-    record = await bench.run("echo done")
-    assert record.text == "done"
-    bench.desk.write("go")
-
-
 async def test_what_is_mounted_for_a_command_cannot_be_chosen_by_another(bench: Bench, tmp_path: Path) -> None:
     """A folder that is swapped for a link while it is being mounted leads to nothing the box does not have."""
     victim = tmp_path / "victim"
@@ -202,10 +194,10 @@ async def test_what_is_mounted_for_a_command_cannot_be_chosen_by_another(bench: 
     bench.put_in_git()
     bench.desk.ctx.workspace = Workspace(bench.root, readable=[victim])
     sandbox = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
-    holding = Holding(sandbox, (), lambda text, paths: None)
+    holding = Watch(sandbox, (), lambda text, paths: None)
     first = holding.begin(bench.root)
     assert sandbox.alone
-    second = Holding(sandbox, (), lambda text, paths: None).begin(bench.root)
+    second = Watch(sandbox, (), lambda text, paths: None).begin(bench.root)
     assert not sandbox.alone
     words = sandbox.wrap(
         ["/bin/sh", "-c", f"echo ran; echo evil > {victim}/a.py; echo evil > .git/modules/a/a.py"], bench.root
@@ -222,14 +214,14 @@ async def test_a_command_in_a_crowd_is_kept_in_as_one_alone(bench: Bench) -> Non
     bench.put_in_git()
     started = await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
     script = "grep -c '^Cap.*0000000000000000$' /proc/self/status; unshare -U true; touch ok"
-    record = await bench.run(f"{script}; echo x > .git/config; mkdir .vscode/x; echo x > /proc/sys/kernel/x")
+    record = await bench.run(f"{script}; echo x > .git/config; mkdir -p .vscode/x; echo x > /proc/sys/kernel/x")
     assert record.text.startswith("5\n")
     bench.desk.write("go")
     assert "core" in (bench.root / ".git/config").read_text()
-    assert record.text.count("Read-only file system") == 2
+    assert record.text.count("Read-only file system") == 1
     assert "unshare failed" in record.text
     assert await soon(_over(bench, started))
-    assert bench.names() == {"src", "src/a.py", "evil", "go", "ok", ".git"}
+    assert not (bench.root / ".vscode").exists()
 
 
 async def test_an_honest_repository_can_be_made_and_used(bench: Bench) -> None:
@@ -294,18 +286,6 @@ async def test_in_the_background_it_is_set_aside_while_the_command_runs(bench: B
     assert len(bench.said) == 2
 
 
-async def test_a_command_that_ends_does_not_open_the_place_for_another(bench: Bench) -> None:
-    command = "until [ -e go ]; do sleep 0.05; done; mkdir .vscode .claude/x 2>&1; touch tried"
-    started = await bench.run(command, background=True)
-    assert await soon((bench.root / ".vscode").is_dir)
-    await asyncio.gather(*(bench.run("mkdir .vscode/x") for _ in range(4)))
-    assert (bench.root / ".vscode").is_dir()
-    bench.desk.write("go")
-    assert await soon(_over(bench, started))
-    assert (bench.root / "tried").exists()
-    assert bench.names() == {"src", "src/a.py", "evil", "go", "tried"}
-
-
 async def test_what_one_command_made_is_not_taken_for_old_when_another_starts(bench: Bench) -> None:
     started = await bench.run("cp evil .envrc; touch made; until [ -e go ]; do sleep 0.05; done", background=True)
     assert await soon((bench.root / "made").exists)
@@ -314,40 +294,6 @@ async def test_what_one_command_made_is_not_taken_for_old_when_another_starts(be
     assert await soon(_over(bench, started))
     assert not (bench.root / ".envrc").exists()
     assert len(bench.said) == 1
-
-
-async def test_two_programs_in_one_folder_share_the_place(bench: Bench, tmp_path: Path) -> None:
-    other = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
-    holding = Holding(other, (), lambda text, paths: None)
-    first, second = holding.begin(bench.root), Holding(other, (), lambda text, paths: None).begin(bench.root)
-    first.release()
-    assert (bench.root / ".vscode").is_dir()
-    second.release()
-    assert bench.names() == {"src", "src/a.py", "evil"}
-
-
-async def test_what_a_crash_left_is_taken_over_and_removed(bench: Bench) -> None:
-    for name in FOLDERS:
-        (bench.root / name).mkdir()
-        (bench.root / name).chmod(0o1755)
-    record = await bench.run("mkdir .vscode/x; ls -A .vscode")
-    assert "Read-only" in record.text
-    assert bench.names() == {"src", "src/a.py", "evil"}
-
-
-async def test_what_a_crash_left_is_gone_at_the_next_start(bench: Bench) -> None:
-    for name in (*FOLDERS[1:], "own/.idea"):
-        (bench.root / name).mkdir(parents=True)
-        (bench.root / name).chmod(0o1755)
-    (bench.root / ".cowork").mkdir()  # the person's, as empty as it is
-    sandbox = Sandbox(workspace=bench.desk.ctx.workspace, environ=bench.desk.ctx.tree.environ)
-    other = Holding(sandbox, (), lambda text, paths: None)
-    assert bench.names() == {"src", "src/a.py", "evil", ".cowork", "own", "own/.idea"}
-    held = other.begin(bench.root)
-    Holding(sandbox, (), lambda text, paths: None)
-    assert (bench.root / ".vscode").is_dir(), "another run needs it"
-    held.release()
-    assert not (bench.root / ".vscode").exists()
 
 
 async def test_what_wants_an_empty_folder_finds_one(bench: Bench) -> None:
@@ -367,15 +313,12 @@ async def test_what_wants_an_empty_folder_finds_one(bench: Bench) -> None:
     assert not (bench.root / ".vscode").exists()
 
 
-async def test_what_the_person_puts_there_meanwhile_is_theirs(bench: Bench) -> None:
+async def test_what_a_file_tool_wrote_meanwhile_stays(bench: Bench) -> None:
     (bench.root / ".idea").mkdir()
-    await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
-    bench.desk.write(".vscode/settings.json", "{}")
+    started = await bench.run("until [ -e go ]; do sleep 0.05; done", background=True)
     bench.desk.ctx.tree.written[str(bench.desk.write("AGENTS.md", "by Write"))] = "hash"
     bench.desk.write("go")
-    assert await soon(lambda: not (bench.root / ".cowork").exists())
-    assert (bench.root / ".vscode/settings.json").read_text() == "{}"
-    assert not (bench.root / ".vscode").stat().st_mode & 0o1000
+    assert await soon(_over(bench, started))
     assert (bench.root / "AGENTS.md").read_text() == "by Write"
     assert (bench.root / ".idea").is_dir()
     assert bench.said == []
@@ -384,19 +327,19 @@ async def test_what_the_person_puts_there_meanwhile_is_theirs(bench: Bench) -> N
 @pytest.mark.parametrize("how", ["cancel", "kill", "close"])
 async def test_nothing_is_left_when_a_command_is_ended(how: str, bench: Bench) -> None:
     if how == "cancel":
-        task = asyncio.create_task(bench.run("sleep 600"))
-        assert await soon((bench.root / ".vscode").is_dir)
+        task = asyncio.create_task(bench.run("touch src/started; sleep 600"))
+        assert await soon((bench.root / "src/started").exists)
+        assert bench.names() == {"src", "src/a.py", "src/started", "evil"}  # nothing of ours stands there meanwhile
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
     else:
-        started = await bench.run("sleep 600", background=True)
-        assert (bench.root / ".vscode").is_dir()
+        started = await bench.run("touch src/started; sleep 600", background=True)
     if how == "kill":
         await bench.desk.call(kill_bash, shell_id=started.data["bash_id"])
     else:
         await jobs.close(bench.desk.ctx.tree)
-    assert bench.names() == {"src", "src/a.py", "evil"}
+    assert bench.names() == {"src", "src/a.py", "src/started", "evil"}
 
 
 def _over(bench: Bench, started: ToolRecord) -> Callable[[], bool]:

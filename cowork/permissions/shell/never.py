@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice, pairwise
 from pathlib import Path
 
-from cowork.permissions.shell.programs import program
-from cowork.permissions.shell.words import Command, Word, names
+from cowork.permissions.shell.follow import Followed, program
+from cowork.permissions.shell.parse import Command, Word, names
 
 _INJECTS = re.compile(
     r"BASH_ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|BASH_FUNC_.*|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|GCONV_PATH"
@@ -39,23 +40,74 @@ _CHANGES_ALL = names("rm chmod chown chgrp srm setfacl chattr")
 _TAKES_WHOLE = names("rmdir shred trash trash-put rip")
 _OUTPUTS = names("-o -O --output --output-document -fprint -fprint0 -fprintf -fls")
 _MOST_TARGETS = 300
+_MOST_FOLDERS = 32
+_MOST_STARTS = 40
+_ENTERS = names("cd pushd env sudo git make tar")
 _MOST_BRACES = 40
 _HOME = re.compile(r"\$HOME(?=/|$)|\$\{HOME(?:[:%#?+=-][^}]*)?\}|~(?=/|$)")
 _HERE = re.compile(r"^(?:\$PWD|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`|~\+)")
 _FORKS = re.compile(r"fork\s*(?:\(\))?\s*while|while\b[^;]*\bfork\b|while\s+(?:True|1)\s*:\s*os\.fork")
 
 
+def never_of(followed: Followed, cwd: Path, root: Path) -> str:
+    """Why a text never runs, or nothing. Each command is looked at in every folder the text may have gone to."""
+    commands = followed.commands
+    folders = folders_of(commands, cwd)
+    if len(folders) > _MOST_FOLDERS:
+        return f"it goes to more than {_MOST_FOLDERS} folders"
+    for command in commands:
+        for folder in folders:
+            if why := refused(_completed(command, commands), folder, root):
+                return why
+    for command in followed.strangers:  # of a program nobody knows any word may be what it runs
+        for start in range(1, min(len(command.words), _MOST_STARTS)):
+            if why := refused(replace(command, words=command.words[start:]), cwd, root):
+                return why
+    return bomb(commands)
+
+
+def _completed(command: Command, commands: Sequence[Command]) -> Command:
+    """A command that xargs or find gives words to, with every path the text names as what it may be given."""
+    if all(word.literal or word.text != "{}" for word in command.words):
+        return command
+    texts = [text for other in commands for text in (*(w.text for w in other.words[1:]), *" ".join(other.fed).split())]
+    paths = [Word(text) for text in dict.fromkeys(texts) if re.match(r"/|~|\.\.|\$\{?HOME", text)]
+    return replace(command, words=[*(word for word in command.words if word.text != "{}"), Word("-r"), *paths])
+
+
+def folders_of(commands: Sequence[Command], cwd: Path) -> list[Path]:
+    """Where the commands of a text may run: here, and wherever a `cd` or `env -C` in it goes."""
+    found, latest = {cwd: None}, cwd
+    for command in commands:
+        if not command.words or command.words[0].text not in _ENTERS:
+            continue
+        words = [expanded(word.text, cwd) for word in command.words]
+        if words[0] in ("cd", "pushd"):
+            target = words[-1] if len(words) > 1 else os.path.expanduser("~")
+            latest = Path(os.path.normpath(latest / target))
+            found |= {Path(os.path.normpath(cwd / target)): None, latest: None}
+        for option, value in pairwise([*words, ""]):
+            if attached := re.fullmatch(r"(?:-C|--(?:chdir|directory)=)(.+)", option):
+                found[Path(os.path.normpath(cwd / attached.group(1)))] = None
+            elif option in ("-C", "--chdir", "--directory", "-D"):
+                found[Path(os.path.normpath(cwd / value))] = None
+    return list(found)
+
+
 def refused(command: Command, cwd: Path, root: Path) -> str:
     """Why this command never runs, or nothing."""
-    for name in command.assigned:
+    set_inside = [name for word in command.words for name in re.findall(r"\$\{(\w+):?=", word.text)]
+    for name in (*command.assigned, *set_inside):
         if _INJECTS.fullmatch(name):
             return f"setting {name} makes other programs run code"
     for word in command.writes:
         if device(word.text):
             return f"it writes to the device {word.text}"
+    if any(re.search(r"BASH_(?:CMDS|ALIASES)\b", word.text) for word in command.words[1:]):
+        return "setting BASH_CMDS or BASH_ALIASES makes names run other programs"
     if not command.words:
         return ""
-    name = program(command.words[0])
+    name = program(command.words[0].text)
     rest = command.words[1:]
     if _ERASES.fullmatch(name) or (name == "diskutil" and any(w.text.startswith("erase") for w in rest)):
         return f"{name} erases a file system"
@@ -142,7 +194,7 @@ def _found(words: Sequence[str]) -> list[str]:
     """The folders a find would go through, when it changes what it finds."""
     changes = names("rm shred unlink mv chmod chown truncate dd sh bash zsh perl python python3")
     runs = any(word in ("-exec", "-execdir", "-ok", "-okdir") for word in words)
-    if "-delete" not in words and not (runs and changes & {program(Word(word)) for word in words}):
+    if "-delete" not in words and not (runs and changes & set(map(program, words))):
         return []
     folders = []
     for word in words:

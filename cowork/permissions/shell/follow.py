@@ -1,0 +1,230 @@
+"""Follows what commands run on behalf of others: `sh -c`, `env`, `timeout`, `xargs` and a dozen more.
+
+Deny rules and the list of what never runs look at all that was followed. What cannot be followed is said: then a
+person is asked, and where nobody is asked it is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from cowork.core.frozen import frozen
+from cowork.permissions.shell.parse import Command, Parsed, Word, names, parse
+
+MAX_FOUND = 1_000
+MAX_NESTING = 8
+_MOST_WORDS = 400
+
+SHELLS = names("sh bash dash ash zsh ksh mksh fish csh tcsh rbash busybox-sh yash pwsh nu xonsh elvish")
+# Code of another language in a word or on standard input: what it starts is only known at run time.
+INTERPRETERS = names(
+    "python pypy ipython perl raku ruby irb node nodejs tsx ts-node deno bun php lua luajit tclsh expect osascript"
+    " rscript julia octave groovy jshell elixir iex erl ghc ocaml sbcl guile racket swift crystal dart m4 dc"
+)
+_INLINE = re.compile(
+    r"-[A-Za-z]*[ceErp].*|--(?:eval|print|expression|run)(?:=.*)?|-|/dev/.*|/proc/.*|eval|repl|.*data:.*"
+)
+_BEFORE_SCRIPT = names("-W -X -I -d -l -C --require --import --loader --env-file")
+_CODE_MODULES = names("timeit code pdb ipython idlelib trace")
+# Programs that run the rest of their words: the options that take a value, and how many words come before.
+_WRAPPERS: dict[str, tuple[str, int]] = {
+    "env": ("-u --unset -C --chdir", 0),
+    "timeout": ("-k --kill-after -s --signal", 1),
+    "nice": ("-n --adjustment", 0),
+    "nohup": ("", 0),
+    "setsid": ("", 0),
+    "stdbuf": ("-i -o -e --input --output --error", 0),
+    "ionice": ("-c -n -p", 0),
+    "taskset": ("", 1),
+    "time": ("-f -o --format --output", 0),
+    "command": ("", 0),
+    "builtin": ("", 0),
+    "exec": ("-a", 0),
+    "sudo": ("-u -g -U -h -p -C -D -T -r -t", 0),
+    "doas": ("-u -C", 0),
+    "xargs": ("-I -n -P -L -s -a -d -E --max-args --max-procs --replace --delimiter", 0),
+    "chroot": ("--userspec --groups", 1),
+    "strace": ("-e -o -p -s -u -E", 0),
+    "watch": ("-n --interval", 0),
+    "busybox": ("", 0),
+}
+_ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
+# Programs of everyday use whose words are data: a name among them is no command.
+_DATA = names(
+    "echo printf grep egrep fgrep rg cat ls head tail wc cut tr uniq cd test [ [[ true false pwd mkdir touch cp mv rm"
+    " rmdir ln chmod chown kill pytest make npm pnpm yarn cargo go pip ruff mypy eslint prettier tsc jest which type"
+    " tee diff"
+)
+_GIT_RUNS = re.compile(
+    r"-c|--config.*|--exec.*|-x.*|-[A-Za-z]*O.*|config|submodule|bisect|rebase|filter-branch|difftool"
+)
+
+
+@frozen
+class Followed:
+    """Every command that was found; `opaque` says what could not be followed, `strangers` may run their words."""
+
+    commands: tuple[Command, ...]
+    opaque: str = ""
+    limited: bool = False
+    strangers: tuple[Command, ...] = ()
+    parsed: Parsed = Parsed(())
+
+
+def program(text: str) -> str:
+    """The name a word in command position stands for, without its folder, as a case-blind file system reads it."""
+    name = os.path.basename(text.rstrip("/")).casefold()
+    bare = re.sub(r"(?<=[a-z])-?\d[\d.]*$", "", name)
+    name = bare if bare in INTERPRETERS or bare in SHELLS else name
+    return name[1:] if name[:1] == "g" and name[1:] in (*_WRAPPERS, "find", "sed", "awk") else name
+
+
+def follow(text: str) -> Followed:
+    """Every command of a shell text and every command those run in turn, as far as words tell."""
+    first = parse(text)
+    waiting = [(command, 0) for command in first.commands]
+    found: list[Command] = []
+    strangers: list[Command] = []
+    opaque, limited = first.unclear, first.limited
+    for command, depth in waiting:  # it grows
+        found.append(command)
+        if len(waiting) > MAX_FOUND or depth > MAX_NESTING or len(command.words) > _MOST_WORDS:
+            return Followed(tuple(found), "it holds more commands or words than are followed", True, (), first)
+        if not command.words:
+            continue
+        if not command.words[0].literal:
+            opaque = opaque or "the name of a command is only known at run time"
+            strangers.append(command)
+            continue
+        inner, code, why = _inside(command)
+        opaque = opaque or why
+        waiting += [(replace(command, words=list(words), top=False), depth + 1) for words in inner if words]
+        for nested in map(parse, code):
+            opaque, limited = opaque or nested.unclear, limited or nested.limited
+            waiting += [(replace(one, top=False), depth + 1) for one in nested.commands]
+        if not _is_data(command):
+            strangers.append(command)
+    return Followed(tuple(found), opaque, limited, tuple(strangers), first)
+
+
+Inside = tuple[list[Sequence[Word]], list[str], str]  # commands by their words, shell code, what is opaque
+
+
+def _inside(command: Command) -> Inside:
+    name, rest = program(command.words[0].text), command.words[1:]
+    if name in SHELLS:
+        return _shell(name, rest, command.fed)
+    if name in ("eval", "trap"):
+        words = [word for word in rest if word.text != "--"][: 1 if name == "trap" else None]
+        return (
+            [],
+            [" ".join(word.text for word in words)],
+            "" if all(w.literal for w in words) else f"{name} at run time",
+        )
+    if name in ("source", "."):
+        return [], [], f"{name} runs a file"
+    if name in INTERPRETERS:
+        return [], [], _interpreter(name, rest)
+    if name in ("find", "fd", "fdfind"):
+        adds = [Word("{}", literal=False)] if name != "find" else []
+        return [[*rest[at + 1 :], *adds] for at, word in enumerate(rest) if word.text in _ACTIONS], [], ""
+    if name in ("awk", "gawk", "mawk", "sed", "gsed", "vim", "vi", "nvim", "ed", "ex", "less", "at", "batch", "alias"):
+        runs = re.compile(r"system|getline|\||!|@load|(?:^|[;{}0-9$/,! ])e(?:$|[ \t;}])|[^\w\s]\w*e\w*(?:$|[;}\s])|=")
+        feeds = (
+            name in ("at", "batch")
+            or command.fed
+            or any(w.text.startswith("-f") or not (w.literal or w.text == "{}") for w in rest)
+        )
+        risky = feeds or any(
+            runs.search(word.text) for word in rest if not re.fullmatch(r"-[A-Za-z]{1,3}|--[\w-]+", word.text)
+        )
+        return [], [], f"{name} may run commands of its own" if risky else ""
+    if name in _WRAPPERS:
+        return _wrapped(name, rest)
+    if name.startswith("git-"):
+        return [[Word("git"), Word(name[4:]), *rest]], [], ""
+    return [], [], ""
+
+
+def _shell(name: str, rest: Sequence[Word], fed: Sequence[str]) -> Inside:
+    for at, word in enumerate(rest):
+        if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*|--command", word.text):
+            code = [later for later in rest[at + 1 :] if not later.text.startswith(("-", "+"))][:1]
+            known = code and code[0].literal
+            return [], [one.text for one in code], "" if known else f"{name} runs code made at run time"
+        if not word.text.startswith(("-", "+")):
+            return [], [], f"{name} runs the file {word.text}"
+    return [], list(fed), "" if fed else f"{name} runs what it is fed"
+
+
+def _interpreter(name: str, rest: Sequence[Word]) -> str:
+    """A script file is a program like others; code in a word or on standard input is not seen through."""
+    opaque, value = f"{name} runs code in another language", False
+    for at, word in enumerate(rest):
+        if word.text in ("--version", "-V", "-v", "--help", "-h"):
+            return ""
+        if word.text == "-m":
+            return opaque if {w.text.casefold() for w in rest[at + 1 : at + 2]} & _CODE_MODULES else ""
+        if _INLINE.fullmatch(word.text):
+            return opaque
+        if not word.text.startswith("-") and not value:
+            return "" if word.literal else opaque
+        value = word.text in _BEFORE_SCRIPT
+    return opaque
+
+
+def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
+    if name == "command" and rest and rest[0].text in ("-v", "-V"):
+        return [], [], ""
+    values, before = _WRAPPERS[name]
+    at, opaque, code = 0, "", list[str]()
+    while at < len(rest) and (rest[at].text.startswith("-") or re.match(r"[A-Za-z_]\w*=", rest[at].text)):
+        text = rest[at].text
+        if text == "--":
+            at += 1
+            break
+        if name == "env" and re.match(r"-[a-z]*S|--split", text):
+            opaque = "env -S splits words in its own way"
+            code = [re.sub(r"^-[a-z]*S|^--split-string=?", "", text), *(w.text for w in rest[at + 1 : at + 2])]
+        at += 2 if text in values.split() else 1
+    command = list(rest[at + before :])
+    if name == "xargs":
+        command.append(Word("{}", literal=False))
+        fixed = list(takewhile(lambda word: word.literal, command))
+        if (
+            not fixed
+            or not re.fullmatch(r"[\w./-]+", fixed[0].text)
+            or program(fixed[0].text) in (*_WRAPPERS, *SHELLS, *INTERPRETERS, "git")
+        ):
+            opaque = "xargs completes the command at run time"
+    if name == "watch":
+        code = [" ".join(word.text for word in command)]
+    starts = [command[number:] for number in range(1, len(command)) if name in ("sudo", "doas", "strace", "chroot")]
+    return [command, *starts[:3]], code, opaque
+
+
+def _is_data(command: Command) -> bool:
+    """Whether the words of a command are data to it, so that no name among them is run."""
+    name, words = program(command.words[0].text), [word.text for word in command.words[1:]]
+    if any(word.startswith("-") and re.search(r"[=\s!]|^-[A-Za-z]..", word) for word in words):
+        return name in ("echo", "printf", "grep", "egrep", "fgrep", "cat", "ls", "test", "[")
+    if command.fed and name not in ("cat", "grep", "tee", "wc", "sort", "head", "tail", *SHELLS, *INTERPRETERS):
+        return False
+    if name in ("npm", "pnpm", "yarn", "bun", "cargo") and {"exec", "x", "dlx", "watch", "-c"} & set(words):
+        return False
+    if name == "git" and {"clone", "-u"} <= set(words):
+        return False
+    if name == "git":
+        return not any(_GIT_RUNS.fullmatch(word) or word.startswith(("!", "ext::")) for word in words)
+    return name in _DATA or name in _WRAPPERS or name in SHELLS or name in INTERPRETERS
+
+
+def mentions(commands: Sequence[Command], wanted: Sequence[str]) -> bool:
+    """Whether all words of a rule occur in a text of which some program may run any word."""
+    text = " ".join(part for command in commands for part in (command.text, *command.fed))
+    text += " " + re.sub(r"-[A-Za-z](?=\w)", " ", text)  # a value in one word with its option
+    return all(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) for word in wanted)
