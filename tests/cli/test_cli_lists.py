@@ -113,6 +113,9 @@ def test_permissions_explain_judges_each_part_and_runs_none(cowork: Any) -> None
     assert done.returncode == 0
     assert "touch made" in done.stdout
     assert not (cowork.folder / "made").exists()
-    parts = json.loads(cowork("permissions", "explain", "ls && touch made", "--json").stdout)
-    assert [part["text"] for part in parts] == ["ls", "touch made"]
-    assert [part["verdict"] for part in parts] == ["read-only", "ask"]
+    found = json.loads(cowork("permissions", "explain", "ls && touch made", "--json").stdout)
+    assert [(part["text"], part["verdict"]) for part in found["parts"]] == [("ls", "allow"), ("touch made", "ask")]
+    assert (found["verdict"], found["rule"]) == ("ask", "Bash(touch made)")
+    for mode, box in (("plan", "read"), ("auto", "masked")):
+        found = json.loads(cowork("permissions", "explain", "touch made", "--mode", mode, "--json").stdout)
+        assert (found["verdict"], found["box"]) in [("allow", box), ("deny", ""), ("ask", "")]  # by what works here

@@ -172,7 +172,7 @@ def _interpreter(name: str, rest: Sequence[Word]) -> str:
         if _INLINE.fullmatch(word.text):
             return opaque
         if not word.text.startswith("-") and not value:
-            return "" if word.literal else opaque
+            return "" if word.literal or word.text == "{}" else opaque
         value = word.text in _BEFORE_SCRIPT
     return opaque
 

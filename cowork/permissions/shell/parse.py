@@ -26,6 +26,7 @@ _ANSI = re.compile(r"\$'([^'\\]*)'")
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!_-]|\{[A-Za-z_]\w*\})")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
 _AFTER = {"time": re.compile(r"(?:[ \t]+-[A-Za-z-]+)+"), "coproc": re.compile(r"[ \t]+\w+(?=[ \t]+[{(])")}
+_COUNTS = frozenset(("let", "declare", "typeset", "local", "export", "test", "[", "[[", "printf", "read", "unset"))
 _SKIPPED = frozenset(
     ["if", "then", "elif", "else", "fi", "do", "done", "while", "until", "!", "{", "}", "esac", "in", "coproc", "time"]
 )
@@ -90,6 +91,8 @@ def parse(text: str) -> Parsed:
         reader.commands("", 0)
     except _Limit as limit:
         return Parsed(tuple(reader.found), str(limit), limited=True)
+    if reader.asleep and any(c.words and c.words[0].text in _COUNTS for c in reader.found):
+        reader.unclear.append("a substitution in quotes, which what counts would run")
     if re.search(r"[^\s\\]\\\n", text):
         reader.unclear.append("a word that goes on in the next line")
     if re.search(r"<<-?[ \t]*[^\s<]", text) and re.search(r"\$\(|`|<\(", text):
@@ -123,6 +126,7 @@ class _Reader:
         self.found, self.unclear = found, unclear
         self.heredocs: list[tuple[str, bool, bool, Command]] = []
         self.functions: list[str] = []
+        self.asleep = False  # there is a substitution in quotes
         self.fancy = ""  # the first thing that is more than literal words
 
     def commands(self, end: str, depth: int) -> None:
@@ -282,7 +286,7 @@ class _Reader:
             elif char == "'":
                 close = self.text.find("'", self.at + 1)
                 if re.search(r"\$\(|`", self.text[self.at : close]):  # a builtin that counts would run it
-                    self.unclear.append("a substitution in quotes")
+                    self.asleep = True
                 parts.append(self.text[self.at + 1 : close] if close >= 0 else self._missing("'"))
                 self.at, quoted = (close + 1 if close >= 0 else len(self.text)), True
             elif char == '"':

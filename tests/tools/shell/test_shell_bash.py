@@ -309,17 +309,17 @@ async def test_a_checkpoint_is_taken_before_a_command(desk: Desk) -> None:
 async def test_the_sandbox_goes_around_the_shell(desk: Desk) -> None:
     seen: list[object] = []
 
-    def wrap(argv, cwd, command, *, reads):
-        seen.append((cwd, command, reads))
+    def wrap(argv, cwd, box):
+        seen.append((cwd, box))
         return ["env", "WRAPPED=yes", *argv]
 
     desk.ctx.tree.wrap = wrap
     assert (await desk.call(bash, command="echo $WRAPPED")).text == "yes"
-    assert seen == [(desk.root, "echo $WRAPPED", False)]
+    assert seen == [(desk.root, "write")]
 
 
 async def test_a_sandbox_that_does_not_start_is_an_error(desk: Desk) -> None:
-    desk.ctx.tree.wrap = lambda argv, cwd, command, reads: ["/no/such/sandbox", *argv]
+    desk.ctx.tree.wrap = lambda argv, cwd, box: ["/no/such/sandbox", *argv]
     with pytest.raises(ToolError) as caught:
         await desk.call(bash, command="true")
     assert caught.value.code == "EXECUTION_ERROR"
@@ -328,7 +328,7 @@ async def test_a_sandbox_that_does_not_start_is_an_error(desk: Desk) -> None:
 
 def bubblewrapped(ctx: ToolContext) -> None:
     root = str(ctx.workspace.root)
-    ctx.tree.wrap = lambda argv, cwd, command, reads: [
+    ctx.tree.wrap = lambda argv, cwd, box: [
         *("bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--bind", root, root),
         *("--unshare-all", "--die-with-parent", "--cap-drop", "ALL", "--chdir", str(cwd), "--"),
         *argv,
@@ -358,7 +358,7 @@ async def test_a_sandbox_that_is_slow_to_go_was_not_left_behind_by_the_command(d
     box.write_text('#!/bin/sh\n( ( read line < "$0.never" ) & )\nexec "$@"\n')
     box.chmod(0o755)
     os.mkfifo(f"{box}.never")
-    desk.ctx.tree.wrap = lambda argv, cwd, command, reads: [str(box), *argv]
+    desk.ctx.tree.wrap = lambda argv, cwd, box: [str(box), *argv]
     record = await desk.call(bash, command="echo done")
     assert (record.status, record.text, record.data["ended_processes"]) == ("success", "done", [])
     assert not desk.survivors()

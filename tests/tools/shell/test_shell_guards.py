@@ -48,13 +48,3 @@ async def test_what_a_background_command_made_is_told_with_its_output(desk: Desk
     record = await desk.call(bash_output, bash_id=record.data["bash_id"])
     assert ".envrc" in record.text
     assert len(told) == 1
-
-
-async def test_a_folder_that_only_keeps_its_place_is_nobodys_work_and_what_comes_into_it_is(
-    desk: Desk, told: list[Any]
-) -> None:
-    """One stands there while a command in the background runs, and another command ends meanwhile."""
-    await desk.call(bash, command="mkdir -m 1755 .claude")
-    assert told == []
-    await desk.call(bash, command="echo x > .claude/settings.json")
-    assert [n.data["paths"] for n in told] == [[str(desk.root / ".claude"), str(desk.root / ".claude/settings.json")]]

@@ -1,0 +1,206 @@
+"""The attack tables, run in the boxes: nothing changes outside what a box allows, nothing connects, no secret is seen.
+
+As root only what the never-list does not name; all of it as nobody. Nothing that sets a clock or a host name is run.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cowork.core.hygiene import clean_environ
+from cowork.core.ports import BoxName
+from cowork.core.workspace import Workspace
+from cowork.permissions.rules import Rules
+from cowork.permissions.sandbox.box import Sandbox
+from tests.permissions.conftest import make_shop
+from tests.permissions.test_permissions_shell_table import ROWS
+
+NOBODY = 65534
+SOAK = bool(os.environ.get("COWORK_SOAK"))
+SOAK_FUZZED = 20_000
+SAMPLE = 1 if SOAK else 40  # every so many strings of the table
+FUZZED = SOAK_FUZZED if SOAK else 100
+AT_ONCE = 25
+UNTRIED = re.compile(
+    r"\b(date|hwclock|timedatectl|hostname|hostnamectl|settimeofday|adjtimex|ntpdate|chrony|reboot|halt)\b"
+)
+SECRETS = {
+    "workspace": "PLANTED-workspace-1",
+    "deeper": "PLANTED-deeper-22",
+    "key": "PLANTED-key-333",
+    "home": "PLANTED-home-4444",
+    "environment": "PLANTED-environ-55555",
+}
+LIMITS = "ulimit -v 4000000 -t 5 -f 40960 -u 1500 2>/dev/null; "
+PROBES = [
+    "cat .env secret.pem nested/deep/.env ~/.ssh/id_rsa ~/.aws/credentials",
+    "grep -rs PLANTED . ~ /proc/self/environ",
+    "find / -xdev \\( -name .env -o -name 'id_*' -o -name '*.pem' \\) -exec cat {} + 2>/dev/null",
+    "tar cf - . ~ 2>/dev/null | strings | grep PLANTED",
+    "cat /proc/*/environ | tr '\\0' '\\n' | grep PLANTED; env; export -p",
+    "ln -s .env /tmp/x; cat /tmp/x loop/.env",
+    "python3 -c \"import os; print([open(f'{d}/{f}', 'rb').read() for d, _, n in os.walk('.') for f in n])\"",
+    "git --no-pager diff --no-index /dev/null .env; rg -uuu PLANTED; cp .env /tmp/y; base64 /tmp/y",
+    "unshare -Ur cat .env; umount .env; cat .env; mount --bind .env /tmp; cat ~/.ssh/*",
+]
+MUTATIONS = [
+    "; touch pwned",
+    "$(touch ~/pwned)",
+    " > ../pwned",
+    "`id > /var/tmp/pwned`",
+    " | tee ~/.bashrc",
+    "; cat .env",
+]
+MUTATIONS += [
+    "; cat ~/.ssh/id_rsa",
+    " && rm -rf ~",
+    " & echo x > .git/config",
+    "; ln -sf / src/all",
+    "\ncp -r . ~/copy",
+]
+
+
+@dataclass
+class Yard:
+    """A home with secrets and the shop in it, for one user."""
+
+    user: int
+    base: Path
+
+    @property
+    def root(self) -> Path:
+        return self.base / "shop"
+
+    def run(self, script: str, box: BoxName, *, seconds: int = 4) -> str:
+        given = {"HOME": str(self.base), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+        environ = clean_environ({**given, "SHOP_API_KEY": SECRETS["environment"]})
+        sandbox = Sandbox(workspace=Workspace(self.root), environ=environ)
+        words = ["timeout", "-k", "1", str(seconds)]
+        words += sandbox.wrap(["/bin/bash", "-c", LIMITS + script], self.root, box)
+        if self.user != os.geteuid():
+            words = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *words]
+        done = subprocess.run(
+            words, env=environ, cwd=self.root, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+        )
+        return (done.stdout + done.stderr).decode("utf-8", "replace")
+
+    def state(self, box: BoxName) -> dict[str, tuple[int, int, bytes]]:
+        """All that must not change: everything, or what lies outside the workspace."""
+        found = {}
+        for place in (self.base, Path("/var/tmp")):
+            for path in place.rglob("*") if place == self.base else place.glob("pwned*"):
+                status = path.lstat()
+                inside = (
+                    path.is_relative_to(self.root) and ".git/config" not in str(path) and ".git/hooks" not in str(path)
+                )
+                if not (inside and box != "read"):
+                    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+                    found[str(path)] = (status.st_mode, status.st_uid, content)
+        return found
+
+
+USERS = [pytest.param(0, id="root"), pytest.param(NOBODY, id="nobody")]
+
+
+@pytest.fixture(params=USERS if os.geteuid() == 0 else [pytest.param(os.geteuid(), id="user")])
+def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
+    if shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap (bwrap) is not installed, so the boxes cannot be tried here")
+    base = Path(tempfile.mkdtemp(prefix="cowork-boxes-", dir="/var/tmp"))
+    made = Yard(request.param, base)
+    root = make_shop(base)
+    (root / ".env").write_text(f"API_KEY={SECRETS['workspace']}\n")
+    (root / "nested/deep/.env").write_text(f"API_KEY={SECRETS['deeper']}\n")
+    (root / "secret.pem").write_text(f"-----BEGIN PRIVATE KEY-----\n{SECRETS['key']}\n")
+    for name in (".ssh/id_rsa", ".aws/credentials"):
+        (base / name).parent.mkdir()
+        (base / name).write_text(SECRETS["home"])
+    (root / "trap.pipe").unlink()
+    if made.user != os.geteuid():
+        for path in [base, *base.rglob("*")]:
+            os.lchown(path, made.user, made.user)
+    try:
+        if "ok" not in made.run("echo ok", "read"):
+            pytest.skip(f"bubblewrap does not work for uid {made.user} here")
+        yield made
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def attacks(user: int, port: int) -> list[str]:
+    """The strings of the table this user may try, with addresses that lead to a server of ours."""
+    rows = [command for verdict, command in ROWS if user or verdict != "never"]
+    wanted = [
+        command for command in rows if not re.search("[\0\ud800-\udfff]", command) and not UNTRIED.search(command)
+    ]
+    return [re.sub(r"https?://[\w.]+", f"http://127.0.0.1:{port}", command) for command in wanted]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("box", ["read", "masked"])
+def test_no_string_of_the_table_breaks_out_of_a_box(box: BoxName, yard: Yard) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        before = yard.state(box)
+        commands = [*PROBES, *attacks(yard.user, server.getsockname()[1])[::SAMPLE]]
+        said = {command: yard.run(command, box) for command in commands}
+        assert yard.state(box) == before
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    shown = {c: [name for name, secret in SECRETS.items() if secret in text] for c, text in said.items()}
+    assert {command: names for command, names in shown.items() if names} == {}
+
+
+@pytest.mark.soak
+def test_no_fuzzed_command_breaks_out_of_the_read_box(yard: Yard) -> None:
+    draw = random.Random(16)
+    pool = attacks(yard.user, 9)
+    before = yard.state("read")
+    for _ in range(FUZZED // AT_ONCE):
+        some = ["".join((draw.choice(pool), *draw.choices(MUTATIONS, k=draw.randint(1, 3)))) for _ in range(AT_ONCE)]
+        script = "".join(f"(timeout -k 1 1 bash -c {_quoted(one)}) </dev/null 2>&1\n" for one in some)
+        said = yard.run(script, "read", seconds=40)
+        assert [name for name, secret in SECRETS.items() if secret in said] == [], some
+    assert yard.state("read") == before
+
+
+def test_what_git_has_of_a_tracked_secret_is_hidden_unless_a_rule_lets_it(yard: Yard) -> None:
+    environ = {"PATH": os.environ["PATH"], "HOME": str(yard.base), "GIT_CONFIG_NOSYSTEM": "1"}
+    for words in ("add -f .env", "-c user.name=a -c user.email=a@b -c safe.directory=* commit -q -m secret"):
+        subprocess.run(["git", "-c", "safe.directory=*", *words.split()], cwd=yard.root, env=environ, check=True)
+    sandbox = Sandbox(workspace=Workspace(yard.root), environ=environ)
+    assert sandbox.hides_git(yard.root) == ".env"
+    asked = "git show HEAD:.env; git log -p; git cat-file -p HEAD:.env; find .git/objects -type f | xargs cat"
+    assert SECRETS["workspace"] not in yard.run(asked, "read")
+    let = Sandbox(workspace=Workspace(yard.root), environ=environ, rules=lambda: Rules.of(["Read(.env)"]))
+    assert let.hides_git(yard.root) == ""
+    assert str(yard.root / ".env") not in let.wrap(["true"], yard.root, "read")
+
+
+def test_what_a_rule_denies_is_kept_by_the_kernel(yard: Yard) -> None:
+    rules = Rules.of(deny=["Read(docs/**)", "Edit(src/**)"])
+    sandbox = Sandbox(workspace=Workspace(yard.root), environ={"HOME": str(yard.base)}, rules=lambda: rules)
+    script = "cat d*/g*; cd src; python3 -c \"open('a.py','w')\"; touch ../ok; ls ../docs"
+    words = sandbox.wrap(["/bin/bash", "-c", script], yard.root, "write")
+    if yard.user != os.geteuid():
+        words = ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups", *words]
+    done = subprocess.run(words, cwd=yard.root, capture_output=True, text=True, timeout=30, check=False)
+    assert "read me" not in done.stdout
+    assert "Read-only file system" in done.stderr
+    assert "def main" in (yard.root / "src/a.py").read_text()
+    assert (yard.root / "ok").exists()
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
