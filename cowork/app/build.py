@@ -148,7 +148,9 @@ def _joined(
         scratch=scratch,
         compaction=compaction,
         checkpoints=checkpoints,
-        notes=() if place.options.replay else tuple(Notice(n, "info", "start") for n in notes(place.config)),
+        notes=()
+        if place.options.replay
+        else tuple(Notice(n, "info", "start") for n in notes(place.config, place.environ)),
         told=place.notes,
         knowledge=place.knowledge,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -82,7 +83,10 @@ class Permissions:
         """The decision for one call."""
         given = tuple(str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name))
         files = any(effect.kind in ("read", "write") for effect in effects)
-        return decide(tool, effects, self.book.all(), self.mode, self.scene(given if files else ()))
+        decision = decide(tool, effects, self.book.all(), self.mode, self.scene(given if files else ()))
+        if decision.verdict == "ask" and args.get("why") and any(effect.needs for effect in effects):
+            return replace(decision, reason=f"{decision.reason}: {args['why']}")
+        return decision
 
     def forbids(self, tool: ToolFacts) -> bool:
         """Whether a rule denies every call of a tool."""

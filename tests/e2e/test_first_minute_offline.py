@@ -106,7 +106,7 @@ def test_it_runs_the_tests_and_names_what_failed_and_where(shop: Command) -> Non
     assert done.code == 0
     assert "1 test failed (1 failed, 1 passed)" in done.out
     assert "`test_calc.py::test_add` at `test_calc.py:5`" in done.out
-    denied = shop.run(prompt="run the tests")
+    denied = shop.run("--deny", "Bash", prompt="run the tests")
     assert denied.code == 5
     assert "I did not run the tests" in denied.out
     assert "--allow 'Bash(python3:*)'" in denied.out

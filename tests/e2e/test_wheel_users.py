@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 NOBODY = 65534
-NEEDED = ("yaml", "_yaml", "tree_sitter", "tree_sitter_bash")  # all that a scripted run with commands loads
+NEEDED = ("yaml", "_yaml")  # all that a scripted run with commands loads
 USERS = [0, NOBODY] if os.geteuid() == 0 else [os.geteuid()]
 PROTECTED = [
     ".git/config", ".git/hooks/pre-commit", ".git/info/exclude", ".gitmodules", ".gitattributes", ".cowork/config.toml",

@@ -223,7 +223,9 @@ def _sandbox(box: Sandbox) -> Check:
     if box.refusal:
         return Check("sandbox", "bad", box.status(), 'Install bubblewrap, or set sandbox.mode = "auto".')
     if box.mode != "off" and not box.active:
-        return Check("sandbox", "note", box.status(), "Install bubblewrap (bwrap) to box commands in.")
+        return Check(
+            "sandbox", "note", box.status(), "Install bubblewrap (bwrap): commands are held in it, and ask less often."
+        )
     return Check("sandbox", "ok", box.status())
 
 

@@ -31,6 +31,7 @@ from cowork.permissions.sandbox.masks import (
     WorkspaceSecrets,
     git_passwords,
     home_secrets,
+    other_homes,
     sockets,
     system_secrets,
     toolchains,
@@ -140,7 +141,8 @@ class Sandbox:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
         if self.fenced and box == "read":
             hidden = [str(path) for path in (*self.secrets(), *self._masked("read", cwd))]
-            shown = [str(path) for path in (*self.workspace.readable, *toolchains(self.home, self._path))]
+            tools = [path for home in self._homes(reads=True) for path in toolchains(home, self._path)]
+            shown = [str(path) for path in (*self.workspace.readable, *tools)]
             return landlock.words(argv, home=str(self.home), shown=shown, hidden=hidden)
         if not self.active or box == "outside":
             return argv
@@ -228,13 +230,13 @@ class Sandbox:
         resolver = Path("/run/systemd/resolve")
         if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
-        if reads and len(self.home.parts) > 1 and self.home.is_dir() and self.home not in self.roots:
-            shown = toolchains(self.home, self._path)
-            mounts[self.home] = ["--tmpfs", str(self.home)]
+        for home in self._homes(reads=reads):
+            shown = toolchains(home, self._path)
+            mounts[home] = ["--tmpfs", str(home)]
             mounts |= {path: ["--ro-bind", str(path), str(path)] for path in shown}
-            hidden = [path for path in hidden if not path.is_relative_to(self.home) or _nearest(path, mounts) in shown]
+            hidden = [path for path in hidden if not path.is_relative_to(home) or _nearest(path, mounts) in shown]
         for path in hidden:
-            mounts[path] = _mask(path)
+            mounts[path] = ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", _EMPTY, str(path)]
         for folder in self.workspace.readable:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
@@ -244,6 +246,12 @@ class Sandbox:
         if not reads and not movable and self.temporary and (shared := self.temporary.folder()):
             mounts[_TMP] = ["--bind", str(shared), str(_TMP)]
         return mounts
+
+    def _homes(self, *, reads: bool) -> list[Path]:
+        """Home folders of which only what programs need is there: one's own in the read box, those of others in all."""
+        kept = [*self.writable(), *self.workspace.readable]
+        own = reads and len(self.home.parts) > 1 and self.home.is_dir() and self.home not in self.roots
+        return [*([self.home] if own else []), *other_homes(self.home, kept)]
 
     def _guards(self, places: Mapping[Path, object], hidden: Sequence[Path]) -> dict[Path, list[str]]:
         """Mounts that keep what is guarded as it is, and all mounts in their place."""
@@ -285,7 +293,7 @@ class Sandbox:
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
         kept = self.writable()
-        wanted = (*self.hidden, *home_secrets(self.home), *system_secrets(self.home, [*kept, *self.workspace.readable]))
+        wanted = (*self.hidden, *home_secrets(self.home), *system_secrets())
         wanted = (*wanted, *sockets(self._environ, self.roots, _COVERED))
         found = dict.fromkeys(Path(os.path.realpath(path)) for path in wanted if os.path.exists(path))
         return [path for path in found if path not in kept and path not in (self.home, Path("/"))]

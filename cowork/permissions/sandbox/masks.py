@@ -44,7 +44,7 @@ _TOOLCHAINS = (
     " .deno .volta .nodenv .jenv .goenv .ghcup .opam .dotnet .tool-versions .python-version .node-version go bin"
     " miniconda3 anaconda3 .npm-global .yarn .pub-cache .cache/pip .m2/wrapper .gradle/wrapper"
 )
-_SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/ssl/private")
+_SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssl/private")
 # Much is in them, and none of it is a secret of the user: others published it.
 _PUBLISHED = frozenset({".git", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"})
 _MOST_ENTRIES = 400_000
@@ -60,14 +60,18 @@ def home_secrets(home: Path) -> list[Path]:
     return [home / name for name in (*_FOLDERS.split(), *_FILES.split())]
 
 
-def system_secrets(home: Path, kept: Sequence[Path]) -> list[Path]:
-    """What only root can read anyway, as root: passwords of the system and the homes of others."""
+def system_secrets() -> list[Path]:
+    """What only root can read, as root: passwords and keys of the system."""
     if os.geteuid() != 0:
         return []
-    homes = [*_listed(Path("/home")), *map(Path, ("/root", "/var/root"))]
-    others = [path for path in homes if not any(one.is_relative_to(path) for one in (home, *kept))]
     keys = [path for path in _listed(Path("/etc/ssh")) if path.name.endswith("_key")]
-    return [path for path in (*map(Path, _SYSTEM), *keys, *others) if os.path.lexists(path)]
+    return [path for path in (*map(Path, _SYSTEM), *keys) if os.path.lexists(path)]
+
+
+def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
+    """The homes of others, which only root can read, as root."""
+    homes = [*_listed(Path("/home")), Path("/root"), Path("/var/root")] if os.geteuid() == 0 else []
+    return [path for path in homes if path.is_dir() and not any(one.is_relative_to(path) for one in (home, *kept))]
 
 
 def toolchains(home: Path, path: str) -> list[Path]:
