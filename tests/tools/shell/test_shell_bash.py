@@ -358,7 +358,7 @@ async def test_a_sandbox_that_is_slow_to_go_was_not_left_behind_by_the_command(d
     box.write_text('#!/bin/sh\n( ( read line < "$0.never" ) & )\nexec "$@"\n')
     box.chmod(0o755)
     os.mkfifo(f"{box}.never")
-    desk.ctx.tree.wrap = lambda argv, cwd, box: [str(box), *argv]
+    desk.ctx.tree.wrap = lambda argv, cwd, kind: [str(box), *argv]
     record = await desk.call(bash, command="echo done")
     assert (record.status, record.text, record.data["ended_processes"]) == ("success", "done", [])
     assert not desk.survivors()
