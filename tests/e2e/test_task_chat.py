@@ -22,12 +22,12 @@ def task(kind: str, label: str, **rest: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def chat(folder: Path, script: object, *words: str) -> Iterator[Terminal]:
+def chat(folder: Path, script: object, *words: str, **env: str) -> Iterator[Terminal]:
     work = folder / "work"
     work.mkdir()
     (folder / "script.json").write_text(json.dumps(script))
     command = [str(COWORK), "--script", str(folder / "script.json"), *words]
-    with Terminal(command, cwd=work, env={"COWORK_HOME": str(folder / "home")}) as terminal:
+    with Terminal(command, cwd=work, env={"COWORK_HOME": str(folder / "home"), **env}) as terminal:
         terminal.wait_for(READY, 20)
         yield terminal
 
@@ -108,3 +108,21 @@ def test_a_background_child_reports_with_the_next_message(tmp_path: Path) -> Non
         if e["type"] == "prompt.added" and e["agent"] == "main"
     ]
     assert prompts == [("user", "go"), ("user", "and?"), ("agent", "Background subagent explore-1:")]
+
+
+def test_log_lines_go_to_a_file_that_is_named_and_never_onto_the_screen(tmp_path: Path) -> None:
+    script = {"main": [turn(task("explore", "look"), task("explore", "look")), say("All in.")]}
+    script |= {"agents": {"explore": [say("found")]}}  # type: ignore[dict-item]
+    with chat(tmp_path, script, COWORK_LOG="info") as terminal:
+        terminal.wait_for("Log lines go to", 20)
+        terminal.type("go", "<Enter>")
+        terminal.wait_for("All in.", 20)
+        shown = terminal.text()
+    assert "subagent.event" not in shown
+    (log,) = (tmp_path / "home" / "sessions").glob("*/log.txt")
+    lines = log.read_text().splitlines()
+    session = events(tmp_path)[0]["session_id"]
+    assert [line.split("subagent.event=")[1].split()[0] for line in lines] == ["spawn"] * 2 + ["complete"] * 2
+    assert all(line.startswith("time=2") and f" session={session} " in line for line in lines)
+    ids = {line.split(" subagent_id=")[1].split()[0] for line in lines}
+    assert ids == {"explore-1", "explore-2"}, "one label, told apart"
