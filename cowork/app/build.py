@@ -37,8 +37,8 @@ from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
-from cowork.tools.arguments import schema_problems
 from cowork.tools.ask import ask_user, exit_plan
+from cowork.tools.json_schema import schema_problems
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 

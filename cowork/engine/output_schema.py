@@ -9,7 +9,7 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.engine.loop import Agent, Outcome, Prompt
-from cowork.tools.arguments import validate
+from cowork.tools.json_schema import validate
 
 REPAIRS = 2
 

@@ -6,22 +6,27 @@ so that a model needs one more try and not five.
 
 from __future__ import annotations
 
+import difflib
 import json
+import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.tools.draft07 import Place, Problem, nearest, path, problems, schema_problems, validate
+from cowork.tools import json_schema
 
-__all__ = ["check", "nearest", "schema_problems", "validate"]
+Place = tuple[str | int, ...]
+Problem = tuple[Place, str]
 
 
 def check(schema: Json, args: object) -> Json:
     """The arguments as the tool may take them, or INVALID_PARAM that names every problem."""
     given = _forgive(schema, {} if args is None else args)
     found = [*problems(schema, given), *_unusable(given, ())]
+    if not found and _foreign(schema):
+        found = [((), problem) for problem in json_schema.validate(schema, given)]
     if found:
         text = "; ".join(_about_parameter(place, message) for place, message in found)
         raise ToolError("INVALID_PARAM", f"Invalid input: {text}", problems=[f"{path(p)}: {m}" for p, m in found])
@@ -115,3 +120,135 @@ def _about_parameter(place: Place, message: str) -> str:
     if message.startswith("unknown"):
         return message.replace("unknown", f"unknown parameter `{name}`", 1)
     return f"`{name}` {message}" if place else f"the arguments: {message}"
+
+
+# ---------------------------------------------------------------- the keywords our own schemas use
+
+_OWN = frozenset(("type", "properties", "required", "additionalProperties", "items", "enum", "minimum", "maximum"))
+_OWN |= {"minLength", "description", "default"}
+
+
+def problems(schema: Any, value: object, place: Place = ()) -> Iterator[Problem]:
+    """What is wrong with a value, as places and messages, by the keywords that the schemas of our own tools use."""
+    if not isinstance(schema, dict):
+        return
+    kinds = schema.get("type")
+    kinds = [kinds] if isinstance(kinds, str) else kinds or []
+    if kinds and not any(_is(kind, value) for kind in kinds):
+        yield place, f"expected {' or '.join(_A.get(kind, str(kind)) for kind in kinds)}, got {_say(value)}"
+        return  # what follows would only repeat it in other words
+    if "enum" in schema and value not in schema["enum"]:
+        yield place, f"must be one of {', '.join(map(_show, schema['enum']))}; got {_say(value)}"
+    if isinstance(value, str) and len(value) < schema.get("minLength", 0):
+        least = schema["minLength"]
+        yield place, "must not be empty" if least == 1 else f"must have at least {least} characters, has {len(value)}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        low, high = schema.get("minimum"), schema.get("maximum")
+        if (low is not None and value < low) or (high is not None and value > high):
+            yield place, f"must be {_range(low, high)}, got {_show(value)}"
+    if isinstance(value, dict):
+        yield from _members(schema, value, place)
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from problems(schema.get("items"), item, (*place, number))
+
+
+def _members(schema: Json, value: Json, place: Place) -> Iterator[Problem]:
+    properties = schema.get("properties", {})
+    yield from (((*place, name), "missing") for name in schema.get("required", ()) if name not in value)
+    for name, inner in value.items():
+        if name not in properties and schema.get("additionalProperties") is False:
+            yield (*place, name), _unknown(name, list(properties))
+        else:
+            yield from problems(properties.get(name), inner, (*place, name))
+
+
+def _foreign(schema: object) -> bool:
+    """Whether a schema says more than `problems` understands."""
+    if not isinstance(schema, dict):
+        return False
+    known = _OWN.issuperset(schema) and schema.get("additionalProperties", False) in (True, False)
+    inner = [*schema.get("properties", {}).values(), schema.get("items")]
+    return not known or any(map(_foreign, inner))
+
+
+def nearest(name: str, known: Sequence[str], count: int = 1) -> list[str]:
+    """The known names most like this one, case, `-` and `_` aside; empty when none is."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", text.lower())
+
+    by_plain = {plain(option): option for option in known}
+    close = difflib.get_close_matches(plain(name), list(by_plain), count, 0.6)
+    if not close and len(plain(name)) >= 3:
+        close = [option for option in by_plain if plain(name) in option or option in plain(name)][:count]
+    return [by_plain[option] for option in close]
+
+
+def path(place: Place) -> str:
+    """The place as a JSON path: `$.edits[0].old_string`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+
+
+_A = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "boolean": (bool,),
+    "null": (type(None),),
+    "array": (list,),
+    "object": (dict,),
+    "integer": (int, float),
+    "number": (int, float),
+}
+
+
+def _is(kind: str, value: object) -> bool:
+    if not isinstance(value, _TYPES.get(kind, ())):
+        return False
+    if kind not in ("integer", "number"):
+        return True
+    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
+        return False
+    return kind == "number" or isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    if not known:
+        return "unknown (there are no parameters)"
+    near = nearest(name, known)
+    hint = f"did you mean `{near[0]}`? " if near else ""
+    return f"unknown ({hint}allowed: {', '.join(known)})"
+
+
+def _range(low: object, high: object) -> str:
+    if low is not None and high is not None:
+        return f"between {_show(low)} and {_show(high)}"
+    return f"at least {_show(low)}" if low is not None else f"at most {_show(high)}"
+
+
+def _show(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _say(value: object) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return f"the boolean {_show(value)}"
+        case int() | float():
+            return f"the number {_show(value)}"
+        case str():
+            return f"the string {_show(value)}"
+        case list():
+            return f"an array of {len(value)}"
+    return f"the object {_show(value)}"

@@ -8,8 +8,8 @@ import pytest
 
 from cowork.agents import load_agents
 from cowork.prompts import data_root
-from cowork.tools.record_rules import problems
 from tests.fakes.command import Command
+from tests.fakes.record_rules import problems
 from tests.wire.server import Server, call, say, turn
 
 AGENTS = load_agents([("shipped", data_root() / "agents")])

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from cowork.engine.subagents.result import view_000, view_002, view_003
-from cowork.tools.record_rules import problems
 from tests.fakes.command import COWORK, Command, Ended
+from tests.fakes.record_rules import problems
 from tests.fakes.stage import call, say, turn
 from tests.wire import server as wire
 

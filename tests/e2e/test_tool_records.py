@@ -10,8 +10,8 @@ from typing import Any, get_args
 import pytest
 
 from cowork.core.errors import ToolErrorCode
-from cowork.tools.record_rules import problems
 from tests.fakes.command import Command
+from tests.fakes.record_rules import problems
 
 BYPASS = ("--permission-mode", "bypass")
 TASK = {"description": "look around", "prompt": "look"}

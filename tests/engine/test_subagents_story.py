@@ -13,8 +13,8 @@ from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, To
 from cowork.engine.loop import Prompt
 from cowork.engine.subagents.result import view_000, view_002, view_003
 from cowork.providers.scripted import Scripted
-from cowork.tools.record_rules import problems
 from tests.fakes.calls import TOOLS
+from tests.fakes.record_rules import problems
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 from tests.fakes.wire_rules import violations
 

@@ -13,7 +13,7 @@ from cowork.core.transcript import fold
 from cowork.engine.loop import Prompt
 from cowork.engine.subagents.result import view_000, view_001, view_002, view_003
 from cowork.providers.scripted import Scripted
-from cowork.tools.record_rules import problems
+from tests.fakes.record_rules import problems
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 
 CHILD = "\n\n# Task\n"

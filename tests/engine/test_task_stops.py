@@ -13,8 +13,8 @@ from cowork.core.events import AgentEnded, Event, QuestionAnswered, QuestionAske
 from cowork.engine.loop import Prompt
 from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.providers.scripted import Scripted
-from cowork.tools.record_rules import problems
 from cowork.tools.shell import jobs
+from tests.fakes.record_rules import problems
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 from tests.fakes.wire_rules import violations
 

@@ -16,7 +16,7 @@ from cowork.core.ports import ToolRecord, failed
 from cowork.core.workspace import Workspace
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.record_rules import problems
+from tests.fakes.record_rules import problems
 
 
 @dataclass

@@ -15,9 +15,9 @@ from cowork.core.workspace import Workspace
 from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
 from cowork.tools.base import AgentState, TreeState
-from cowork.tools.record_rules import problems
 from cowork.tools.shell import jobs
 from tests.fakes.calls import TOOLS
+from tests.fakes.record_rules import problems
 
 STRINGS = {
     "half a character": "\ud800",

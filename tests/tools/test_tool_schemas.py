@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from cowork.tools.arguments import schema_problems
 from cowork.tools.base import Tool
+from cowork.tools.json_schema import schema_problems
 from cowork.tools.reference import PROMPTS, render
 from tests.fakes.calls import TOOLS
 

@@ -22,10 +22,10 @@ from cowork.permissions import Permissions
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
 from cowork.tools.builtin import builtin_tools
-from cowork.tools.record_rules import problems
 from cowork.tools.web import http
 from cowork.tools.web.fetch import web_fetch
 from cowork.tools.web.search import web_search
+from tests.fakes.record_rules import problems
 
 Answer = tuple[int, dict[str, str], bytes]
 HTML = {"Content-Type": "text/html; charset=utf-8"}

@@ -13,7 +13,7 @@ from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, TaskOrder
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent
-from cowork.tools.arguments import schema_problems
+from cowork.tools.json_schema import schema_problems
 from cowork.tools.toolset import ToolSet
 
 GENERAL_PURPOSE = "general-purpose"

@@ -16,8 +16,8 @@ from pathlib import Path
 from cowork.core.errors import ToolError, ToolErrorCode
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
+from cowork.tools.arguments import nearest
 from cowork.tools.base import AgentState, ToolContext
-from cowork.tools.draft07 import nearest
 from cowork.tools.files.encoding import printable
 
 MAX_TEXT = 20_000_000  # what Edit and Write handle, and what Read hashes

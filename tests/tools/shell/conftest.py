@@ -17,8 +17,8 @@ from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.record_rules import problems
 from cowork.tools.shell import jobs
+from tests.fakes.record_rules import problems
 
 GONE = 5.0  # seconds after which nothing of a command is left, as promised
 _LAP = 0.02

@@ -1,0 +1,129 @@
+"""Checks values against JSON Schemas that somebody else wrote, by `jsonschema`, which is loaded only for them.
+
+Such a schema may be hostile: it loads nothing from elsewhere, and one with regular expressions is used in a process of
+its own, since a pattern can take for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import resource
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from cowork.core import spawn
+from cowork.core.blocks import Json
+
+SECONDS = 10
+_SHOWN = 20  # problems
+_LENGTH = 300  # characters of one
+_DEEP = "$: nested too deeply to check"
+
+
+def schema_problems(schema: object) -> list[str]:
+    """What is wrong with a schema; empty when `validate` can use it."""
+    try:
+        kind = _kind(schema)
+        kind.check_schema(schema)
+        return [f"{place}.$ref: {ref} is not a definition in this schema" for place, ref in _lost(schema, schema, "$")]
+    except RecursionError:
+        return [_DEEP]
+    except _library().exceptions.SchemaError as error:
+        return [_told(error)]
+
+
+def validate(schema: Json | bool, value: object) -> list[str]:
+    """What is wrong with the value, each with its JSON path; nothing is coerced."""
+    if not _has_pattern(schema):
+        return _problems(schema, value)
+    argv = [sys.executable, "-I", "-m", "cowork.tools.json_schema"]
+    given = json.dumps([schema, value]).encode()
+    try:
+        done = spawn.run(argv, environ={"PYTHONUTF8": "1"}, seconds=SECONDS, given=given)
+        found: list[str] = json.loads(done.stdout)
+    except (OSError, ValueError):
+        return ["$: the schema's patterns take too long to check"]
+    return found
+
+
+def _problems(schema: Any, value: object) -> list[str]:
+    referencing: Any = importlib.import_module("referencing")
+    try:
+        # An empty registry: nothing is fetched that a $ref points to.
+        checker = _kind(schema)(schema, registry=referencing.Registry())
+        found = sorted(checker.iter_errors(value), key=lambda error: error.json_path)
+    except RecursionError:
+        return [_DEEP]
+    except referencing.exceptions.Unresolvable as error:
+        return [f"$: the schema refers to {error.ref}, which does not exist"]
+    return [_told(error) for error in found[:_SHOWN]]
+
+
+def _kind(schema: Any) -> Any:
+    """The draft a schema says it is of; else the newest, or draft-07 where only that takes it."""
+    library = _library()
+    newest, older = library.Draft202012Validator, library.Draft7Validator
+    if isinstance(schema, dict) and "$schema" in schema:
+        return library.validators.validator_for(schema, default=newest)
+    return (
+        older
+        if not newest(newest.META_SCHEMA).is_valid(schema) and older(older.META_SCHEMA).is_valid(schema)
+        else newest
+    )
+
+
+def _library() -> Any:
+    return importlib.import_module("jsonschema")
+
+
+def _told(error: Any) -> str:
+    return f"{error.json_path}: {error.message}"[:_LENGTH]
+
+
+def _lost(root: object, here: object, place: str) -> Iterator[tuple[str, str]]:
+    """Each `$ref` that leads nowhere in the schema, with its place."""
+    if isinstance(here, list):
+        for number, inner in enumerate(here):
+            yield from _lost(root, inner, f"{place}[{number}]")
+    if isinstance(here, dict):
+        ref = here.get("$ref")
+        if isinstance(ref, str) and not _leads(root, ref):
+            yield place, ref
+        for name, inner in here.items():
+            yield from _lost(root, inner, f"{place}.{name}")
+
+
+def _leads(here: Any, ref: str) -> bool:
+    if not ref.startswith("#/"):
+        return ref.startswith("#")
+    for part in ref[2:].split("/"):
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, list) and name.isdecimal() and int(name) < len(here):
+            here = here[int(name)]
+        elif isinstance(here, dict) and name in here:
+            here = here[name]
+        else:
+            return False
+    return isinstance(here, dict | bool)
+
+
+def _has_pattern(schema: object) -> bool:
+    if isinstance(schema, list):
+        return any(map(_has_pattern, schema))
+    return isinstance(schema, dict) and (
+        "pattern" in schema or "patternProperties" in schema or any(map(_has_pattern, schema.values()))
+    )
+
+
+def main() -> None:
+    """The child: schema and value on stdin, problems on stdout."""
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    json.dump(_problems(*json.load(sys.stdin)), sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
