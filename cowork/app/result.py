@@ -17,8 +17,8 @@ EXIT_CODES = {
     "api_error": 1,
     "unavailable": 75,
     "internal_error": 1,
+    "usage": 2,
 }
-USAGE_ERROR = 2
 PIPE_CLOSED = 141
 
 

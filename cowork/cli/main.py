@@ -31,8 +31,8 @@ def main(argv: Sequence[str]) -> int:
             return _flushed(_dispatch(list(argv)))
         except UserError as error:
             complain(error.message, error.hint)
-            reason = "auth" if error.exit_code == 3 else "internal_error"
-            _tell_programs(argv, reason, "auth" if error.exit_code == 3 else "usage", error.message)
+            reason = "auth" if error.exit_code == 3 else "usage"
+            _tell_programs(argv, reason, reason, error.message)
             return error.exit_code
     except BrokenPipeError:
         forget_stdout()

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cowork.sessions.log.lock import Lock
 from tests.cli.conftest import COWORK
 
 HELLO = "- Hello, world."
@@ -208,10 +209,10 @@ def test_no_credentials_is_exit_3(cowork: Any) -> None:
     ("words", "code", "reason", "error"),
     [
         (["--provider", "anthropic"], 3, "auth", "auth"),
-        (["--config", "none.toml"], 2, "internal_error", "usage"),
-        (["--resume", "zzz"], 2, "internal_error", "usage"),
-        (["--nope"], 2, "internal_error", "usage"),
-        (["--max-turns", "many"], 2, "internal_error", "usage"),
+        (["--config", "none.toml"], 2, "usage", "usage"),
+        (["--resume", "zzz"], 2, "usage", "usage"),
+        (["--nope"], 2, "usage", "usage"),
+        (["--max-turns", "many"], 2, "usage", "usage"),
     ],
 )
 def test_a_run_that_cannot_begin_still_gives_programs_their_object(
@@ -223,6 +224,17 @@ def test_a_run_that_cannot_begin_still_gives_programs_their_object(
     assert last["type"] == ("result" if output == "json" else "run.ended")
     assert (last["status"], last["terminal_reason"], last["error"]["code"]) == ("error", reason, error)
     assert done.stderr.startswith("cowork: ")
+
+
+def test_a_session_in_use_is_no_internal_error(cowork: Any) -> None:
+    first = json.loads(run(cowork, HELLO, "hi", "--output", "json").stdout)
+    (log,) = Path(os.environ["HOME"]).rglob(first["session_id"])
+    lock = Lock(next(log.glob("*lock*")))
+    done = run(cowork, HELLO, "again", "--output", "json", "--resume", first["session_id"])
+    lock.release()
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["terminal_reason"], result["error"]["code"]) == (2, "usage", "usage")
+    assert f"in use by process {os.getpid()}" in result["error"]["message"]
 
 
 def test_a_turn_limit_is_exit_4(cowork: Any) -> None:

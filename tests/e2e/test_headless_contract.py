@@ -84,7 +84,7 @@ ENDS: dict[str, tuple[list[Turn], tuple[str, ...], str]] = {
     "api_error": ([status(404)], (), "404"),
     "unavailable": ([status(529)] * 3, (), "gave up after 3 tries"),
 }
-ELSEWHERE = {"interrupted", "terminated", "internal_error"}  # by signals and by bugs
+ELSEWHERE = {"interrupted", "terminated", "internal_error", "usage"}  # by signals, by bugs, before it begins
 
 
 def test_every_end_is_in_the_table() -> None:

@@ -16,7 +16,9 @@ from cowork.core.blocks import ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec, Provider
 from cowork.providers.open import open_provider
+from cowork.providers.proxies import parse_proxy
 from cowork.providers.retry import with_retry
+from cowork.providers.transports.direct import Address, DirectTransport
 from tests.wire.network import (
     AUTHORITY,
     SIGNED,
@@ -449,6 +451,18 @@ async def test_a_dead_proxy_is_named_and_not_tried_again(
         error = await failure_at(f"{scheme}://model.test/v1", transport=transport)
     assert (error.kind, error.retryable) == ("proxy", False)
     assert f"127.0.0.1:{port}" in error.message
+
+
+async def test_a_proxy_that_never_answers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawServer(lambda peer: (read_request(peer), peer.recv(1))[0]) as silent:  # type: ignore[arg-type,return-value]
+        proxy = parse_proxy(f"http://127.0.0.1:{silent.port}")
+        transport = DirectTransport(
+            Address("https://model.test/v1", "model.test", {}, proxy=proxy), connect_timeout=0.3
+        )
+        with pytest.raises(ProviderError) as caught:
+            await anext(transport.post(b"{}"))
+    assert (caught.value.kind, caught.value.retryable) == ("proxy", False)
+    assert f"127.0.0.1:{silent.port}" in caught.value.message
 
 
 @pytest.mark.parametrize(("refusal", "retryable"), [("403 Forbidden", False), ("502 Bad Gateway", True)])

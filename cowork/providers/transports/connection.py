@@ -22,7 +22,7 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def exchange(connection: Connection, request: bytes) -> Head:
     """Send a request and read the head of its answer, which may come before all of the request was taken.
 
-    EOFError means that the peer closed without a byte of answer.
+    Closes the connection when that fails; EOFError means that the peer closed it without a byte of answer.
     """
     reader, writer = connection
     writer.write(request)
@@ -32,9 +32,12 @@ async def exchange(connection: Connection, request: bytes) -> Head:
             if head.status >= 200:  # the others only announce it
                 return head
     except asyncio.IncompleteReadError as error:
-        failure: Exception = not_http(error.partial) if error.partial else EOFError()
+        failure: BaseException = not_http(error.partial) if error.partial else EOFError()
     except asyncio.LimitOverrunError:
         failure = HttpError("the answer has too many headers")
+    except BaseException as error:
+        failure = error
+    writer.transport.abort()
     raise failure
 
 
@@ -52,9 +55,9 @@ class Dialer:
         self._timeout = timeout
 
     async def open(self) -> Connection:
+        if self._proxy is not None:
+            return await self._open_through(self._proxy)
         async with asyncio.timeout(self._timeout):
-            if self._proxy is not None:
-                return await self._open_through(self._proxy)
             connection = await _connect(self._host, self._port)
             if self._secure:
                 await self._start_tls(connection, self._host, self._port)
@@ -63,20 +66,22 @@ class Dialer:
     async def _open_through(self, proxy: Proxy) -> Connection:
         """Straight to the proxy for http, through a tunnel for https."""
         try:
-            connection = await _connect(proxy.host, proxy.port)
-            if proxy.secure:
-                await self._start_tls(connection, proxy.host, proxy.port)
-            if not self._secure:
-                return connection
-            target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
-            head = await exchange(connection, encode_head("CONNECT", target, {"host": target, **proxy.headers}))
+            async with asyncio.timeout(self._timeout):
+                connection = await _connect(proxy.host, proxy.port)
+                if proxy.secure:
+                    await self._start_tls(connection, proxy.host, proxy.port)
+                if not self._secure:
+                    return connection
+                target = f"[{self._host}]:{self._port}" if ":" in self._host else f"{self._host}:{self._port}"
+                head = await exchange(connection, encode_head("CONNECT", target, {"host": target, **proxy.headers}))
         except (OSError, EOFError, HttpError) as error:
             failure = connection_error(error, host=f"the proxy {proxy.name}")
             raise ProviderError("proxy", failure.message) from error
         if head.status != 200:
             connection[1].transport.abort()
             raise proxy_refusal(head.status, proxy.name, target)
-        await self._start_tls(connection, self._host, 0)
+        async with asyncio.timeout(self._timeout):
+            await self._start_tls(connection, self._host, 0)
         return connection
 
     async def _start_tls(self, connection: Connection, host: str, port: int) -> None:
@@ -99,11 +104,9 @@ async def _answers_in_clear(host: str, port: int) -> bool:
     """Whether a port speaks plain HTTP; servers that want TLS answer 400 to it."""
     with contextlib.suppress(OSError, EOFError, HttpError):
         connection = await _connect(host, port)
-        try:
-            head = await exchange(connection, encode_head("HEAD", "/", {"host": host, "connection": "close"}))
-            return head.status != 400
-        finally:
-            connection[1].transport.abort()
+        head = await exchange(connection, encode_head("HEAD", "/", {"host": host, "connection": "close"}))
+        connection[1].transport.abort()
+        return head.status != 400
     return False
 
 

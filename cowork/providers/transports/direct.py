@@ -89,12 +89,9 @@ class DirectTransport:
                 self._give_back(connection, reusable=framed is not None and framed.done and head.keep_alive)
 
     async def aclose(self) -> None:
-        connections, self._idle = self._idle, []
-        for _, writer in connections:
-            writer.close()
-            with contextlib.suppress(OSError, TimeoutError):
-                async with asyncio.timeout(1):
-                    await writer.wait_closed()
+        while self._idle:
+            self._idle.pop()[1].transport.abort()
+        await asyncio.sleep(0)  # in which the sockets are closed
 
     async def _exchange(self, body: bytes) -> tuple[Connection, Head]:
         """Send the request and read the head of its answer.
@@ -104,22 +101,13 @@ class DirectTransport:
         """
         request = encode_head("POST", self._target, {**self._headers, "content-length": str(len(body))}) + body
         if kept := self._take_idle():
-            try:
+            with contextlib.suppress(OSError, EOFError):
                 head = await exchange(kept, request)
-                if head.status != 408 or head.keep_alive:  # some say so when they close
+                if head.status != 408 or head.keep_alive:  # which some say when they close
                     return kept, head
-            except (OSError, EOFError):
-                pass
-            except BaseException:
                 kept[1].transport.abort()
-                raise
-            kept[1].transport.abort()
         connection = await self._dialer.open()
-        try:
-            return connection, await exchange(connection, request)
-        except BaseException:
-            connection[1].transport.abort()
-            raise
+        return connection, await exchange(connection, request)
 
     def _take_idle(self) -> Connection | None:
         """A kept connection that the service has not closed meanwhile."""

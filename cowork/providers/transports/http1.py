@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
-from typing import Literal, Protocol
+from typing import Literal
 
 from cowork.core.frozen import frozen
 from cowork.providers.errors import HttpError, WrongProtocolError
 
 _LONGEST_LINE = 8_192
 _MOST_UNPACKED = 32 << 20  # bytes one read may grow to
-_CUT = "the connection was closed in the middle of the answer"
 
 
 @frozen
@@ -23,15 +22,18 @@ class Head:
     keep_alive: bool
 
 
-class Body(Protocol):
+class Body:
     """Takes what the network gives and hands on what belongs to the body."""
 
-    done: bool
+    done = False
 
-    def feed(self, data: bytes) -> bytes: ...
+    def feed(self, data: bytes) -> bytes:
+        raise NotImplementedError
 
     def end(self) -> None:
         """The connection closed; raises HttpError if that is too early."""
+        if not self.done:
+            raise HttpError("the connection was closed in the middle of the answer")
 
 
 def encode_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
@@ -55,12 +57,10 @@ def parse_head(raw: bytes) -> Head:
     if not version.startswith("HTTP/1.") or not (status.isascii() and status.isdigit()):
         raise not_http(raw)
     headers: dict[str, str] = {}
-    for line in lines:
-        name, colon, value = line.partition(":")
-        if not colon:
-            continue
-        name, value = name.strip().lower(), value.strip()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    for name, colon, value in (line.partition(":") for line in lines):
+        if colon:
+            name, value = name.strip().lower(), value.strip()
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
     closing = headers.get("connection", "").lower()
     return Head(int(status), headers, "close" not in closing and version != "HTTP/1.0")
 
@@ -89,11 +89,10 @@ def _framing(head: Head) -> Body:
     return Plain(int(length))
 
 
-class Chunked:
+class Chunked(Body):
     """Pieces, each after a line with its size, up to one of size 0 and its trailers."""
 
     def __init__(self) -> None:
-        self.done = False
         self._buffer = b""
         self._left = 0  # bytes of the current piece still to come
         self._expects: Literal["size", "end of piece", "trailer"] = "size"
@@ -119,10 +118,6 @@ class Chunked:
             raise HttpError("the answer has an endless line")
         return b"".join(out)
 
-    def end(self) -> None:
-        if not self.done:
-            raise HttpError(_CUT)
-
     def _line(self, line: bytes) -> None:
         if self._expects == "trailer":
             self.done = not line
@@ -138,7 +133,7 @@ class Chunked:
             self._expects = "end of piece" if self._left else "trailer"
 
 
-class Plain:
+class Plain(Body):
     """A number of bytes told beforehand, else everything until the connection closes."""
 
     def __init__(self, size: int | None = None) -> None:
@@ -154,15 +149,14 @@ class Plain:
         return piece
 
     def end(self) -> None:
-        if self._left and not self.done:
-            raise HttpError(_CUT)
+        if self._left is not None:
+            super().end()
 
 
-class Unpacked:
+class Unpacked(Body):
     """A body in gzip or deflate, sent that way although `identity` was asked for."""
 
     def __init__(self, framing: Body) -> None:
-        self.done = False
         self._framing = framing
         self._unpack: zlib._Decompress | None = None
 
