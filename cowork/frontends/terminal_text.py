@@ -32,7 +32,7 @@ class TerminalText:
 
     def diff(self, diff: str) -> str:
         """A diff with its colours."""
-        return self._encoded(diff_lines(diff, _columns(), limit=_DIFF_ROWS))
+        return self._encoded(diff_lines(diff, _columns(), limit=_DIFF_ROWS, theme=self._theme))
 
     def _encoded(self, lines: Iterable[Line]) -> str:
         return "".join(f"{self._theme.encode(line)}\n" for line in lines)

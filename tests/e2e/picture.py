@@ -62,7 +62,7 @@ def main() -> None:
         script.write_text(SCRIPT)
         env = {"HOME": str(Path(folder) / "home"), "PATH": os.environ["PATH"]}
         command = [str(Path(sys.executable).with_name("cowork")), "--script", str(script)]
-        with Terminal(command, cwd=repo, columns=110, rows=27, env=env) as terminal:
+        with Terminal(command, cwd=repo, columns=110, rows=34, env=env) as terminal:
             terminal.wait_for("/help", 30)
             terminal.type("why do refunds fail for guest orders?", "<Enter>")
             terminal.wait_for("asked by general-purpose-3")
@@ -78,13 +78,14 @@ def main() -> None:
 
 def svg(screen: Screen) -> str:
     """The screen as an SVG without scripts or fonts of its own."""
-    wide, high = screen.columns * CELL + 2 * MARGIN, screen.lines * ROW + 2 * MARGIN
+    used = 1 + max(row for row in range(screen.lines) if screen.display[row].strip())
+    wide, high = screen.columns * CELL + 2 * MARGIN, used * ROW + 2 * MARGIN
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide:.0f} {high}" width="{wide:.0f}" height="{high}" '
         'font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,\'DejaVu Sans Mono\',monospace" font-size="14">',
         f'<rect width="100%" height="100%" rx="8" fill="{BACK}"/>',
     ]
-    for number in range(screen.lines):
+    for number in range(used):
         for start, cells in _runs([screen.buffer[number][x] for x in range(screen.columns)]):
             out.append(_run(start, number, cells))
     return "\n".join([*out, "</svg>"]) + "\n"

@@ -134,6 +134,7 @@ async def edit(host: FakeHost, text: str) -> None:
     display = {"kind": "diff", "path": "shop/refunds/service.py", "diff": DIFF, "added": 3, "removed": 1}
     question = Question(
         "permission", "Allow this edit?", tool="Edit", input={"file_path": "shop/refunds/service.py"},
+        family="write", line="shop/refunds/service.py",
         rule="Edit(shop/refunds/**)", session_rule="edits in shop/refunds/**", display=display,
     )  # fmt: skip
     choice = await host.question(question)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from rich.color import ColorSystem
+from rich.style import Style
 
 from cowork.core import format
 from cowork.frontends.host import Options
@@ -163,3 +164,32 @@ def test_notifications_can_be_switched_off() -> None:
     out.start()
     out.end()
     assert written == []
+
+
+@pytest.mark.parametrize("kind", ["dark", "light"])
+def test_code_in_a_diff_has_its_colours_on_the_ground_of_the_change(kind: Kind) -> None:
+    diff = "--- a/shop.py\n+++ b/shop.py\n@@ -1,2 +1,2 @@\n-def a(x):\n+def b(x, y):\n     return None\n"
+    plainly, coloured = diff_lines(diff, 80), diff_lines(diff, 80, theme=Theme(kind))
+    assert [plain(line) for line in coloured] == [plain(line) for line in plainly]
+    added = {text: style for style, text in coloured[1] if isinstance(style, Style)}
+    assert added["def"].bgcolor is not None
+    assert added["def"].color not in (None, next(style.color for text, style in added.items() if "x" in text))
+    changed = next(style for text, style in added.items() if "y" in text)
+    assert changed.bold
+    assert changed.bgcolor != added["def"].bgcolor
+    kept = {text: style for style, text in coloured[2] if isinstance(style, Style)}
+    assert kept["return"].bgcolor is None
+    assert kept["return"].color is not None
+
+
+@pytest.mark.parametrize("depth", [None, ColorSystem.STANDARD])
+def test_few_colours_are_kept_for_what_changed(depth: ColorSystem | None) -> None:
+    diff = "--- a/shop.py\n+++ b/shop.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    assert diff_lines(diff, 80, theme=Theme("dark", depth)) == diff_lines(diff, 80)
+
+
+def test_a_diff_of_no_known_language_or_of_great_length_is_plain() -> None:
+    head = "--- a/notes.unknown\n+++ b/notes.unknown\n@@ -1 +1 @@\n"
+    assert diff_lines(f"{head}-x = 1\n+x = 2\n", 80, theme=Theme()) == diff_lines(f"{head}-x = 1\n+x = 2\n", 80)
+    long = "--- a/a.py\n+++ b/a.py\n@@ -0,0 +1,900 @@\n" + "+x = 'some text that is long'\n" * 900
+    assert diff_lines(long, 80, theme=Theme()) == diff_lines(long, 80)

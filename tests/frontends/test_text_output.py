@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from cowork.core.events import (
     ToolEnded,
     ToolOutput,
 )
+from cowork.frontends.terminal_text import TerminalText
 from cowork.frontends.text import TextOutput
 from tests.fakes.calls import started
 
@@ -246,3 +248,35 @@ def golden(name: str, text: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     assert text == file.read_text(encoding="utf-8"), f"{name} differs; PYTEST_GOLDEN=1 writes it anew"
+
+
+def test_a_terminal_gets_markdown_and_diffs_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    out, err = io.StringIO(), io.StringIO()
+    rendering = TerminalText({"TERM": "xterm-256color", "COLORTERM": "truecolor"})
+    output = TextOutput(out, err, live=True, fold=True, rendering=rendering)
+    diff = "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2\n"
+    text = "# Done\n\nIt is **fixed** in `a.py`.\n\n- one\n- two\n"
+    for event in (
+        started("1", "Edit", {"file_path": "a.py"}),
+        ToolEnded("1", "Edit", {"status": "success"}, {"kind": "diff", "diff": diff, "summary": "+1 −1"}),
+        *(TextDelta(text[n : n + 7]) for n in range(0, len(text), 7)),
+        ReplyAdded((Text(text),), "end_turn"),
+        RunEnded({"result": text, "terminal_reason": "completed", "num_turns": 1}),
+    ):
+        output(event)
+    plainly = re.sub(r"\x1b\[[\d;]*m", "", out.getvalue())
+    assert plainly.split("\n") == ["Done", "", "It is fixed in a.py.", "", " • one", " • two", ""]
+    assert "\x1b[1m" in out.getvalue()
+    lines = re.sub(r"\x1b\[[\d;]*m", "", err.getvalue()).split("\n")
+    assert lines[:3] == ["cowork: Edit a.py · +1 −1", "  1 │-x = 1", "  1 │+x = 2"]
+
+
+def test_an_answer_that_is_withdrawn_does_not_mix_with_the_next() -> None:
+    out, err = io.StringIO(), io.StringIO()
+    output = TextOutput(out, err, live=True, rendering=TerminalText({"TERM": "xterm"}))
+    output(TextDelta("The first tr"))
+    output(RetryScheduled(2, 5, 1.0, "overloaded", "overloaded"))
+    output(TextDelta("The second.\n"))
+    output(ReplyAdded((Text("The second.\n"),), "end_turn"))
+    assert out.getvalue() == "The second.\n"

@@ -223,7 +223,7 @@ class Turns:
             self.give_back(result.text)
             await self._show(result.said, text)
         elif isinstance(result, Changes):
-            self.scene.say("output", lambda columns, theme: changes_lines(result.files, columns))
+            self.scene.say("output", lambda columns, theme: changes_lines(result.files, columns, theme))
         elif isinstance(result, str) and result:
             self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
 

@@ -12,6 +12,7 @@ from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
+from cowork.frontends.repl.view.theme import Theme
 
 
 def dialog_lines(
@@ -23,11 +24,12 @@ def dialog_lines(
     armed: bool = True,
     ready: bool = True,
     cwd: str = "",
+    theme: Theme | None = None,
 ) -> list[Line]:
     """What is asked about, as much as fits, and under it the box with the choices."""
     box = _box(dialog, min(columns, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
     room = max(0, rows - len(box))
-    body = what_lines(dialog.question, columns, cwd)
+    body = what_lines(dialog.question, columns, cwd, theme)
     if len(body) > room:
         kept = max(0, room - 1)
         more: Line = [("dim", f"  … {len(body) - kept:,} more lines · Ctrl+O shows all")]
@@ -35,12 +37,12 @@ def dialog_lines(
     return [*body, *box]
 
 
-def what_lines(question: Question, columns: int, cwd: str = "") -> list[Line]:
+def what_lines(question: Question, columns: int, cwd: str = "", theme: Theme | None = None) -> list[Line]:
     """The thing the question is about: the call, why it asks, and the diff, command or text."""
     out = _call_lines(question, columns, cwd) if question.tool and question.kind == "permission" else []
     match question.display.get("kind"):
         case "diff":
-            out.extend(diff_lines(str(question.display.get("diff", "")), columns))
+            out.extend(diff_lines(str(question.display.get("diff", "")), columns, theme=theme))
         case "command":
             parts = question.display.get("parts")
             out.extend(command_lines(parts if isinstance(parts, list) else [], columns))

@@ -9,8 +9,10 @@ from difflib import SequenceMatcher
 from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.host import FileChange
 from cowork.frontends.repl.view.styled import Line, Span, clip, clip_line, clip_start, width, wrap
+from cowork.frontends.repl.view.theme import Theme
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.M)
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.35  # lines less alike than this are two lines, not one changed
 _LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and cost much
@@ -20,13 +22,18 @@ _FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited
 _Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
 
 
-def diff_lines(diff: str, columns: int, *, limit: int | None = None, indent: int = 2) -> list[Line]:
-    """The diff drawn in `columns`; past `limit` lines it says how many more there are."""
+def diff_lines(
+    diff: str, columns: int, *, limit: int | None = None, indent: int = 2, theme: Theme | None = None
+) -> list[Line]:
+    """The diff drawn in `columns`; past `limit` lines it says how many more there are. A theme colours the code."""
     rows = list(_rows(visible(diff)))
     gutter = max((len(str(number)) for _, number, _ in rows), default=1)
     shown = rows if limit is None or len(rows) <= limit + 1 else rows[:limit]
     out: list[Line] = []
-    for sign, number, spans in _marked(shown):
+    marked = list(_marked(shown))
+    if theme is not None and theme.many_colours:
+        marked = _coloured(marked, diff, theme)
+    for sign, number, spans in marked:
         out.extend(_draw(sign, number, spans, gutter, columns, indent))
     if len(shown) < len(rows):
         more = f"{' ' * (indent + gutter)} … {len(rows) - len(shown):,} more lines of diff"
@@ -34,20 +41,28 @@ def diff_lines(diff: str, columns: int, *, limit: int | None = None, indent: int
     return out
 
 
-def changes_lines(files: Sequence[FileChange], columns: int) -> list[Line]:
+def _coloured(rows: list[tuple[str, int, list[Span]]], diff: str, theme: Theme) -> list[tuple[str, int, list[Span]]]:
+    from cowork.frontends.repl.view import diff_colours  # pygments is only loaded for the first diff
+
+    named = _FILE.search(diff)
+    spans = diff_colours.colour([(sign, spans) for sign, _, spans in rows], named[1].strip() if named else "", theme)
+    return [(sign, number, new) for (sign, number, _), new in zip(rows, spans, strict=True)]
+
+
+def changes_lines(files: Sequence[FileChange], columns: int, theme: Theme | None = None) -> list[Line]:
     """Files and what became of them, each with its diff."""
     out: list[Line] = []
     for change in files:
         head: Line = [("accent", "● "), ("bold", clip_start(visible_line(change.path), max(8, columns - 16)))]
         out.append(clip_line([*head, ("dim", f" · {visible_line(change.remark)}" if change.remark else "")], columns))
-        out.extend(diff_lines(change.diff, columns, limit=_FILE_ROWS if change.edited else _WHOLE_ROWS))
+        out.extend(diff_lines(change.diff, columns, limit=_FILE_ROWS if change.edited else _WHOLE_ROWS, theme=theme))
     return out
 
 
 def _rows(diff: str) -> Iterator[_Row]:
     old = new = 0
     seen = False
-    for text in diff.split("\n"):
+    for text in diff.expandtabs(4).split("\n"):
         hunk = _HUNK.match(text)
         if hunk:
             if seen:

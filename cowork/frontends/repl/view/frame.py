@@ -35,7 +35,8 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     narrow = max(1, columns * 5 // 8)
     boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)
     above = min(above, rows - len(frame.lines))
-    if not boxes or _pushed(frame.lines, narrow) <= above:
+    spare = 0 if repl.environ.get("TMUX") else rows - 1 - len(frame.lines) - above  # other terminals use these first
+    if not boxes or _pushed(frame.lines, narrow) <= above + spare:
         return frame
     if repl.picker.current is not None:  # a list is tall, and all of its rows are long
         frame = _inline(repl, columns, rows, max(_LIST, narrow))
@@ -88,7 +89,7 @@ def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[L
         return [status], None
     if dialog is not None and repl.dialogs.armed:
         ready = repl.dialogs.ready
-        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=cwd)
+        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=cwd, theme=repl.theme)
         return [*asked, status], None
     if repl.picker.current is not None:
         return [
@@ -110,7 +111,7 @@ def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[L
     box: list[Line] = []
     if dialog is not None and not repl.resizing:
         limit = max(4, rows - len(menu) - len(written) - 2)
-        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=cwd)
+        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=cwd, theme=repl.theme)
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 
 

@@ -33,7 +33,7 @@ class OpenViewer:
     def question(self, question: Question) -> None:
         """Everything a question is about."""
         node = Node("question", [("bold", one_line(question.title))], open=True)
-        node.body = lambda columns, theme: what_lines(question, columns, self.scene.cwd)
+        node.body = lambda columns, theme: what_lines(question, columns, self.scene.cwd, theme)
         self._open(Viewer(one_line(question.title), lambda: [node], at_end=False))
 
     def key(self, name: str) -> None:

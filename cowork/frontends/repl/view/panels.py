@@ -88,7 +88,7 @@ def panel_lines(
     columns -= indent
     facts = receipts(child, now) if columns >= 50 else f"{format.clock(now - child.started)} {_cost(child)}"
     name = clip_middle(child.name, max(9, columns - MARGIN - width(facts) - 6))
-    head: Line = [_glyph(child, spin), (theme.agent(child.color), name), ("", f"  {child.description}")]
+    head: Line = [_glyph(child, spin), (theme.agent(child.color), name), ("text", f"  {child.description}")]
     foot = [_turn(child)] if child.status != "waiting" else []
     if child.stopping:
         foot.append("stopping, x again ends it")

@@ -245,7 +245,7 @@ class Scene:
         call = running.call if running else ToolStarted(event.tool_use_id, event.name, _given(event.record))
 
         def draw(columns: int, theme: Theme) -> Sequence[Line]:
-            return finished_lines(call, event.record, event.display, columns)
+            return finished_lines(call, event.record, event.display, columns, theme)
 
         if call.family in LOOKS and event.record.get("status") == "success":
             self.looks.append((event.name, draw))

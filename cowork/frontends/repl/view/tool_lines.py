@@ -14,6 +14,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.calls import call_line
 from cowork.frontends.repl.view.diffs import diff_lines
 from cowork.frontends.repl.view.styled import Line, beside, clip, clip_line, clip_start, width, wrap
+from cowork.frontends.repl.view.theme import Theme
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ON_FILES = ("read", "write")  # families whose calls are told by a path
@@ -51,7 +52,9 @@ def running_line(call: ToolStarted, spin: int, columns: int, seconds: float = 0.
     return beside([("accent", f"{glyph} "), ("bold", one_line(call.name)), ("", f" {line}")], right, columns)
 
 
-def finished_lines(call: ToolStarted, record: Mapping[str, Any], display: Json, columns: int) -> list[Line]:
+def finished_lines(
+    call: ToolStarted, record: Mapping[str, Any], display: Json, columns: int, theme: Theme | None = None
+) -> list[Line]:
     """A finished call as it goes to the scrollback."""
     style, glyph = _GLYPHS.get(str(record.get("status")), _GLYPHS["success"])
     name, line = one_line(call.name), call_line(call)
@@ -62,7 +65,7 @@ def finished_lines(call: ToolStarted, record: Mapping[str, Any], display: Json, 
         first.append(("", f" {_fit(call, line, max(8, room))}"))
     if result:
         first.append(("dim", f" · {result}"))
-    return [clip_line(first, columns), *_body(record, display, columns)]
+    return [clip_line(first, columns), *_body(record, display, columns, theme)]
 
 
 def looks_line(names: Sequence[str], columns: int) -> Line:
@@ -83,12 +86,12 @@ def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> l
     return out
 
 
-def _body(record: Mapping[str, Any], display: Json, columns: int) -> list[Line]:
+def _body(record: Mapping[str, Any], display: Json, columns: int, theme: Theme | None) -> list[Line]:
     if record.get("status") == "error":
         return _error_lines(record, columns)
     match display.get("kind"):
         case "diff":
-            return diff_lines(str(display.get("diff", "")), columns, limit=_DIFF_LINES)
+            return diff_lines(str(display.get("diff", "")), columns, limit=_DIFF_LINES, theme=theme)
         case "terminal":
             total = int(display.get("lines") or 0)
             limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself

@@ -162,7 +162,7 @@ def _finish_call(node: Node, started: ToolStarted, event: ToolEnded) -> None:
     diff = str(event.display.get("diff") or "")
     text = node.text
     if diff:
-        node.body = lambda columns, theme: diff_lines(diff, columns)
+        node.body = lambda columns, theme: diff_lines(diff, columns, theme=theme)
     elif started.family == "delegate":
         node.body = _plain_body(str(event.record.get("text", "")))
     else:
