@@ -114,7 +114,8 @@ class Options:
     history: Path | None = None  # None: nothing is remembered
     keys: Literal["emacs", "vi"] = "emacs"
     theme: Literal["auto", "dark", "light"] = "auto"
-    notify: Literal["auto", "bell", "off"] = "auto"  # auto: OSC 9; bell: that and the bell
+    notify: Literal["auto", "bell", "off"] = "auto"  # auto: OSC 9 or 777; bell: that and the bell
+    notify_by: Literal["9", "777"] = "9"  # the OSC code the terminal knows
     notify_after_s: float = 15.0  # a turn shorter than this ends silently
     title: bool = True  # set the terminal's title
     prompt: str = ""  # sent at the start, as if it had been typed

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +12,12 @@ from pathlib import Path
 
 from tests.e2e.terminal import Terminal
 from tests.fakes.command import COWORK, QUIET
+from tests.wire.server import Server
+from tests.wire.server import say as answer
 
 READY = "/help"
+KEY = "sk-ant-planted-secret"
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 @contextmanager
@@ -158,3 +164,46 @@ def test_a_key_is_not_shown_while_it_is_entered(tmp_path: Path) -> None:
         terminal.wait_for("That is no key")
         assert "sk-not" not in "\n".join(terminal.scrollback())
         assert b"sk-not" not in bytes(terminal.raw)
+
+
+def test_an_image_is_attached_from_the_clipboard_and_by_its_path(tmp_path: Path) -> None:
+    pixel = base64.b64decode(PNG)
+    (tmp_path / "clip.png").write_bytes(pixel)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "xclip").write_text(f"#!/bin/sh\nexec cat {tmp_path / 'clip.png'}\n")
+    (programs / "xclip").chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}", "DISPLAY": ":7"}
+    with chat(tmp_path, **env) as terminal:
+        (tmp_path / "work" / "shot.png").write_bytes(pixel)
+        terminal.type("what is ", "<Ctrl+V>")
+        terminal.wait_for("[image clipboard-1.png]")
+        terminal.type(" and @shot.png", "<Enter>")
+        terminal.wait_for("The first answer.")
+        (tmp_path / "clip.png").write_bytes(b"no image")
+        terminal.type("<Ctrl+V>")
+        terminal.wait_for("There is no image on the clipboard")
+    assert (tmp_path / "asked").read_text().count(PNG) == 2
+
+
+def test_without_a_program_for_the_clipboard_the_hint_names_them(tmp_path: Path) -> None:
+    with chat(tmp_path, PATH="/nowhere") as terminal:
+        terminal.type("<Ctrl+V>")
+        terminal.wait_for("Pasting an image needs wl-paste, xclip or pngpaste")
+
+
+def test_a_key_is_tried_kept_and_used_at_once_and_the_next_time(tmp_path: Path) -> None:
+    """On the strict server of the wire tests, on loopback."""
+    with Server([answer("ok")]) as server:
+        env = {"ANTHROPIC_BASE_URL": server.url("anthropic"), "COWORK_HOME": str(tmp_path / "home"), **QUIET}
+        (tmp_path / "work").mkdir()
+        for first in (True, False):
+            with Terminal([str(COWORK)], cwd=tmp_path / "work", env=env, columns=110, rows=40) as terminal:
+                terminal.wait_for(READY, 30)
+                if first:
+                    say(terminal, "/login anthropic", "The key of Anthropic")
+                    terminal.paste(KEY)
+                    terminal.type("<Enter>")
+                    terminal.wait_for("This chat goes on with", 60)
+                terminal.wait_for("claude-sonnet")
+                assert KEY.encode() not in bytes(terminal.raw)

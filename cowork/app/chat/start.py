@@ -38,6 +38,7 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
             keys="vi" if ui.keys == "vi" else "emacs",
             theme=ui.theme,  # type: ignore[arg-type]
             notify="off" if not ui.notify else "bell" if ui.bell else "auto",
+            notify_by="777" if environ.get("TERM", "").startswith(("rxvt", "foot")) else "9",
             notify_after_s=ui.notify_after,
             title=ui.title,
             prompt=options.prompt,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 KEYS = """
 | key | does |
 |---|---|
-| ? | in an empty input: this list |
+| ? | in an empty input: this list; the next key closes it |
 | Enter | send; while it works: queue for after the turn |
 | Alt+Enter, Ctrl+J, `\\` Enter | new line |
 | Ctrl+S | say it before the next step instead of after the turn |
@@ -29,6 +29,7 @@ KEYS = """
 | Ctrl+O | while it works: more or less of each panel; otherwise the whole conversation |
 | Tab | choose a panel: Enter opens it, x stops it, m sends it a message |
 | Ctrl+G | write the message in $EDITOR |
+| Ctrl+V | attach the image on the clipboard; `@shot.png` or a pasted path attach a file |
 | `@` `/` `!` `#` | a file or agent · a command · a shell line · a note for AGENTS.md |
 """
 

@@ -16,10 +16,11 @@ from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.host import Choose, Host, Options, Row
-from cowork.frontends.repl.builtin_commands import KEYS, own_commands
+from cowork.frontends.repl.builtin_commands import own_commands
+from cowork.frontends.repl.input.actions import Actions
 from cowork.frontends.repl.input.completer import Completer
 from cowork.frontends.repl.input.composer import Composer, History
-from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialog, Dialogs
+from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
 from cowork.frontends.repl.input.keys import bindings
 from cowork.frontends.repl.input.panel_selection import PanelSelection
 from cowork.frontends.repl.input.picker import Picker
@@ -34,16 +35,14 @@ from cowork.frontends.repl.view import status as bar
 from cowork.frontends.repl.view.frame import compose
 from cowork.frontends.repl.view.live import SPIN_S
 from cowork.frontends.repl.view.open_viewer import OpenViewer
-from cowork.frontends.repl.view.scene import Scene, markdown_lines
-from cowork.frontends.repl.view.stream import warm_up
+from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
 
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after the window changed, before the live part is drawn whole again
-_TWICE_S = 2.0  # Ctrl-C again within this leaves
-_ESCAPES_S = 8.0  # Esc again within this clears or goes back; neither is lost
+_HINT_S = 2.0  # a word at the end of the status line stays this long
 
 
 class Repl:
@@ -59,7 +58,12 @@ class Repl:
         self._folder = os.path.basename(self.scene.cwd)
         self.composer = Composer(History(self.options.history))
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
-        self.dialogs = Dialogs(self._dialogs_changed, drafting=lambda: bool(self.composer.text), edit=self._edit_plan)
+        self.actions = Actions(self)
+        self.dialogs = Dialogs(
+            self._dialogs_changed,
+            drafting=lambda: bool(self.composer.text),
+            edit=self.actions.edit_plan,
+        )
         self.handover = Handover(self.environ, lambda: self._app is not None and self._app.is_running)
         self.picker = Picker(self.redraw)
         self.turns = Turns(
@@ -71,8 +75,6 @@ class Repl:
         self.expanded = False
         self.selection = PanelSelection(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
-        self._keys = 0  # pressed so far
-        self._pressed = ("", 0, -10.0)  # a key that does more the second time, which one it was, and when
         self.used = False  # something was sent
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
@@ -102,7 +104,7 @@ class Repl:
     async def ask(self, question: Question) -> Answer:
         """Put a question to the person and wait for the answer; it is drawn while `run` is running."""
         if question.kind == "plan":
-            self._show_plan(str(question.display.get("text", "")))
+            self.actions.show_plan(str(question.display.get("text", "")))
         with self.scene.asking(question):
             return await (self._plain or self.dialogs).ask(question)
 
@@ -197,100 +199,7 @@ class Repl:
     def navigating(self) -> bool:
         return self._app is not None and self._app.navigating
 
-    def enter(self) -> None:
-        """Send what is written, or accept what the menu offers."""
-        before = self.composer.buffer.document
-        if self.completer.menu.items and not self.completer.enter():
-            return
-        if before.text_before_cursor.endswith("\\") and not before.text_after_cursor:
-            self.composer.buffer.delete_before_cursor(1)
-            self.composer.buffer.insert_text("\n")
-            return
-        text, images = self.composer.take()
-        told = self.selection.deliver(text)
-        if told:
-            self.show_hint(f"told {told}")
-            return
-        self.turns.send(text, images)
-        self.redraw()
-        if not self.used:
-            self.used = True
-            asyncio.get_running_loop().call_later(2 * FRAME_S, warm_up)
-
-    def steer(self) -> None:
-        text, _ = self.composer.take()
-        if text:
-            self.turns.steer(text)
-
-    def up(self) -> None:
-        """In the menu, in the text, in the queue, then in the history."""
-        buffer = self.composer.buffer
-        if self.completer.menu.items:
-            self.completer.menu.move(-1)
-        elif buffer.document.cursor_position_row > 0:
-            buffer.cursor_up()
-        elif not buffer.text and self.turns.queue:
-            self.composer.set(self.turns.recall() or "")
-        else:
-            self.completer.quiet(self.composer.older)
-
-    def down(self) -> None:
-        buffer = self.composer.buffer
-        if self.completer.menu.items:
-            self.completer.menu.move(1)
-        elif buffer.document.cursor_position_row < buffer.document.line_count - 1:
-            buffer.cursor_down()
-        else:
-            self.completer.quiet(self.composer.newer)
-
-    def escape(self) -> None:
-        """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""
-        if self.completer.close():
-            return
-        if self.selection.message_to:
-            self.selection.message_to = ""
-        elif self._interrupt():
-            return
-        elif not self._again("escape", _ESCAPES_S):
-            told = "clears the line" if self.composer.text else "goes back to an earlier prompt"
-            self.show_hint(f"Esc again {told}", _ESCAPES_S)
-        elif self.composer.text:
-            self.completer.quiet(self.composer.take)  # Up brings it back
-        else:
-            self.turns.send("/rewind")
-
-    def cancel(self) -> None:
-        """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
-        again = self._again("c-c", _TWICE_S)
-        stopped = self._interrupt()
-        if again:
-            self.leave(130)
-        elif not stopped:
-            self.composer.clear()
-            self.show_hint("Ctrl-C again leaves")
-
-    def toggle(self) -> None:
-        """Ctrl+O: more of what runs, all panels open; when nothing runs, the whole conversation."""
-        if self.turns.working or self.scene.panels:
-            self.expanded = not self.expanded
-            for child in self.scene.panels.values():
-                child.open = None
-        else:
-            self.open_viewer.conversation()
-
-    def show_keys(self) -> None:
-        """`?` in an empty input."""
-        self.scene.say("output", lambda columns, theme: markdown_lines(KEYS, columns, theme))
-
-    def cycle_mode(self) -> None:
-        self.show_hint(f"mode {self.host.cycle_mode()}")
-
-    def view_question(self) -> None:
-        """Ctrl+O in a dialog: everything it is about."""
-        if self.dialogs.current is not None:
-            self.open_viewer.question(self.dialogs.current.question)
-
-    def show_hint(self, text: str, seconds: float = _TWICE_S) -> None:
+    def show_hint(self, text: str, seconds: float = _HINT_S) -> None:
         """A word at the end of the status line, for a moment or until the next key."""
         self.hint = text, self.scene.clock() + seconds
         asyncio.get_running_loop().call_later(seconds + 0.05, self.redraw)
@@ -365,7 +274,7 @@ class Repl:
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""
         self.terminal.last_key = self.scene.clock()
-        self._keys += 1
+        self.actions.keys += 1
         self.hint = ("", 0.0)
         if self._app is not None:
             self._app.focus_input(self.mode == "write")
@@ -389,18 +298,6 @@ class Repl:
             if self.turns.working or self.scene.panels:
                 self.redraw()
 
-    def _again(self, key: str, within: float) -> bool:
-        """Whether the key was the last one too, a moment ago; any other in between, and it counts as the first."""
-        (last, number, at), now = self._pressed, self.scene.clock()
-        again = last == key and self._keys - number <= 1 and now - at < within
-        self._pressed = ("", 0, -10.0) if again else (key, self._keys, now)
-        self.hint = ("", 0.0)
-        return again
-
-    def _interrupt(self) -> bool:
-        self.dialogs.refuse_all()
-        return self.picker.leave() or self.turns.interrupt()
-
     def _turn_ended(self, seconds: float) -> None:
         self.expanded = self.expanded and bool(self.scene.panels)
         self.terminal.turn_ended(seconds)
@@ -413,26 +310,6 @@ class Repl:
     def _give_back(self, text: str) -> None:
         kept = self.composer.text
         self.composer.set(f"{text}\n{kept}" if kept else text)
-
-    def _show_plan(self, plan: str) -> None:
-        self.scene.say("output", lambda columns, theme: markdown_lines(plan, columns, theme))
-        self.redraw()
-
-    def _edit_plan(self, dialog: Dialog) -> None:
-        """Let the person change a plan; the dialog stays, for the decision."""
-
-        async def edit() -> None:
-            plan = str(dialog.data.get("plan") or dialog.question.display.get("text", ""))
-            try:
-                edited = await self.handover.edit(plan)
-            except UserError as error:
-                self.show_hint(error.message, 5.0)
-                return
-            if edited.strip() and edited != plan:
-                dialog.data["plan"] = edited
-                self._show_plan(edited)
-
-        self.turns.spawn(edit())
 
     def _dialogs_changed(self) -> None:
         dialog = self.dialogs.current

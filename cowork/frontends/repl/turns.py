@@ -15,6 +15,7 @@ from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
 from cowork.frontends.repl.view.diffs import changes_lines
+from cowork.frontends.repl.view.hints import in_chat
 from cowork.frontends.repl.view.scene import Scene, markdown_lines
 from cowork.frontends.repl.view.styled import clip
 
@@ -249,7 +250,7 @@ class Turns:
     def _trouble(self, message: str, hint: str) -> None:
         self.scene.apply(Notice(message, "error"))
         if hint:
-            self.scene.apply(Notice(hint))
+            self.scene.apply(Notice(in_chat(hint)))
 
     async def _work(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
         """What a command does by itself. Esc stops it, but never halfway between two conversations."""

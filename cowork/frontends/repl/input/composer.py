@@ -84,9 +84,7 @@ class Composer:
         data = data.replace("\r\n", "\n").replace("\r", "\n")
         image = _image_path(data)
         if image is not None:
-            chip = f"[image {image.name}]"
-            self.images[chip] = image
-            self.buffer.insert_text(chip)
+            self.attach(image)
             return
         if data.count("\n") < _FOLD_LINES and len(data) < _FOLD_CHARACTERS:
             self.buffer.insert_text(data)
@@ -96,6 +94,12 @@ class Composer:
         if chip in self.pastes:
             chip = f"{chip[:-1]} #{len(self.pastes) + 1}]"
         self.pastes[chip] = data
+        self.buffer.insert_text(chip)
+
+    def attach(self, image: Path) -> None:
+        """Put an image into the message, as a chip."""
+        chip = f"[image {image.name}]"
+        self.images[chip] = image
         self.buffer.insert_text(chip)
 
     def take(self) -> tuple[str, tuple[Path, ...]]:
@@ -238,6 +242,13 @@ def _entry(row: str) -> str:
     except ValueError:
         return ""
     return str(entry.get("text", "")) if isinstance(entry, dict) else ""
+
+
+def mentioned_images(text: str, folder: Path) -> tuple[Path, ...]:
+    """The images a message names as `@path`."""
+    names = (word[1:].rstrip(".,;:!?)") for word in text.split() if word.startswith("@"))
+    found = (folder / Path(name).expanduser() for name in names if name.lower().endswith(_IMAGES))
+    return tuple(dict.fromkeys(path for path in found if path.is_file()))
 
 
 def _image_path(data: str) -> Path | None:

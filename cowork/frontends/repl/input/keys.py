@@ -37,7 +37,7 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("enter", filter=writing & (emacs | vi_insert_mode | vi_navigation_mode))
     def _(event: KeyPressEvent) -> None:
-        repl.enter()
+        repl.actions.enter()
 
     @keys.add("escape", "enter", filter=writing & emacs)
     @keys.add("c-j", filter=writing)
@@ -46,11 +46,11 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("?", filter=writing & empty & (emacs | vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
-        repl.show_keys()
+        repl.actions.show_keys()
 
     @keys.add("c-s", filter=writing)
     def _(event: KeyPressEvent) -> None:
-        repl.steer()
+        repl.actions.steer()
 
     @keys.add("backspace", filter=writing & (emacs | vi_insert_mode))
     def _(event: KeyPressEvent) -> None:
@@ -59,7 +59,14 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add(Keys.BracketedPaste, filter=writing)
     def _(event: KeyPressEvent) -> None:
-        repl.composer.paste(event.data)
+        if event.data:
+            repl.composer.paste(event.data)
+        else:  # what terminals send for an image
+            repl.actions.attach_clipboard()
+
+    @keys.add("c-v", filter=writing & emacs)
+    def _(event: KeyPressEvent) -> None:
+        repl.actions.attach_clipboard()
 
     @keys.add("c-r", filter=writing)
     def _(event: KeyPressEvent) -> None:
@@ -72,14 +79,14 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("escape", filter=writing & (emacs | vi_navigation_mode))
     def _(event: KeyPressEvent) -> None:
-        repl.escape()
+        repl.actions.escape()
 
     @keys.add("escape", filter=writing & vi_insert_mode, eager=True)
     def _(event: KeyPressEvent) -> None:
         if repl.composer.text:
             event.app.vi_state.input_mode = InputMode.NAVIGATION
         else:
-            repl.escape()
+            repl.actions.escape()
 
 
 def _moving_keys(keys: KeyBindings, repl: Repl) -> None:
@@ -89,12 +96,12 @@ def _moving_keys(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("up", filter=writing)
     @keys.add("c-p", filter=writing & emacs)
     def _(event: KeyPressEvent) -> None:
-        repl.up()
+        repl.actions.up()
 
     @keys.add("down", filter=writing)
     @keys.add("c-n", filter=writing & emacs)
     def _(event: KeyPressEvent) -> None:
-        repl.down()
+        repl.actions.down()
 
 
 def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
@@ -167,7 +174,7 @@ def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
     acts: dict[str, Callable[[], None]] = {
         "up": lambda: repl.dialogs.move(-1), "down": lambda: repl.dialogs.move(1), "tab": lambda: repl.dialogs.move(1),
         "enter": lambda: _enter(repl), "c-j": lambda: _enter(repl), "backspace": lambda: _backspace(repl),
-        "c-o": repl.view_question, "s-tab": repl.dialogs.take_mode,
+        "c-o": repl.actions.view_question, "s-tab": repl.dialogs.take_mode,
     }  # fmt: skip
     for name, act in acts.items():
 
@@ -206,7 +213,7 @@ def _type(repl: Repl, data: str, *, pasted: bool = False) -> None:
 
 def _enter(repl: Repl) -> None:
     if not repl.dialogs.enter():
-        repl.enter()
+        repl.actions.enter()
         repl.dialogs.wrote(something=bool(repl.composer.text))
 
 
@@ -262,7 +269,7 @@ def _everywhere(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("c-c", filter=not_viewing)
     @keys.add("<sigint>")
     def _(event: KeyPressEvent) -> None:
-        repl.cancel()
+        repl.actions.cancel()
 
     @keys.add("c-d", filter=leaving)
     def _(event: KeyPressEvent) -> None:
@@ -270,11 +277,11 @@ def _everywhere(keys: KeyBindings, repl: Repl) -> None:
 
     @keys.add("c-o", filter=Condition(lambda: repl.mode in ("write", "panel")))
     def _(event: KeyPressEvent) -> None:
-        repl.toggle()
+        repl.actions.toggle()
 
     @keys.add("s-tab", filter=Condition(lambda: repl.mode in ("write", "panel") and not repl.completer.menu.items))
     def _(event: KeyPressEvent) -> None:
-        repl.cycle_mode()
+        repl.actions.cycle_mode()
 
     @keys.add("c-l", filter=not_viewing)
     def _(event: KeyPressEvent) -> None:

@@ -56,4 +56,6 @@ class TerminalControl:
     def _call(self, text: str) -> None:
         if self.options.notify != "off":
             bell = "\x07" if self.options.notify == "bell" else ""
-            self.write(f"\x1b]9;cowork: {one_line(text).replace(';', ',')}\x07{bell}")
+            words = one_line(text).replace(";", ",")
+            code = f"777;notify;cowork;{words}" if self.options.notify_by == "777" else f"9;cowork: {words}"
+            self.write(f"\x1b]{code}\x07{bell}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cowork.frontends.repl.builtin_commands import KEYS
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
@@ -12,6 +13,7 @@ from cowork.frontends.repl.terminal.painter import Frame, rows_taken
 from cowork.frontends.repl.view import status as bar
 from cowork.frontends.repl.view.boxes import without_right_edge
 from cowork.frontends.repl.view.live import live_lines
+from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, line_width
 
 if TYPE_CHECKING:
@@ -109,6 +111,8 @@ def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[L
         drawn_cursor=resting,
     )
     box: list[Line] = []
+    if repl.actions.keys_shown:
+        box = markdown_lines(KEYS, columns - 1, repl.theme)[: max(0, rows - len(written) - 2)]
     if dialog is not None and not repl.resizing:
         limit = max(4, rows - len(menu) - len(written) - 2)
         box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=cwd, theme=repl.theme)

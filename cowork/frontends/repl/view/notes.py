@@ -9,6 +9,7 @@ from cowork.core.blocks import Json
 from cowork.core.events import ContextCompacted, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
+from cowork.frontends.repl.view.hints import in_chat
 from cowork.frontends.repl.view.styled import Line, clip, clip_line, wrap
 
 _PROMPT_ROWS = 12
@@ -146,7 +147,7 @@ def turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
                  format.money(event.cost_usd), format.duration(event.duration_ms / 1000)]  # fmt: skip
         return [clip_line([("faint", "  "), ("dim", " · ".join(facts))], columns)]
     message = str(event.error.get("message") or _ENDINGS.get(event.reason) or event.reason.replace("_", " "))
-    hint = str(event.error.get("hint") or "")
+    hint = in_chat(str(event.error.get("hint") or ""))
     out: list[Line] = []
     for i, row in enumerate(wrap(visible(message), columns - 3)):
         out.append([("bad", "✗ " if not i else "  "), ("", row)])

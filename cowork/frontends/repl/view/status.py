@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from cowork.core import format
 from cowork.core.format import one_line
 from cowork.frontends.host import Status
+from cowork.frontends.repl.view.hints import in_chat
 from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, line_width, width, wrap
 
 _MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
@@ -28,7 +29,7 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
         facts.append(format.plural(status.agents, "agent"))
     out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
     for note in status.notes:
-        rows = wrap(one_line(note), columns - 4)
+        rows = wrap(in_chat(one_line(note)), columns - 4)
         out.extend([("warn", " ! " if not n else "   "), ("", row)] for n, row in enumerate(rows))
     return out
 

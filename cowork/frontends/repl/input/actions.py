@@ -1,0 +1,174 @@
+"""What keys do: send, steer, stop, go back, look closer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cowork.core.errors import UserError
+from cowork.frontends.repl.input.clipboard import Clipboard
+from cowork.frontends.repl.input.composer import mentioned_images
+from cowork.frontends.repl.input.dialogs import Dialog
+from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.stream import warm_up
+
+if TYPE_CHECKING:
+    from cowork.frontends.repl.repl import Repl
+
+_TWICE_S = 2.0  # Ctrl-C again within this leaves
+_ESCAPES_S = 8.0  # Esc again within this clears or goes back; neither is lost
+_WARM_UP_S = 0.1  # after the first message was sent
+
+
+class Actions:
+    """The acts of one chat, each named after what it does."""
+
+    def __init__(self, repl: Repl) -> None:
+        self._repl = repl
+        self._clipboard = Clipboard(repl.environ)
+        self.keys = 0  # pressed so far
+        self._pressed = ("", 0, -10.0)  # a key that does more the second time, which one it was, and when
+        self._shown_at = -1  # the key that showed the list of keys
+
+    def enter(self) -> None:
+        """Send what is written, or accept what the menu offers."""
+        before = self._repl.composer.buffer.document
+        if self._repl.completer.menu.items and not self._repl.completer.enter():
+            return
+        if before.text_before_cursor.endswith("\\") and not before.text_after_cursor:
+            self._repl.composer.buffer.delete_before_cursor(1)
+            self._repl.composer.buffer.insert_text("\n")
+            return
+        text, images = self._repl.composer.take()
+        images += mentioned_images(text, Path(self._repl.scene.cwd))
+        told = self._repl.selection.deliver(text)
+        if told:
+            self._repl.show_hint(f"told {told}")
+            return
+        self._repl.turns.send(text, images)
+        self._repl.redraw()
+        if not self._repl.used:
+            self._repl.used = True
+            asyncio.get_running_loop().call_later(_WARM_UP_S, warm_up)
+
+    def steer(self) -> None:
+        text, _ = self._repl.composer.take()
+        if text:
+            self._repl.turns.steer(text)
+
+    def up(self) -> None:
+        """In the menu, in the text, in the queue, then in the history."""
+        buffer = self._repl.composer.buffer
+        if self._repl.completer.menu.items:
+            self._repl.completer.menu.move(-1)
+        elif buffer.document.cursor_position_row > 0:
+            buffer.cursor_up()
+        elif not buffer.text and self._repl.turns.queue:
+            self._repl.composer.set(self._repl.turns.recall() or "")
+        else:
+            self._repl.completer.quiet(self._repl.composer.older)
+
+    def down(self) -> None:
+        buffer = self._repl.composer.buffer
+        if self._repl.completer.menu.items:
+            self._repl.completer.menu.move(1)
+        elif buffer.document.cursor_position_row < buffer.document.line_count - 1:
+            buffer.cursor_down()
+        else:
+            self._repl.completer.quiet(self._repl.composer.newer)
+
+    def escape(self) -> None:
+        """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""
+        if self._repl.completer.close() or self._shown_at == self.keys - 1:
+            return
+        if self._repl.selection.message_to:
+            self._repl.selection.message_to = ""
+        elif self._interrupt():
+            return
+        elif not self._again("escape", _ESCAPES_S):
+            told = "clears the line" if self._repl.composer.text else "goes back to an earlier prompt"
+            self._repl.show_hint(f"Esc again {told}", _ESCAPES_S)
+        elif self._repl.composer.text:
+            self._repl.completer.quiet(self._repl.composer.take)  # Up brings it back
+        else:
+            self._repl.turns.send("/rewind")
+
+    def cancel(self) -> None:
+        """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
+        again = self._again("c-c", _TWICE_S)
+        stopped = self._interrupt()
+        if again:
+            self._repl.leave(130)
+        elif not stopped:
+            self._repl.composer.clear()
+            self._repl.show_hint("Ctrl-C again leaves")
+
+    def toggle(self) -> None:
+        """Ctrl+O: more of what runs, all panels open; when nothing runs, the whole conversation."""
+        if self._repl.turns.working or self._repl.scene.panels:
+            self._repl.expanded = not self._repl.expanded
+            for child in self._repl.scene.panels.values():
+                child.open = None
+        else:
+            self._repl.open_viewer.conversation()
+
+    def show_keys(self) -> None:
+        """`?` in an empty input: the keys, over it until the next one is pressed."""
+        self._shown_at = self.keys
+
+    @property
+    def keys_shown(self) -> bool:
+        return self._shown_at == self.keys
+
+    def attach_clipboard(self) -> None:
+        """Ctrl+V: put the image on the clipboard into the message."""
+
+        async def attach() -> None:
+            try:
+                self._repl.composer.attach(await self._clipboard.image())
+            except UserError as error:
+                self._repl.show_hint(error.message, 5.0)
+            self._repl.redraw()
+
+        self._repl.turns.spawn(attach())
+
+    def cycle_mode(self) -> None:
+        self._repl.show_hint(f"mode {self._repl.host.cycle_mode()}")
+
+    def view_question(self) -> None:
+        """Ctrl+O in a dialog: everything it is about."""
+        if self._repl.dialogs.current is not None:
+            self._repl.open_viewer.question(self._repl.dialogs.current.question)
+
+    def show_plan(self, plan: str) -> None:
+        self._repl.scene.say("output", lambda columns, theme: markdown_lines(plan, columns, theme))
+        self._repl.redraw()
+
+    def edit_plan(self, dialog: Dialog) -> None:
+        """Let the person change a plan; the dialog stays, for the decision."""
+
+        async def edit() -> None:
+            plan = str(dialog.data.get("plan") or dialog.question.display.get("text", ""))
+            try:
+                edited = await self._repl.handover.edit(plan)
+            except UserError as error:
+                self._repl.show_hint(error.message, 5.0)
+                return
+            if edited.strip() and edited != plan:
+                dialog.data["plan"] = edited
+                self.show_plan(edited)
+
+        self._repl.turns.spawn(edit())
+
+    def _again(self, key: str, within: float) -> bool:
+        """Whether the key was the last one too, a moment ago; any other in between, and it counts as the first."""
+        (last, number, at), now = self._pressed, self._repl.scene.clock()
+        again = last == key and self.keys - number <= 1 and now - at < within
+        self._pressed = ("", 0, -10.0) if again else (key, self.keys, now)
+        self._repl.hint = ("", 0.0)
+        return again
+
+    def _interrupt(self) -> bool:
+        self._repl.dialogs.refuse_all()
+        return self._repl.picker.leave() or self._repl.turns.interrupt()
