@@ -68,7 +68,7 @@ def test_the_banner_shortens_the_folder_before_anything_else(columns: int) -> No
 
 @pytest.mark.parametrize("columns", [20, 40, 120])
 def test_a_note_under_the_banner_is_there_to_the_last_word(columns: int) -> None:
-    note = "no model key found: running on the offline model. /model or `cowork config init` sets one up"
+    note = "no model key found: running on the offline model. /login or /model sets one up"
     rows = text(banner_lines(Status("0.1", "/srv", model="m", notes=(note,)), columns))
     start = next(n for n, row in enumerate(rows) if "no model" in row)
     assert " ".join(row.removeprefix(" !").strip() for row in rows[start:]) == note
