@@ -62,7 +62,7 @@ def test_a_childs_question_names_the_child(tmp_path: Path) -> None:
     }
     with chat(tmp_path, script) as terminal:
         terminal.type("paint it", "<Enter>")
-        terminal.wait_for("asked by main/general-purpose-1")
+        terminal.wait_for("asked by general-purpose-1")
         terminal.wait_for("Enter · digits")
         terminal.type("1")
         terminal.wait_for("Done.")
