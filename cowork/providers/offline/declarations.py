@@ -29,11 +29,6 @@ KINDS = {
         r"|\bextends\s+\w*(?:Error|Exception)\b|" + _MADE + r"(?:enum|struct|type)\s+\w*Error\b"
                                                             r"|^\s*(?:var\s+)?Err[A-Z]\w* =",
         "error type", everywhere=True),
-    "exits": Declared(
-        r"exit (?:codes?|status(?:es)?)",
-        r"\bsys\.exit\(|\bprocess\.exit|\bos\.Exit\(|process::exit\(|\bSystemExit\(|\bclass \w*(?:Exit"
-        r"|Status)\w*\(.*Enum"
-        r"|\bEXIT_\w+\s*[:=]", "line", everywhere=True),
     "variables": Declared(
         r"(?:environment|env) var(?:iable)?s",
         r"environ(?:\.get\(|\[)|getenv\(|process\.env[.\[]|env::var|os\.LookupEnv|ENV\[|\benvvar\s*=",

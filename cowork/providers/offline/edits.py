@@ -6,10 +6,9 @@ import re
 
 from cowork.core.blocks import Json
 from cowork.providers.offline.intent import Intent, Kind
-from cowork.providers.offline.languages import family_of
 from cowork.providers.offline.locate import resolve
 from cowork.providers.offline.markdown import code, plural, shortened
-from cowork.providers.offline.plans import Call, Plan, Result, grep, listed, read
+from cowork.providers.offline.plans import Call, Plan, Result, grep, read
 
 _MOST_FILES = 40
 _MOST_EDITS = 60
@@ -73,10 +72,6 @@ def edit(intent: Intent) -> Plan:
     if intent.kind == "rename":
         return (yield from _everywhere(intent, path, rf"\b{re.escape(intent.subject)}\b"))
     (page,) = yield [read(path)]
-    if page.failed and intent.kind == "replace" and not family_of(path):
-        (folder,) = yield [listed(path)]
-        if not folder.failed:
-            return (yield from _everywhere(intent, path, re.escape(intent.subject)))
     if page.failed:
         hint = f" To make it: create file {path} with …" if intent.kind == "add" else ""
         return f"I changed nothing. {page.text}{hint}"

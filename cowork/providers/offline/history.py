@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from shlex import quote
 
-from cowork.core.frozen import frozen
 from cowork.providers.offline import source, words
 from cowork.providers.offline.intent import Intent
 from cowork.providers.offline.locate import definitions, resolve, split_name
 from cowork.providers.offline.markdown import bullets, code, plural, shortened
 from cowork.providers.offline.plans import Plan, Result, Steps, bash, read
 
-_FORMAT = "--date=short --format='@%h|%an|%ad|%s'"
-_NUMBERS = {"two": 2, "couple": 2, "three": 3, "few": 3, "four": 4, "five": 5, "ten": 10}
+_FORMAT = "--date=short --format='@`%h` %ad %s (%an)'"
+_NUMBERS = {"two": 2, "couple": 2, "three": 3, "few": 3, "four": 4, "five": 5}
 _STATES = {"M": "modified", "A": "added", "D": "deleted", "R": "renamed", "?": "untracked", "U": "in conflict"}
 _STATUS = ("status --short --branch --untracked-files=all", "diff --stat HEAD")
-_UNCOMMITTED = re.compile(
-    r"\buncommit|\bnot? (?:yet |been )*commit|\b(?:un-?)?staged?\b|\buntracked\b|\bworking (?:tree|copy)"
-    r"|\bgit (?:status|diff)\b"
-    r"|^status$|\bpending\b|\blocal(?:ly)? (?:chang|modif|edit)|\b(?:did|have) (?:i|we) (?:chang|modif|edit|touch)"
-    r"|\bto commit\b"
+_UNCOMMITTED = (
+    r"\buncommit|\bnot? (?:yet |been )*commit|\b(?:un-?)?staged?\b|\buntracked\b|\bworking (?:tree|copy)|^status$"
+    r"|\bgit (?:status|diff)\b|\blocal(?:ly)? (?:chang|modif|edit)|\b(?:did|have) (?:i|we) (?:chang|modif|edit|touch)"
 )
-_ONLY = {  # of what is not committed: how a question names a part of it, and how git marks that
+_PARTS = {  # of what is not committed: how a question names a part of it, and how git marks that
     "untracked": (r"\buntracked\b", r"\?\?"),
     "not staged": (r"\bunstaged\b|\bnot (?:yet )?staged\b", r".[^ ]"),
     "staged": (r"\bstaged?\b", r"[^ ?]"),
@@ -38,48 +34,35 @@ _RAW = {  # questions that one command answers as it is
 }
 _ID = r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"
 _ONE = r"\b(?:previous|head|tip|last|latest|newest|most recent) (?:commit|change)\b|\bcommit before\b|\bhead\b"
+_FIRST = r"\b(?:first|oldest|initial|earliest|add|added|introduced|created)\b"
 _SINCE = (
-    r"\bsince ([\w -]+)|\b(?:in|over|during) the (?:last|past) ([\w ]+)|\b(today|yesterday|(?:this"
-    r"|last) (?:week|month|year))\b"
+    r"\bsince ([\w -]+)|\b(?:in|over|during) the (?:last|past) ([\w ]+)"
+    r"|\b(today|yesterday|(?:this|last) (?:week|month|year))\b"
 )
-_SOME = rf"\bcommit|\blog\b|\bhistory\b|\brecent|\bfirst\b|\bby [A-Z]|{_ID}|{_ONE}|{_SINCE}"
-
-
-@frozen
-class Commit:
-    """A commit as the log tells it, with the files it changed."""
-
-    row: str
-    files: tuple[str, ...]
+_SOME = rf"\bcommit|\blog\b|\bhistory\b|\brecent|\bby [A-Z]|{_ID}|{_ONE}|{_FIRST}|{_SINCE}"
 
 
 def history(intent: Intent) -> Plan:
-    """Answer by the kind of question: the first that fits."""
+    """Answer by the kind of question: what is not committed, what one command tells, commits, or the first and last."""
     said = intent.subject.lower()
-    named = [n for n in words.quoted(intent.subject) + words.names(intent.subject) if not words.is_acronym(n)]
     raw = next((command for pattern, command in _RAW.items() if re.search(pattern, said)), "")
-    if _UNCOMMITTED.search(said):
+    if re.search(_UNCOMMITTED, said):
         results = yield from _git(*_STATUS)
         return results if isinstance(results, str) else _uncommitted(said, *results)
     if raw:
         results = yield from _git(raw)
         rows = [] if isinstance(results, str) else [row for row in results[0].text.splitlines() if row.strip()]
-        rows = [re.sub(r"^\s*(\d+)\s+(.+)$", _counted, row) for row in rows]
+        rows = [
+            re.sub(r"^\s*(\d+)\s+(.+)$", lambda hit: f"{hit[2]}: {plural(int(hit[1]), 'commit')}", row) for row in rows
+        ]
         return results if isinstance(results, str) else f"By `git {raw.split()[0]}`:\n\n{bullets(rows, 30)}"
-    if files := words.files(intent.subject):
-        return (yield from _of_file(intent, files[0]))
-    if named:
-        return (yield from _of_name(intent, named[0]))
-    if re.search(_SOME, said):
-        return (yield from _recent(intent))
+    named = [n for n in words.quoted(intent.subject) + words.names(intent.subject) if not words.is_acronym(n)]
+    if named or words.files(intent.subject) or re.search(_SOME, said):
+        return (yield from _commits(intent, named))
     results = yield from _git(*_STATUS, f"log {_FORMAT} -n 10")
     if isinstance(results, str):
         return results
-    return f"{_uncommitted('', *results[:2])}\n\nLatest commits:\n\n{bullets([c.row for c in _commits(results[2])])}"
-
-
-def _counted(hit: re.Match[str]) -> str:
-    return f"{hit[2]}: {plural(int(hit[1]), 'commit')}"
+    return f"{_uncommitted('', *results[:2])}\n\nLatest commits:\n\n{bullets(_read(results[2])[0])}"
 
 
 def _git(*commands: str) -> Steps[list[Result] | str]:
@@ -90,11 +73,8 @@ def _git(*commands: str) -> Steps[list[Result] | str]:
         return (yield from _without_git(denied))
     if re.search(r"not a git repository", said, re.IGNORECASE):
         return "This folder is not a git repository, so there is no history and nothing to compare with."
-    return (
-        "This repository has no commits yet."
-        if re.search(r"not have any commits yet|unknown revision .*HEAD", said)
-        else results
-    )
+    none = re.search(r"not have any commits yet|unknown revision .*HEAD", said)
+    return "This repository has no commits yet." if none else results
 
 
 def _without_git(denied: Result) -> Plan:
@@ -108,87 +88,78 @@ def _without_git(denied: Result) -> Plan:
 
 
 def _uncommitted(said: str, status: Result, stat: Result) -> str:
-    kind, (_, marks) = next(item for item in _ONLY.items() if re.search(item[1][0], said))
+    kind, (_, marks) = next(item for item in _PARTS.items() if re.search(item[1][0], said))
     rows = [row for row in status.text.splitlines() if re.match(r"[ MADRCUT?!]{2} ", row) and re.match(marks, row)]
     branch = re.search(r"^## (.+)$", status.text, re.MULTILINE)
     head = f"Branch `{branch[1]}`.\n\n" if branch else ""
-    if not rows:
-        return f"{head}Nothing is {kind}."
-    shown = [f"`{row[3:]}` {_state(row)}" for row in rows]
+    shown = [
+        f"`{row[3:]}` {_STATES.get(row.strip()[0], 'changed')}{', staged' if row[0] not in ' ?' else ''}"
+        for row in rows
+    ]
     total = re.findall(r"^.*files? changed.*$", stat.text, re.MULTILINE) if kind == "not committed" else []
     sum_ = f"\n\nIn sum: {total[-1].strip()}." if total else ""
-    return f"{head}{plural(len(rows), 'file')} {kind}:\n{bullets(shown, 30)}{sum_}"
+    return head + (
+        f"{plural(len(rows), 'file')} {kind}:\n{bullets(shown, 30)}{sum_}" if rows else f"Nothing is {kind}."
+    )
 
 
-def _state(row: str) -> str:
-    return _STATES.get(row.strip()[0], "changed") + (", staged" if row[0] not in " ?" else "")
+def _read(log: Result) -> tuple[list[str], list[str]]:
+    """(commits, files they changed) of a log."""
+    files = re.findall(r"^([A-Z])\d*\t(?:.+\t)?(.+)$", log.text, re.MULTILINE)
+    told = (f"`{path}` {_STATES.get(letter, 'changed')}" for letter, path in files)
+    return re.findall(r"^@(.*)$", log.text, re.MULTILINE), list(dict.fromkeys(told))
 
 
-def _log(options: str) -> Steps[list[Commit] | str]:
-    """The commits a log speaks of, newest first; a text where git cannot answer or there are none."""
+def _commits(intent: Intent, named: list[str]) -> Plan:
+    """The commits of a file, of a definition, with a text, of a time, by somebody; the first or the last of them."""
+    said, about = intent.subject.lower(), ""
+    options = _of_time(intent.subject)
+    if files := words.files(intent.subject):
+        about = yield from resolve(files[0])
+        options = f"--follow -- {quote(about)}"
+    elif named:
+        about = named[0]
+        options = yield from _of_name(intent, about)
     results = yield from _git(f"log {_FORMAT} {options}")
-    return results if isinstance(results, str) else _commits(results[0]) or "I found no such commit."
+    if isinstance(results, str):
+        return results
+    commits, changed = _read(results[0])
+    if not commits:
+        return f"I found no such commit (`git log {options}`)."
+    lead = f"{plural(len(commits), 'commit')}, latest first"
+    if about:
+        first = re.search(_FIRST, said)
+        lead = f"{code(about)} {'first came with' if first else 'was last changed by'} {commits[-1 if first else 0]}"
+        at = re.search(r"-L (\d+),(\d+):(.+)$", options)
+        commits = [f"`{at[3]}:{at[1]}-{at[2]}`"] if at else [] if first else commits[1:10]
+    files_ = f"\n\n{plural(len(changed), 'file')} changed:\n{bullets(changed, 30)}" if changed else ""
+    return f"{lead}:\n\n{bullets(commits, 30)}{files_}" if commits else f"{lead}."
 
 
-def _commits(log: Result) -> list[Commit]:
-    commits = []
-    for head, rest in re.findall(r"^@(.*)\n?((?:(?!@).*\n?)*)", log.text, re.MULTILINE):
-        id, author, date, subject = [*head.split("|", 3), "", "", ""][:4]
-        files = re.findall(r"^([A-Z])\d*\t(?:.+\t)?(.+)$", rest, re.MULTILINE)
-        told = tuple(f"`{path}` {_STATES.get(letter, 'changed')}" for letter, path in files)
-        commits.append(Commit(f"{code(id)} {date} {shortened(subject, 90)} ({author})", told))
-    return commits
-
-
-def _recent(intent: Intent) -> Plan:
-    """Commits: as many as asked for, of whom, since when; or the last, the first, or one given by its id."""
-    said = intent.subject.lower()
+def _of_time(question: str) -> str:
+    """Options of git log for what is asked: how many, since when, by whom, the first, the last, or one by its id."""
+    said = question.lower()
     number = re.search(r"\b(?:last|latest|recent|past|newest) (\w+)(?: of)? (?:\w+ )?(?:commits|changes)", said)
     many = number[1] if number else ""
-    options = f"-n {many if many.isdigit() else _NUMBERS.get(many, 10)} --name-status"
+    author = re.search(r"\bby ([A-Z][\w.-]+)", question)
+    by = f" --author={quote(author[1])}" if author else ""
+    if id := re.search(_ID, said):
+        return f"-n 1 --name-status --first-parent {id[0]}"
     if re.search(r"\b(?:first|oldest|initial|earliest)\b", said):
-        options = "--max-parents=0"
-    elif id := re.search(_ID, said):
-        options = f"-n 1 --name-status --first-parent {id[0]}"
-    elif re.search(_ONE, said):
-        options = f"-n 1 --name-status --first-parent{' --skip 1' if re.search('before|previous', said) else ''}"
-    elif not number and (since := re.search(_SINCE, said)):
+        return "--max-parents=0"
+    if re.search(_ONE, said):
+        return f"-n 1 --name-status --first-parent{' --skip 1' if re.search('before|previous', said) else ''}"
+    if not number and (since := re.search(_SINCE, said)):
         when = since[1] or (f"{since[2]} ago" if since[2] else since[3].replace("today", "midnight"))
-        options = f"-n 50 --name-status --since={quote(when)}"
-    author = re.search(r"\bby ([A-Z][\w.-]+)", intent.subject)
-    commits = yield from _log(options + (f" --author={quote(author[1])}" if author else ""))
-    return commits if isinstance(commits, str) else _told(commits)
+        return f"-n 50 --name-status --since={quote(when)}{by}"
+    return f"-n {many if many.isdigit() else _NUMBERS.get(many, 10)} --name-status{by}"
 
 
-def _told(commits: Sequence[Commit]) -> str:
-    files = list(dict.fromkeys(file for commit in commits for file in commit.files))
-    changed = f"\n\n{plural(len(files), 'file')} changed:\n{bullets(files, 30)}" if files else ""
-    return f"{plural(len(commits), 'commit')}, latest first:\n\n{bullets([c.row for c in commits], 30)}{changed}"
-
-
-def _of_file(intent: Intent, name: str) -> Plan:
-    """When a file was changed, and by whom."""
-    path = yield from resolve(name)
-    commits = yield from _log(f"--follow -- {quote(path)}")
-    if isinstance(commits, str):
-        return f"{code(path)}: {commits}"
-    if re.search(r"\b(?:added|created|introduced|first)\b", intent.subject, re.IGNORECASE):
-        return f"`{path}` first came with {commits[-1].row}."
-    return f"`{path}` was last changed by {commits[0].row}.\n\n{_told(commits[:10])}"
-
-
-def _of_name(intent: Intent, subject: str) -> Plan:
-    """Who last changed a definition, by the lines it stands on; or what added or removed a text."""
+def _of_name(intent: Intent, subject: str) -> Steps[str]:
+    """Options of git log for a definition, by the lines it stands on; or for what added or removed a text."""
     name, container = split_name(Intent("where", subject))
     hits = yield from definitions(Intent("where", name, text=intent.text), name, container)
-    removed = re.search(r"\bremov|\bdelet|\bdropp", intent.subject, re.IGNORECASE)
-    if not hits or removed or re.search(r"\b(?:add|introduc|creat|first)", intent.subject, re.IGNORECASE):
-        commits = yield from _log(f"-S {quote(name)} -n 50")
-        if isinstance(commits, str):
-            return f"{code(name)}: {commits}"
-        return f"{code(name)} {'last went' if removed else 'first came'} with {commits[0 if removed else -1].row}."
+    if not hits or re.search(rf"{_FIRST}|\bremov|\bdelet|\bdropp", intent.subject, re.IGNORECASE):
+        return f"-S {quote(name)} -n 50"
     (page,) = yield [read(hits[0].path, hits[0].line, 260)]
-    end, _ = source.body(page.page, hits[0])
-    commits = yield from _log(f"-n 1 -s -L {hits[0].line},{end}:{quote(hits[0].path)}")
-    at = f"{code(name)} (`{hits[0].at}-{end}`)"
-    return f"{at}: {commits}" if isinstance(commits, str) else f"{at} was last changed by {commits[0].row}."
+    return f"-n 1 -s -L {hits[0].line},{source.body(page.page, hits[0])[0]}:{quote(hits[0].path)}"

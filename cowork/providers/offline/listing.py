@@ -9,11 +9,11 @@ from cowork.providers.offline import source, words
 from cowork.providers.offline.declarations import KINDS, Declared, kind_named
 from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import definition, family_of
-from cowork.providers.offline.locate import definitions, describe, resolve, show
+from cowork.providers.offline.locate import define, definitions, describe, resolve
 from cowork.providers.offline.markdown import bullets, code, evidence, fence, plural
 from cowork.providers.offline.plans import Plan, Steps, bash, glob, grep, listed, read
 from cowork.providers.offline.project import look, outline, scripts
-from cowork.providers.offline.ranking import by_place, is_source, path_affinity, place_weight
+from cowork.providers.offline.ranking import is_source, path_affinity, place_weight
 
 _FILES = {  # how people name files of a sort, and the glob for them
     r"\btests? files?\b": "{test_*,*_test.*,*.test.*,*.spec.*}",
@@ -74,7 +74,7 @@ def inventory(intent: Intent) -> Plan:
     if intent.container:
         path = (yield from _source_of_script(intent.container)) or path
         if path == intent.path and (yield from definitions(intent, intent.container)):
-            return (yield from show(replace(intent, kind="show", subject=intent.container, container="")))
+            return (yield from define(replace(intent, kind="show", subject=intent.container, container="")))
     named = [mark for mark in ("TODO", "FIXME", "XXX", "HACK") if re.search(rf"\b{mark}S?\b", intent.text.upper())]
     if named:
         kind = replace(kind, pattern=rf"(?:^|[^\w])(?:{'|'.join(named)})\b", noun=" or ".join(named))
@@ -108,46 +108,44 @@ def _declared(intent: Intent, kind: Declared) -> Plan:
         return f"{searched}\n\n" + (yield from describe(replace(intent, subject=clean(intent.text))))
     said = words.keywords(intent.text)
     hits.sort(key=lambda h: (-place_weight(h.path) - 4 * path_affinity(h.path, said), h.path, h.number))
-    head = f"{plural(len(hits), kind.noun)} in {plural(len({hit.path for hit in hits}), 'file')}{place}"
+    head = (
+        f"{plural(max(len(hits), result.totals[0]), kind.noun)} in {plural(len({h.path for h in hits}), 'file')}{place}"
+    )
     return f"{head}:\n\n{bullets(evidence(hits))}" if hits else searched
 
 
 def count(intent: Intent) -> Plan:
     """How many of something, with how it was counted."""
     said, path = intent.subject.lower(), (yield from resolve(intent.path))
-    pattern = _glob_of(said)
+    files = _glob_of(said)
     times = re.search(r"\b(?:times|often|occurrences of|uses of|calls to|usages of)\b", said)
-    kind = "" if times else kind_named(said)
     if re.search(r"\bcommits?\b", said):
         (result,) = yield [bash("git rev-list --count HEAD", "Count commits")]
         return f"`git rev-list --count HEAD` says: {result.text.strip()} commits."
-    if not times and "line" in said and family_of(path):
-        (page,) = yield [read(path)]
-        return page.text if page.failed else f"`{path}` has {plural(page.total_lines, 'line')}."
-    if not times and re.search(r"\bfiles?\b|\bmodules?\b|\bpackages?\b", said) and "line" not in said:
-        (result,) = yield [glob(pattern or "**/*", "" if family_of(path) else path)]
-        return f"{plural(result.total_files, 'file')} match `{pattern or '**/*'}`{f' in `{path}`' if path else ''}."
-    if kind and "line" not in said:
+    if not times and "line" in said:
+        one, all_ = yield [read(path or "."), grep("^", "count", path=path, glob=files.removeprefix("**/"))]
+        if family_of(path):
+            return one.text if one.failed else f"`{path}` has {plural(one.total_lines, 'line')}."
+        longest = bullets([f"`{file}` {number:,}" for file, number in all_.counts[:8]])
+        return f"{plural(all_.totals[0], 'line')} in {plural(all_.totals[1], 'file')}. The longest:\n\n{longest}"
+    if not times and re.search(r"\bfiles?\b|\bmodules?\b|\bpackages?\b", said):
+        (result,) = yield [glob(files or "**/*", "" if family_of(path) else path)]
+        return f"{plural(result.total_files, 'file')} match `{files or '**/*'}`{f' in `{path}`' if path else ''}."
+    if not times and (kind := kind_named(said)):
         return (yield from _declared(intent, KINDS[kind]))
     names = words.quoted(intent.subject) or words.names(intent.subject) or words.keywords(said) or [said]
-    name = "" if "line" in said else names[0].removesuffix("()")
-    sought = rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)" if name else "^"
-    (result,) = yield [grep(sought, "count", path=path, glob=pattern.removeprefix("**/"))]
-    top = bullets([f"`{file}` {number:,}" for file, number in result.counts[:8]])
-    head = f"{plural(result.totals[0], 'line')} in {plural(result.totals[1], 'file')}"
-    return f"{f'{code(name)} is on ' if name else ''}{head}. Most:\n\n{top}"
+    name = names[0].removesuffix("()")
+    return (yield from _declared(intent, _lines_with(name, rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)")))
 
 
 def search(intent: Intent) -> Plan:
     """Lines that hold a text."""
     text = intent.subject.strip(" `'\"")
-    (result,) = yield [grep(re.escape(text), path=intent.path, ignore_case=text == text.lower(), head_limit=300)]
-    if result.hits:
-        rows = bullets(evidence(by_place(result.hits)), 25, result.totals[0])
-        return f"{code(text)} is in {plural(result.totals[0], 'line')} of {plural(result.totals[1], 'file')}:\n\n{rows}"
-    if len(text.split()) > 1:
-        return (yield from describe(replace(intent, subject=text)))
-    return f"I searched all files for {code(text)} and found nothing."
+    return (yield from _declared(intent, _lines_with(text, re.escape(text))))
+
+
+def _lines_with(text: str, pattern: str) -> Declared:
+    return Declared("", pattern, f"line with {code(text)}")
 
 
 def read_file(intent: Intent) -> Plan:

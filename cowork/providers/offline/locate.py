@@ -1,4 +1,4 @@
-"""Where code is: the definition of a name, its source, what it raises, what uses it, and what a phrase describes."""
+"""Where code is: the definition of a name, its source, what uses it, and what a phrase describes."""
 
 from __future__ import annotations
 
@@ -84,31 +84,6 @@ def _stem(path: str) -> str:
     return path.rsplit("/", 1)[-1].split(".")[0].lower()
 
 
-def where(intent: Intent) -> Plan:
-    """Say where a name is defined."""
-    name, container = split_name(intent)
-    hits = [] if name.startswith("-") else (yield from definitions(intent, name, container))
-    if not hits:
-        return (yield from _mentioned(intent, name))
-    best = hits[0]
-    aside = best.kind in (*INNER, "heading") or (best.kind == "variable" and best.indent > 0)
-    if aside and not words.looks_like_name(intent.subject) and not words.quoted(intent.text):
-        # A plain word is more likely about the code than about some local variable of that name.
-        return (yield from describe(replace(intent, subject=clean(intent.text))))
-    count = grep(rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)", "count")
-    page, uses = yield [read(best.path, max(1, best.line - 12), 45), count]
-    told = source.first_words(page.page, best.line, best.path)
-    shown = f"{container}.{name}" if container else best.name
-    parts = [f"{code(shown)} is defined at `{best.at}` ({best.kind})" + (f": {told}" if told else ".")]
-    parts.append(fence(best.text, best.path))
-    if others := [d for d in hits[1:] if place_weight(d.path) > -75]:
-        rows = [f"`{d.at}` {d.kind} {code(shortened(d.text))}" for d in others]
-        parts.append(f"Other definitions of {code(best.name)}:\n{bullets(rows, 5)}")
-    if uses.totals[0] > 1:
-        parts.append(f"The name occurs {plural(uses.totals[0], 'time')} in {plural(uses.totals[1], 'file')}.")
-    return "\n\n".join(parts)
-
-
 def _mentioned(intent: Intent, name: str) -> Plan:
     """A name without a definition: files of that name, or the lines that mention it, in quotes first."""
     field = re.escape(name.lstrip("-").replace("-", "_"))
@@ -131,45 +106,40 @@ def _mentioned(intent: Intent, name: str) -> Plan:
     return f"{searched} and for any mention of it, and found neither."
 
 
-def show(intent: Intent) -> Plan:
-    """The source of a function or class, with its docstring; or the lines of it that raise."""
+def define(intent: Intent) -> Plan:
+    """Where a name is defined, and its source where what it does, takes or raises is asked for."""
     name, container = split_name(intent)
-    hits = yield from definitions(intent, name, container)
-    if not hits and intent.kind == "raises":
+    hits = [] if name.startswith("-") else (yield from definitions(intent, name, container))
+    if not hits and (intent.kind == "where" or words.looks_like_name(intent.subject)):
+        return (yield from _mentioned(intent, name))
+    aside = hits and (hits[0].kind in (*INNER, "heading") or (hits[0].kind == "variable" and hits[0].indent > 0))
+    if not hits or (aside and not words.looks_like_name(intent.subject) and not words.quoted(intent.text)):
+        # A plain word is more likely about the code than about some local variable of that name.
         return (yield from describe(replace(intent, subject=clean(intent.text))))
-    if not hits:
-        return (yield from (where(intent) if words.looks_like_name(intent.subject) else describe(intent)))
-    best = hits[0]
-    (page,) = yield [read(best.path, max(1, best.line - 12), 600)]
-    end, text = source.body(page.page, best)
-    if intent.kind == "raises":
-        return _raised(best, page.page, end)
-    rows, told = text.splitlines(), source.first_words(page.page, best.line, best.path)
-    shown = rows if len(rows) <= _MOST_BODY else [*rows[:_MOST_BODY], "…"]
-    span = f"{best.at}-{end}" if end > best.line else best.at
-    parts = [f"{code(best.name)} ({best.kind}) is at `{span}`" + (f": {told}" if told else ".")]
-    parts.append(fence("\n".join(shown), best.path))
-    if others := [f"`{d.at}`" for d in hits[1:] if d.kind == best.kind and place_weight(d.path) > -40][:4]:
-        parts.append("Others of that name: " + ", ".join(others))
-    if not told and re.match(r"\s*(?:what|how|explain)", intent.text, re.IGNORECASE):
-        parts.append(f"It has no docstring. {NEEDS_MODEL}")
+    best, *others = hits
+    page, uses = yield [
+        read(best.path, max(1, best.line - 12), 600),
+        grep(rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)", "count"),
+    ]
+    end, body = source.body(page.page, best)
+    told = source.first_words(page.page, best.line, best.path)
+    shown = f"{container}.{name}" if container else best.name
+    if intent.kind == "where":
+        parts = [f"{code(shown)} is defined at `{best.at}` ({best.kind})", fence(best.text, best.path)]
+    else:
+        rows = body.splitlines()
+        more = ["…"] if len(rows) > _MOST_BODY else []
+        parts = [
+            f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`",
+            fence("\n".join(rows[:_MOST_BODY] + more), best.path),
+        ]
+        parts += [] if told else [f"It has no docstring. {NEEDS_MODEL}"]
+    parts[0] += f": {told}" if told else "."
+    if same := [f"`{d.at}` {d.kind} {code(shortened(d.text))}" for d in others if place_weight(d.path) > -75]:
+        parts.append(f"Other definitions of {code(best.name)}:\n{bullets(same, 5)}")
+    if uses.totals[0] > 1:
+        parts.append(f"The name occurs {plural(uses.totals[0], 'time')} in {plural(uses.totals[1], 'file')}.")
     return "\n\n".join(parts)
-
-
-_RAISES = re.compile(
-    r"^\s*raise\b|:raises?\b|^\s*Raises?:|\babort\(|\bthrow\b|\breject\(|\bnew \w*Error\(|\bcreateError\(|@throws"
-    r"|\bErr\("
-    r"|\bbail!|\bensure!|\bpanic!?\(|\banyhow!|\bunwrap\(\)|\berrors\.New|\bErrorf\(|\breturn\b.*\berr\b"
-)
-
-
-def _raised(item: Definition, page: dict[int, str], end: int) -> str:
-    inner = [Line(item.path, n, page[n]) for n in sorted(page) if item.line <= n <= end and _RAISES.search(page[n])]
-    rest = "What it calls may raise more; following calls needs a real model."
-    head = f"{code(item.name)} (`{item.at}-{end}`)"
-    if not inner:
-        return f"{head} raises nothing itself that I recognise. {rest}"
-    return f"{head} can fail at {plural(len(inner), 'line')}:\n\n{bullets(evidence(inner))}\n\n{rest}"
 
 
 def describe(intent: Intent) -> Plan:

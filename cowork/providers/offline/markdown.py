@@ -55,5 +55,6 @@ def shortened(text: str, width: int = 100) -> str:
 
 
 def plural(count: int, noun: str) -> str:
+    noun, of, rest = noun.partition(" with ")
     many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
-    return f"{count:,} {noun if count == 1 else many}"
+    return f"{count:,} {noun if count == 1 else many}{of}{rest}"

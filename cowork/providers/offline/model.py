@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 
-from cowork.core.blocks import Block, Text, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Text, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
 from cowork.providers.offline import conversation, edits, listing, locate, markdown, project
 from cowork.providers.offline.conversation import Talk, read_request
@@ -23,11 +23,11 @@ _CHARS_A_TOKEN = 4
 _PIECES = re.compile(r"\S+\s*|\s+")
 
 PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
-    "where": locate.where,
+    "where": locate.define,
+    "show": locate.define,
+    "raises": locate.define,
     "describe": locate.describe,
     "uses": locate.uses,
-    "show": locate.show,
-    "raises": locate.show,
     "outline": project.outline,
     "howto": project.howto,
     "entry": project.entry,
@@ -122,11 +122,5 @@ def _use(call: Call, request: Request, index: int) -> ToolUse:
 
 
 def _length(block: Block) -> int:
-    match block:
-        case Text(text):
-            return len(text)
-        case ToolUse(input=given):
-            return len(str(given)) + 20
-        case ToolResult(content=content):
-            return len(content) if isinstance(content, str) else sum(map(_length, content))
-    return 0
+    content = next((c for name in ("text", "content", "input") if (c := getattr(block, name, None))), "")
+    return len(content if isinstance(content, str) else str(content))

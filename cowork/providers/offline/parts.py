@@ -27,10 +27,6 @@ _NAMES = re.compile(
     r"(?P<tail>(?:\s+(?:defined|used|called|declared|implemented|imported))?)$",
     re.IGNORECASE,
 )
-_LEAD = re.compile(
-    r"^(?:i have (?:some|a few|\w+) questions?|questions?|answer (?:these|the following)|please)\b.{0,30}:?$",
-    re.IGNORECASE,
-)
 _RIDER = re.compile(  # how to report what the part before asks for
     r"^(?:and )?(?:say|tell|report|show|list|which|what|give)\b.{0,24}"
     r"\b(?:fail(?:ed|s|ing)?|broke|errors?|line|lines|file:line|result|results|evidence|why)\b",
@@ -45,7 +41,7 @@ def intents(text: str, before: Intent | None = None) -> list[Intent]:
     if whole.kind in EDITS or "```" in text:
         return [whole]
     pieces = [_BULLET.sub("", piece).strip(" ,;.?") for piece in _SPLIT.split(text)]
-    pieces = [part for piece in pieces if piece for part in _enumerated(piece) if part and not _LEAD.match(part)]
+    pieces = [part for piece in pieces if piece for part in _enumerated(piece) if part]
     found: list[Intent] = []
     for piece in pieces[:_MOST_PARTS]:
         known = found[-1] if found and found[-1].subject else before

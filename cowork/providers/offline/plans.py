@@ -157,9 +157,6 @@ class Memory:
                 memory.known.setdefault(key, []).append(results[id])
         return memory
 
-    def copy(self) -> Memory:
-        return Memory({key: list(found) for key, found in self.known.items()}, self.tools, self.may_call)
-
     def take(self, call: Call) -> Result | None:
         """The next result of this call; None where it has to be made first."""
         if waiting := self.known.get(call.key):
@@ -171,12 +168,13 @@ class Memory:
 
 def advance(plans: Sequence[Plan], memory: Memory) -> list[Call] | list[str]:
     """Take plans as far as the conversation goes: the missing calls of all, or all answers."""
-    ends = [_advance(plan, memory.copy()) for plan in plans]
+    ends = [_advance(plan, memory) for plan in plans]
     missing = {call.key: call for end in ends if not isinstance(end, str) for call in end}
     return list(missing.values()) if missing else [end for end in ends if isinstance(end, str)]
 
 
-def _advance(plan: Plan, memory: Memory) -> list[Call] | str:
+def _advance(plan: Plan, shared: Memory) -> list[Call] | str:
+    memory = Memory({key: list(found) for key, found in shared.known.items()}, shared.tools, shared.may_call)
     try:
         wanted = next(plan)
         while True:

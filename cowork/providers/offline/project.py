@@ -68,15 +68,8 @@ def outline(intent: Intent) -> Plan:
     first, *rows = files.tree.text.splitlines()
     folders = [hit[1] for row in rows if (hit := re.match(r"([\w.@+-]+)/", row))][:14]
     base = f"{intent.path.rstrip('/')}/" if intent.path else ""
-    heads = r"^\s*(?:\"\"\"|'''|//!|/\*\*|# ).+"
-    told, *inside = yield [
-        grep(heads, glob="__init__.py,mod.rs,lib.rs,doc.go,index.ts", head_limit=150),
-        *(listed(f"{base}{folder}") for folder in folders),
-    ]
-    words_of = {hit.path.rpartition("/")[0]: hit.text.strip(" \"'/*#!") for hit in reversed(told.hits)}
-    layout = [
-        _folder_row(f"{base}{folder}", listing, words_of) for folder, listing in zip(folders, inside, strict=True)
-    ]
+    inside = (yield [listed(f"{base}{folder}") for folder in folders]) if folders else []
+    layout = [_folder_row(f"{base}{folder}/", listing) for folder, listing in zip(folders, inside, strict=True)]
     parts = [f"**Layout** ({first.split(': ', 1)[-1]}):\n{bullets(layout or rows[:24])}"]
     if purpose := _purpose(files):
         parts.insert(0, f"{shortened(purpose.text, 220)} (`{base}{purpose.at}`)")
@@ -85,13 +78,12 @@ def outline(intent: Intent) -> Plan:
     return "\n\n".join(parts)
 
 
-def _folder_row(folder: str, listing: Result, told: dict[str, str]) -> str:
-    """A folder, what it says of itself, and what is in it."""
+def _folder_row(folder: str, listing: Result) -> str:
+    """A folder, how large it is and what is in it."""
     first, *rows = listing.text.splitlines() or [""]
-    entries = [row.split(" (")[0] for row in rows if row and not row.startswith((" ", "Ignored", ".", "__"))]
-    shown = ", ".join(code(entry) for entry in entries[:7]) + (", …" if len(entries) > 7 else "")
-    note = f" {shortened(told[folder], 90)}" if folder in told else ""
-    return f"`{folder}/` ({first.split(': ', 1)[-1].split(' in ')[0]}){note}" + (f": {shown}" if shown else "")
+    entries = [code(row.split(" (")[0]) for row in rows if row and not row.startswith((" ", "Ignored", ".", "__"))]
+    shown = ", ".join([*entries[:7], *(["…"] if len(entries) > 7 else [])])
+    return f"`{folder}` ({first.split(': ', 1)[-1].split(' in ')[0]}): {shown}"
 
 
 def _purpose(files: Files) -> Line | None:

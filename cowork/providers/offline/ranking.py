@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core.frozen import frozen
@@ -87,41 +87,28 @@ class Place:
 
 def files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str]) -> list[str]:
     """Files, the likeliest first, by their names and the lines a search found in them."""
-    held: dict[str, Counter[str]] = {path: Counter() for path in paths}
-    best: dict[str, set[str]] = defaultdict(set)  # the terms of the line that holds most
+    drafts = {path: _file(path) for path in paths if family_of(path)}
     for line in dict.fromkeys(lines):
-        there = [term.word for term in asked if term.said_in(words.words(line.text))]
-        counted = held.setdefault(line.path, Counter())
-        named = definition(line.path, line.number, line.text) is not None
-        counted.update(dict.fromkeys(there, 2 if named else 1))
-        best[line.path] = max(best[line.path], set(there), key=len)
-    held = {path: counted for path, counted in held.items() if family_of(path)}
-    worth = _worth(asked, [counted.keys() for counted in held.values()])
-
-    def score(path: str) -> tuple[float, str]:
-        stem, there = words.words(_stem(path)), words.words(path)
-        points = place_weight(path) / 30
-        for term in asked:
-            heard = held[path][term.word] + 5 * term.in_(stem) + 1.5 * term.in_(there)
-            points += worth[term.word] * (_eased(heard, 3) + 0.6 * max(term.word in best[path], term.in_(stem)))
-        return (-points, path)
-
-    return sorted(held, key=score)
+        if family_of(line.path):
+            drafts.setdefault(line.path, _file(line.path)).hear(line.text)
+    return [place.at.path for place in _judged(asked, list(drafts.values()))]
 
 
 def places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[Place]:
     """What the files define, the likeliest first; each file as a whole is a place too."""
-    drafts = [draft for path, lines in by_file.items() for draft in _drafts(path, lines)]
-    heard = [{term.word for term in asked if term.said_in(draft.words)} for draft in drafts]
-    worth = _worth(asked, heard)
+    return _judged(asked, [draft for path, lines in by_file.items() for draft in _drafts(path, lines)])
+
+
+def _judged(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[Place]:
+    """Places by how well they fit; rare words say more than common ones."""
+    seen = Counter(term.word for draft in drafts for term in asked if term.said_in(draft.words))
+    worth = {t.word: t.weight * math.log(1 + (len(drafts) + 1) / (seen[t.word] + 0.5)) for t in asked}
     found = [draft.judged(asked, worth) for draft in drafts]
-    return sorted((p for p in found if p.score > 0), key=lambda p: (-p.score, p.at.path, p.at.line))
+    return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.line))
 
 
-def _worth(asked: Sequence[Term], heard: Sequence[Iterable[str]]) -> dict[str, float]:
-    """Rare words say more than common ones."""
-    seen = Counter(word for words_ in heard for word in set(words_))
-    return {t.word: t.weight * math.log(1 + (len(heard) + 1) / (seen[t.word] + 0.5)) for t in asked}
+def _file(path: str) -> _Draft:
+    return _Draft(Definition(path, 1, "file", path.rsplit("/", 1)[-1], -1, ""))
 
 
 def _eased(amount: float, half: float) -> float:
@@ -190,12 +177,12 @@ class _Draft:
         # A function within a function is how it is done, not where it is.
         score -= 0.08 * (bool(self.chain) and self.chain[-1].kind in ("function", "method"))
         inside = self.chain[-1].name if self.chain else ""
-        return Place(item, score if named or said else 0.0, tuple(named), tuple(said), inside)
+        return Place(item, score, tuple(named), tuple(said), inside)
 
 
 def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
     """The definitions of a file, each with the lines in it or in the comment above it."""
-    top = _Draft(Definition(path, 1, "file", path.rsplit("/", 1)[-1], -1, ""))
+    top = _file(path)
     drafts, chain, waiting = [top], [top], list[Line]()
     for line in sorted(lines, key=lambda each: each.number):
         item = definition(path, line.number, line.text)
@@ -222,11 +209,10 @@ def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
 
 
 def _counts(item: Definition) -> bool:
-    if item.kind in INNER:
-        return False
-    if item.kind == "variable" and re.search(r"\brequire\(|\bimport\b", item.text):
-        return False
-    return item.kind != "variable" or item.indent == 0 or item.name.isupper()
+    """Whether a definition is worth naming: not a field, not an import, not a local variable."""
+    if item.kind != "variable":
+        return item.kind not in INNER
+    return (item.indent == 0 or item.name.isupper()) and not re.search(r"\brequire\(|\bimport\b", item.text)
 
 
 def _give(waiting: list[Line], chain: list[_Draft]) -> None:

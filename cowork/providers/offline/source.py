@@ -36,19 +36,13 @@ def first_words(lines: Mapping[int, str], at: int, path: str) -> str:
 
 def module_words(lines: Mapping[int, str]) -> str:
     """The first sentence of the docstring or comment a file begins with."""
-    rows: list[str] = []
-    for number in sorted(lines)[:14]:
-        text = lines[number]
-        if not rows and (hit := _DOC_OPEN.match(text)):
+    for number in sorted(lines)[:8]:
+        if hit := _DOC_OPEN.match(lines[number]):
             return _docstring(lines, number, hit)
-        comment = _COMMENT.match(text)
-        said = comment[1].strip(" */#=-") if comment else ""
-        if said and not text.startswith(_PREAMBLE):
-            rows.append(said)
-        elif rows or (text.strip() and not comment and not text.startswith(_PREAMBLE)):
-            break
-    said = " ".join(rows)
-    return "" if re.search(r"copyright|licen[cs]e|spdx", said, re.IGNORECASE) else _sentence(said)
+        comment = _COMMENT.match(lines[number])
+        if comment and len(comment[1]) > 15 and not lines[number].startswith(_PREAMBLE):
+            return _sentence(comment[1])
+    return ""
 
 
 def body(lines: Mapping[int, str], item: Definition) -> tuple[int, str]:

@@ -131,18 +131,20 @@ def keywords(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+_ENDINGS_TEXT = "ization 5 ions 6 ion 6 ings 4 ing 4 ies 3 ers 4 ors 4 er 4 or 4 ed 4 es 4 y 4 e 3"
+_ENDINGS = {ending: int(least) for ending, least in re.findall(r"(\w+) (\d)", _ENDINGS_TEXT)}
+
+
 @functools.lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The part of a word its relatives share, for use as a prefix."""
     word = _IRREGULAR.get(word, word)
     if found := re.match(r"(\w{3,}y)[sz](?:is|es?|ed|ing|ers?)$", word):
         return found[1]  # analysis, analyzer
-    for ending, least in (("ization", 5), ("ions", 6), ("ion", 6), ("ings", 4), ("ing", 4), ("ies", 3)):
+    for ending, least in _ENDINGS.items():
         if word.endswith(ending) and len(word) - len(ending) >= least:
-            return _single(word[: -len(ending)])
-    for ending, least in (("ers", 4), ("ors", 4), ("er", 4), ("or", 4), ("ed", 4), ("es", 4), ("y", 4), ("e", 3)):
-        if word.endswith(ending) and len(word) - len(ending) >= least:
-            return _single(word[: -len(ending)])
+            root = word[: -len(ending)]  # a doubled consonant, as in running, comes from the ending
+            return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "sl" else root
     if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
         return stem(word[:-1])
     return word
@@ -157,11 +159,6 @@ def affinity(keyword: str, part: str) -> float:
     if len(root) >= 3 and part.startswith(root):
         return 0.8 if len(part) - len(root) <= 4 else 0.4
     return 0.3 if len(part) >= 4 and keyword.startswith(part) else 0.0
-
-
-def _single(root: str) -> str:
-    """`runn` -> run; a doubled consonant comes from the ending."""
-    return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "sl" else root
 
 
 _MOST_TERMS = 7
@@ -182,28 +179,14 @@ _SAME_TEXT = """
 """
 # Families of words of which each may stand for the other in a name, but nobody would search for them all.
 _KIN_TEXT = """
-    parse read load decode extract scan tokenize split lex unpack consume
-    build make create generate construct produce compose assemble compute calculate prepare new
-    turn convert transform translate cast encode render serialize dump format stringify
-    send write emit output print transmit post upload stream show display reply
-    get fetch retrieve find lookup locate resolve search select pick choose detect discover guess determine figure
-    decide determine choose get compute check should is can may validate verify ensure allow accept enforce must select
-    delete remove drop clear discard purge evict unset strip pop skip; save store persist dump put set keep extract
-    start run launch begin boot listen serve execute exec spawn main invoke call; restart reload rerun
-    stop end close shutdown finish terminate kill quit cancel abort give; raise throw fail error
-    wait sleep delay pause nap timeout backoff; retry attempt again; change modify update edit patch alter
-    merge combine join concat append; compare diff equal cmp; compress gzip deflate zip; decompress inflate unzip
-    sign signature hash hmac digest; limit restrict cap bound max throttle; ignore skip exclude filter
-    cache memo lru; escape quote sanitize; collect gather accumulate; register add install hook mount
-    log logger warn debug report; queue enqueue put push; wrap decorate; open connect; count size length
-    scaffold new init template; pass elapsed delay after; jitter random; default fallback initial; follow resolve
-    upper lower case capitalize; negotiate accept; complete finish done upgrade; try attempt; several multiple auto
-    user username account; client browser; limit rate; 404 notfound missing; first initial; several many list
+    parse read load decode extract scan tokenize split; build make create generate construct compute calculate prepare
+    convert transform translate encode render serialize dump format; send write emit output print stream show display
+    get fetch retrieve find lookup locate resolve search select choose detect determine
+    decide determine choose check should validate verify ensure allow; delete remove drop clear discard skip
+    start run launch begin serve execute spawn main invoke call; stop end close finish terminate kill cancel abort
+    save store persist dump put set keep; raise throw fail error; wait sleep delay pause timeout backoff; retry attempt
+    change modify update edit; merge combine join concat append; limit restrict cap max; ignore skip exclude filter
 """
-
-
-_SPOKEN = frozenset(["turn", "give", "figure", "must"])  # said in questions; in a name they mean something else
-_COMPOUND = ((re.compile(r"\bcommand[- ]lines?\b", re.IGNORECASE), "cmdline"),)  # two words for one thing
 
 
 def _families(text: str) -> dict[str, tuple[str, ...]]:
@@ -211,7 +194,7 @@ def _families(text: str) -> dict[str, tuple[str, ...]]:
     for row in re.split(r"[;\n]", text):
         family = row.split()
         for word in family:
-            found.setdefault(stem(word), set()).update(w for w in family if w != word and w not in _SPOKEN)
+            found.setdefault(stem(word), set()).update(set(family) - {word})
     return {root: tuple(sorted(family)) for root, family in found.items()}
 
 
@@ -240,7 +223,7 @@ class Term:
         return _RELATIVE if any(affinity(word, part) >= 0.8 for word in self.kin) else 0.0
 
     def in_(self, parts: Iterable[str]) -> float:
-        """The best fit among several"""
+        """The best fit among several words."""
         return max((self.fits(part) for part in parts), default=0.0)
 
     def said_in(self, parts: Iterable[str]) -> bool:
@@ -250,21 +233,16 @@ class Term:
 
 
 def terms(text: str) -> list[Term]:
-    """The terms of a question, in order."""
-    for spoken, one in _COMPOUND:
-        text = spoken.sub(one, text)
+    """The terms of a question, in order; what stands in many names says less."""
     said = keywords(text)
-    keys = [key for key in said if key not in STRONG_KINDS] or said
-    return [_term(key) for key in keys[:_MOST_TERMS]]
+    found = []
+    for word in ([key for key in said if key not in STRONG_KINDS] or said)[:_MOST_TERMS]:
+        kin = _KIN.get(stem(word), ())
+        weight = 0.3 if word in SOFT else 0.65 if kin else 1.0
+        found.append(Term(word, _SAME.get(stem(word), ()), kin, weight))
+    return found
 
 
 def either(asked: Sequence[Term]) -> str:
     """For Grep: any of the terms, however it ends."""
     return "|".join(dict.fromkeys(re.escape(stem) for term in asked for stem in term.stems))
-
-
-def _term(word: str) -> Term:
-    root = stem(word)
-    kin = _KIN.get(root, ())
-    weight = 0.3 if word in SOFT else 0.65 if kin else 1.0
-    return Term(word, _SAME.get(root, ()), kin, weight)
