@@ -84,7 +84,16 @@ class Draft:
     said: str = ""
 
 
-CommandResult: TypeAlias = "str | Prompt | Choose | Changes | Draft | None"
+@frozen
+class ContextUse:
+    """A command's result that is drawn as a picture: what fills the context window, in tokens."""
+
+    parts: Sequence[tuple[str, int]]  # by estimate
+    used: int  # as the service last counted it
+    window: int
+
+
+CommandResult: TypeAlias = "str | Prompt | Choose | Changes | Draft | ContextUse | None"
 
 
 @frozen

@@ -21,13 +21,14 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Question
-from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
+from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.questions import steps_of
 from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.input.picker import Picking, picker_lines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.child_state import ChildState, new_child
+from cowork.frontends.repl.view.context_picture import context_lines
 from cowork.frontends.repl.view.diffs import changes_lines, diff_lines
 from cowork.frontends.repl.view.frame import _inline
 from cowork.frontends.repl.view.panels import ended_line, panels_lines
@@ -195,6 +196,11 @@ QUESTIONS = Question(
 )
 
 
+CONTEXT = ContextUse(
+    [("system prompt", 2_100), ("tools", 5_300), ("your messages", 400), ("answers", 1_900),
+     ("results of Read", 21_000), ("results of mcp__a_server__with_a_long_name", 800), ("images", 0)], 31_400, 200_000,
+)  # fmt: skip
+
 PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "panels-collapsed": running(),
     "panels-expanded": running(expanded=True, selected="s1"),
@@ -216,6 +222,7 @@ PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "picker-nothing": pick(SESSIONS, query="zebra"),
     "picker-low": pick(SESSIONS, index=9, height=9),
     "picker-short": pick(MODES, index=1),
+    "context": lambda columns: context_lines(CONTEXT, columns, THEME),
     "changes": lambda columns: changes_lines(CHANGES, columns),
     "todo": lambda columns: notes.todo_lines(TODOS, columns),
     "todo-change": lambda columns: notes.todo_change((), TODOS, columns),

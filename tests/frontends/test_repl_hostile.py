@@ -27,10 +27,20 @@ from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAd
 from cowork.core.hygiene import inert
 from cowork.core.ports import Question
 from cowork.frontends import repl
-from cowork.frontends.host import Choose, CommandResult, FileChange, Row, Status
+from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialog_lines, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.view import child_state, diffs, live, notes, panels, scene, status, tool_lines
+from cowork.frontends.repl.view import (
+    child_state,
+    context_picture,
+    diffs,
+    live,
+    notes,
+    panels,
+    scene,
+    status,
+    tool_lines,
+)
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Kind, Theme
@@ -199,6 +209,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "notes.retry_line": lambda t: [notes.retry_line(filled(events.RetryScheduled, t), 3, 80)],  # type: ignore[arg-type]
     "notes.rewound_lines": lambda t: _every(notes.rewound_lines, events.SessionRewound, t),
     "notes.todo_change": lambda t: notes.todo_change((), ({"content": t, "status": "completed"},), 80),
+    "context_picture.context_lines": lambda t: context_picture.context_lines(ContextUse([(t, 9)], 9, 99), 80, THEME),
     "notes.todo_summary": lambda t: notes.todo_summary(({"content": t, "activeForm": t},), 80),
     "notes.thought_line": lambda t: [notes.thought_line(t, 3.0, 80)],
     "notes.todo_lines": lambda t: notes.todo_lines(filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]

@@ -11,6 +11,7 @@ from cowork.core.blocks import Image, Text, ToolResult, ToolUse
 from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
 from cowork.engine.loop import Agent
+from cowork.frontends.host import ContextUse
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
 from cowork.sessions.cost import Spending, totals
 from cowork.sessions.resume_state import rewind_points, surviving
@@ -86,7 +87,7 @@ def cost_page(events: Iterable[Event]) -> str:
     )
 
 
-def context_page(agent: Agent) -> str:
+def context_use(agent: Agent) -> ContextUse:
     """What fills the window, by estimate, beside what the service last counted."""
     window = agent.provider.context_window
     parts = {
@@ -108,9 +109,7 @@ def context_page(agent: Agent) -> str:
                     parts[key] = parts.get(key, 0) + size
                 case Image():
                     parts["images"] = parts.get("images", 0) + 6_000
-    rows = [(name, f"{size // 4:,}", f"{100 * size / 4 / window:.1f} %") for name, size in parts.items() if size]
-    used = f"{agent.context_tokens:,} of {window:,} tokens ({100 * agent.context_tokens / window:.0f} %)"
-    return f"**{used}** at the last request\n\n" + table(("part", "~tokens", "of the window"), rows)
+    return ContextUse([(name, size // 4) for name, size in parts.items()], agent.context_tokens, window)
 
 
 def agent_page(agent: AgentDef) -> str:

@@ -88,7 +88,7 @@ class _Commands:
         return pages.cost_page(self.host.events)
 
     async def context(self, rest: str) -> CommandResult:
-        return pages.context_page(self.host.run.agent)
+        return pages.context_use(self.host.run.agent)
 
     async def model(self, rest: str) -> CommandResult:
         run = self.host.run

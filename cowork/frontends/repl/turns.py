@@ -13,7 +13,8 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Host, Prompt, Row
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, ContextUse, Draft, Host, Prompt, Row
+from cowork.frontends.repl.view.context_picture import context_lines
 from cowork.frontends.repl.view.diffs import changes_lines
 from cowork.frontends.repl.view.hints import in_chat
 from cowork.frontends.repl.view.scene import Scene, markdown_lines
@@ -225,6 +226,8 @@ class Turns:
             await self._show(result.said, text)
         elif isinstance(result, Changes):
             self.scene.say("output", lambda columns, theme: changes_lines(result.files, columns, theme))
+        elif isinstance(result, ContextUse):
+            self.scene.say("output", lambda columns, theme: context_lines(result, columns, theme))
         elif isinstance(result, str) and result:
             self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
 
