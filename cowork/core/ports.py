@@ -275,6 +275,7 @@ class Question:
     display: Json = field(default_factory=dict)
     options: tuple[str, ...] = ()  # of a plan: the modes to go on in
     mode: str = ""  # the permission mode in which this would not be asked again
+    box: str = ""  # where a command would run: read, write, network, outside
     family: Family = "other"  # of the tool
     line: str = ""  # the call in one line, without the tool's name
 

@@ -30,6 +30,7 @@ from cowork.tools.toolset import ToolSet
 log = logging.getLogger("cowork.engine")
 
 AT_ONCE = 16  # calls of one agent; children stand in a line of their own
+_LEAVING = {"network": "Let this command use the network?", "outside": "Let this command run outside the box?"}
 SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
 
 
@@ -299,7 +300,7 @@ class Runner:
         edits = bool(decision.rule) and all(effect.kind == "write" for effect in judged.effects)
         question = Question(
             "permission",
-            f"Allow {tool.name}?",
+            _LEAVING.get(decision.box, f"Allow {tool.name}?"),
             agent=self.agent,
             tool=tool.name,
             input=judged.args,
@@ -310,6 +311,7 @@ class Runner:
             family=tool.family,
             line=self._line_of(tool, judged.args),
             mode="accept-edits" if edits else "",
+            box=decision.box,
         )
         answer = await self._put(question)
         if answer.choice in ("session", "always"):

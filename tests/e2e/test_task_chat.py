@@ -76,10 +76,10 @@ def test_the_question_of_a_child_that_is_stopped_leaves_the_screen(tmp_path: Pat
               "agents": {"general-purpose": [write, say("done")]}}  # fmt: skip
     with chat(tmp_path, script) as terminal:
         terminal.type("go", "<Enter>")
-        terminal.wait_for("asked by main/general-purpose-1", 20)
+        terminal.wait_for("asked by general-purpose-1", 20)
         terminal.settle(1.2)  # a question takes keys only after a moment
         terminal.type("<Ctrl+C>")
-        terminal.wait_gone("asked by main/general-purpose-1")
+        terminal.wait_gone("asked by general-purpose-1")
         terminal.wait_for(READY)
     told = events(tmp_path)
     answers = [e for e in told if e["type"] == "question.answered"]

@@ -177,6 +177,18 @@ def ends(columns: int) -> list[Line]:
     return [*out, notes.retry_line(RetryScheduled(3, 5, 8.0, "overloaded", "x"), 8.0, columns)]
 
 
+NETWORK = Question(
+    "permission",
+    "Let this command use the network?",
+    tool="Bash",
+    family="exec",
+    input={"command": "npm ci"},
+    line="npm ci",
+    reason="it asks for the network: installs dependencies",
+    rule="Network(npm ci:*)",
+    session_rule="Network(npm ci)",
+    box="network",
+)
 QUESTIONS = Question(
     "questions",
     "Questions",
@@ -214,6 +226,7 @@ PICTURES: dict[str, Callable[[int], list[Line]]] = {
     "dialog-why": ask(COMMAND, index=3, why="use the staging branch instead"),
     "dialog-script": ask(SCRIPT),
     "dialog-low": ask(EDIT, rows=10),
+    "dialog-network": ask(NETWORK),
     "dialog-questions": ask(QUESTIONS, index=1),
     "dialog-plan": ask(Question("plan", "Go on with this plan?", options=("accept-edits", "ask"))),
     "dialog-trust": ask(Question("trust", "Trust this folder?", agent="", reason="It has a hook.", mode="auto")),

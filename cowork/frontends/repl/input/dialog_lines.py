@@ -14,6 +14,11 @@ from cowork.frontends.repl.view.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
 from cowork.frontends.repl.view.theme import Theme
 
+_BOXES = {
+    "network": "runs in the write box: workspace writable, the rest read-only, network open",
+    "outside": "runs outside the box: with all your rights, as if you typed it",
+}
+
 
 def dialog_lines(
     dialog: Dialog,
@@ -56,6 +61,8 @@ def what_lines(question: Question, columns: int, cwd: str = "", theme: Theme | N
             out.extend([("", f"  {row}")] for row in wrap(visible(text), columns - 3))
     if question.reason and question.reason not in _told(question):
         out.extend([("dim", f"  {row}")] for row in wrap(visible(question.reason), columns - 3))
+    if about := _BOXES.get(question.box):
+        out.extend([("dim", f"  {row}")] for row in wrap(about, columns - 3))
     return out
 
 
