@@ -5,47 +5,22 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.ports import BoxName, Decision, Effect
-from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, parse_all, path_matches
+from cowork.permissions.offers import offer
+from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, path_matches
 from cowork.permissions.scene import PLAN, Scene
-from cowork.permissions.shell.follow import INTERPRETERS, SHELLS, Followed, follow, program
+from cowork.permissions.shell.follow import Followed, follow, program
 from cowork.permissions.shell.hints import Place, hint, in_workspace, part_hint
 from cowork.permissions.shell.never import expanded, folders_of, never_of
-from cowork.permissions.shell.parse import Command, names
+from cowork.permissions.shell.parse import Command
 from cowork.permissions.shell.strict import only_reads
 
-# First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
-# others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
-_PREFIXES = {
-    "git": names(
-        "add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull"
-        " fetch rebase diff log show grep blame clone"
-    ),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("test ci run run-script install add")),
-    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "pipenv"), names("run sync lock install")),
-    "cargo": names("build check test clippy fmt doc bench run fetch"),
-    "go": names("build test vet fmt list get"),
-    **dict.fromkeys(
-        ("mvn", "mvnw", "gradle", "gradlew", "dotnet", "mix"), names("test build check compile verify package")
-    ),
-    "bundle": names("exec install"),
-    **dict.fromkeys(("pip", "pip3"), names("list show freeze install")),
-    "pre-commit": names("run"),
-    "terraform": names("plan validate fmt"),
-    **dict.fromkeys(("docker", "podman"), names("ps images logs inspect build compose stats version info")),
-    **dict.fromkeys(("kubectl", "gh"), names("get describe logs pr issue run repo")),
-}
-_NAMED_NEXT = names("run run-script exec pr issue repo compose")  # and the word after it is part of what is granted
-_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget")
-_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.][\w.:/@-]*")
 _HALF = re.compile("[\ud800-\udfff]")
 _EDITS_FREELY = frozenset({"mkdir", "touch"})
 _LONGEST_EXACT = 2_000
@@ -353,41 +328,8 @@ def _grants(asked: Sequence[Part], judged: Judged, scene: Scene) -> str:
     for part in asked:
         beyond = judged.place if judged.place in ("network", "outside") else "write"
         tool = {"write": "Bash", "network": "Network", "outside": "Outside"}[beyond]
-        grants.append(_grant(tool, part, scene))
+        grants.append(offer(tool, part.argv, part.cwd, scene.workspace.root))
     return ", ".join(dict.fromkeys(grants)) if grants and all(grants) else ""
-
-
-def _grant(tool: str, part: Part, scene: Scene) -> str:
-    """A prefix where the first words say what a command does, else the exact command."""
-    argv = list(part.argv)
-    if not argv or any(re.search(r"[\n*?]", word) for word in argv):
-        return ""
-    file = in_workspace(argv[0], part.cwd, [scene.workspace.root])
-    if file:
-        shown = str(file.relative_to(scene.workspace.root))
-        argv[0] = shown if "/" in shown else f"./{shown}"
-    name = os.path.basename(argv[0])
-    if name in _TOOLS:
-        return _offered(tool, f"{shlex.quote(argv[0])}:*", part, scene)
-    if len(argv) > 1 and argv[1] in _PREFIXES.get(name, ()):
-        length = 3 if argv[1] in _NAMED_NEXT and name != "cargo" else 2
-        words = argv[:length]
-        runs_anything = len(words) > 2 and program(words[2]) in INTERPRETERS | SHELLS
-        plain = len(words) == length and all(map(_PLAIN_WORD.fullmatch, words)) and not runs_anything
-        if plain and (rule := _offered(tool, f"{' '.join(words)}:*", part, scene)):
-            return rule
-    return _offered(tool, shlex.join(argv), part, scene)
-
-
-def _offered(tool: str, pattern: str, part: Part, scene: Scene) -> str:
-    """A rule only if, read back, it is one rule and covers this command."""
-    rule = f"{tool}({pattern})"
-    try:
-        read = parse_all(rule) if len(rule) <= 200 else []
-    except UserError:
-        return ""
-    same = [str(one) for one in read] == [rule]
-    return rule if same and allows(read[0], part.argv, part.cwd, scene.workspace.root) else ""
 
 
 def _display(parts: Sequence[Part], left: Sequence[Part], denied: str, judged: Judged) -> dict[str, Any]:

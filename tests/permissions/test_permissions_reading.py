@@ -92,6 +92,15 @@ async def test_modes_and_times_are_kept_and_times_too(held: Desk) -> None:
         assert (await held.call(bash, command=command)).data["exit_code"] != 0
 
 
+async def test_it_sees_no_secret(held: Desk) -> None:
+    held.ctx.reads, held.ctx.box = True, "read"
+    for name in (".env", "deep/er/.env", "id_rsa"):
+        held.write(name, "PLANTED\n")
+    held.write("deep/note", "plain\n")
+    record = await held.call(bash, command="cat .env deep/er/.env; grep -rs PLANTED . /proc/*/environ; cat deep/note")
+    assert ("PLANTED" in record.text, "plain" in record.text) == (False, True)
+
+
 async def test_it_has_no_network_even_where_that_is_open(held: Desk) -> None:
     held.ctx.reads, held.ctx.box = True, "read"
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -216,6 +216,8 @@ def _is_data(command: Command) -> bool:
         return False
     if name in ("npm", "pnpm", "yarn", "bun", "cargo") and {"exec", "x", "dlx", "watch", "-c"} & set(words):
         return False
+    if name == "make" and any(re.match(r"-[A-Za-z]*[Ef]|--(?:e|f|mak)", word) for word in words):
+        return False
     if name == "git" and {"clone", "-u"} <= set(words):
         return False
     if name == "git":

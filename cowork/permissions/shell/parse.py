@@ -95,7 +95,7 @@ def parse(text: str) -> Parsed:
         reader.unclear.append("a substitution in quotes, which what counts would run")
     if re.search(r"[^\s\\]\\\n", text):
         reader.unclear.append("a word that goes on in the next line")
-    if re.search(r"<<-?[ \t]*[^\s<]", text) and re.search(r"\$\(|`|<\(", text):
+    if re.search(r"<<-?[ \t]*[^\s<][^\n]*(?:[$<]\(|`)|(?:[$<]\(|`)[^\n]*<<-?[ \t]*[^\s<]", text):
         reader.unclear.append("a here-document beside a substitution")
     fancy = reader.fancy or ("hidden or control characters" if visible(text) != text else _fancy(reader.found))
     return Parsed(tuple(reader.found), reader.unclear[0] if reader.unclear else "", fancy=fancy)
@@ -120,6 +120,16 @@ def _fancy(commands: Sequence[Command]) -> str:
     return ""
 
 
+@dataclass(slots=True)
+class _State:
+    """Where a list of commands is: the command being read, inside how many `case`, among the words of a `for`."""
+
+    start: int
+    command: Command = field(default_factory=Command)
+    cases: int = 0
+    loop: bool = False
+
+
 class _Reader:
     def __init__(self, text: str, found: list[Command], unclear: list[str]) -> None:
         self.text, self.at = text, 0
@@ -133,74 +143,80 @@ class _Reader:
         """Read commands up to `end`, a closing bracket or the end of the text."""
         if depth > MAX_DEPTH:
             raise _Limit(f"brackets are nested more than {MAX_DEPTH} deep")
-        text, command, start = self.text, Command(), self.at
-        self.fancy = self.fancy or ("brackets" if depth else "")
-        cases, loop = 0, False  # inside so many `case`; `loop`: these are the words of a `for`
+        text, state = self.text, _State(start=self.at)
+        self._more("brackets" if depth else "")
         while self.at < len(text):
             if blank := _BLANK.match(text, self.at):
-                self.fancy = self.fancy or ("an escape" if "\\" in blank.group() else "")
+                self._more("an escape" if "\\" in blank.group() else "")
                 self.at = blank.end()
                 continue
             char = text[self.at]
-            if char == ")" and end and not cases:
+            if char == ")" and end and not state.cases:
                 break
-            if char in "#()":
-                self.fancy = self.fancy or "brackets or a comment"
+            self._more("brackets or a comment" if char in "#()" else "")
             if char == "#" and (self.at == 0 or text[self.at - 1] in " \t\n;&|("):
                 self.at = (text + "\n").find("\n", self.at)
             elif redirect := _REDIRECT.match(text, self.at):
-                self._redirect(redirect, command, depth)
+                self._redirect(redirect, state.command, depth)
             elif char in ";&|\n()":
-                pattern, at = char == ")", self.at  # of a `case`
-                self._operator(command, char, depth)
-                if not loop and not (pattern and cases):
-                    self._keep(command, start, depth)
-                elif loop and command.words[0].text in ("for", "select") and len(command.words) > 1:
-                    self.found.append(Command(assigned=[command.words[1].text]))
-                if not (command.words or command.writes) and char in ";|&":
-                    self.fancy = self.fancy or "an operator without a command"
-                operator = text[at : self.at] if char in ";|&\n" else ""
-                command, start, loop = Command(after=operator.strip(" \t") or char), self.at, False
+                self._end_command(state, char, depth)
             else:
-                start = start if command.words or command.assigned else self.at
-                sets = None if command.words else _ASSIGNMENT.match(text, self.at)
-                word = self.word(depth)
-                if sets:
-                    command.assigned.append(sets[1])
-                elif command.words or word.quoted or command.assigned:
-                    command.words.append(word)
-                    if word.text in ("do", "{") and not word.quoted and loop:
-                        if command.words[0].text == "function":
-                            self.functions = [*self.functions, command.words[1].text]
-                        elif len(command.words) > 2:
-                            self.found.append(Command(assigned=[command.words[1].text]))
-                        command, start, loop = Command(), self.at, False
-                elif word.text in ("for", "select", "case", "function"):
-                    self.fancy = f"the shell word {word.text}"
-                    cases, loop = cases + (word.text == "case"), True
-                    command.words.append(word)
-                elif word.text in _SKIPPED:
-                    self.fancy = self.fancy or (
-                        ""
-                        if word.text == "time" and text[self.at : self.at + 2] != " -"
-                        else f"the shell word {word.text}"
-                    )
-                    cases -= word.text == "esac" and cases > 0
-                    more = _AFTER.get(word.text)
-                    if more and (skipped := more.match(text, self.at)):
-                        self.at = skipped.end()
-                    self.functions = self.functions[:-1] if word.text == "}" else self.functions
-                else:
-                    command.words.append(word)
-        if not loop:
-            self._keep(command, start, depth)
-        if command.after in ("|", "&&", "||", "|&") and not command.words:
-            self.fancy = self.fancy or "an operator without a command"
+                self._take_word(state, depth)
+        if not state.loop:
+            self._keep(state.command, state.start, depth)
+        if state.command.after in ("|", "&&", "||", "|&") and not state.command.words:
+            self._more("an operator without a command")
         if self.heredocs and not depth:
             self.unclear.append("a here-document without its end")
         if end and self.at >= len(text):
             self.unclear.append(f"a missing {end}")
         self.at += len(end)
+
+    def _more(self, what: str) -> None:
+        """Note the first thing that is more than literal words."""
+        self.fancy = self.fancy or what
+
+    def _end_command(self, state: _State, char: str, depth: int) -> None:
+        """Step over an operator and keep the command before it, but for patterns of `case` and lists of `for`."""
+        command, at = state.command, self.at
+        self._operator(command, char, depth)
+        if not state.loop and not (char == ")" and state.cases):
+            self._keep(command, state.start, depth)
+        elif state.loop and command.words[0].text in ("for", "select") and len(command.words) > 1:
+            self.found.append(Command(assigned=[command.words[1].text]))
+        if not (command.words or command.writes) and char in ";|&":
+            self._more("an operator without a command")
+        operator = self.text[at : self.at].strip(" \t") if char in ";|&\n" else ""
+        state.command, state.start, state.loop = Command(after=operator or char), self.at, False
+
+    def _take_word(self, state: _State, depth: int) -> None:
+        """Read one word: an assignment, a word of the shell, or one of the command."""
+        command = state.command
+        state.start = state.start if command.words or command.assigned else self.at
+        sets = None if command.words else _ASSIGNMENT.match(self.text, self.at)
+        word = self.word(depth)
+        if sets:
+            command.assigned.append(sets[1])
+        elif command.words or word.quoted or command.assigned:
+            command.words.append(word)
+            if word.text in ("do", "{") and not word.quoted and state.loop:
+                if command.words[0].text == "function":
+                    self.functions = [*self.functions, command.words[1].text]
+                elif len(command.words) > 2:
+                    self.found.append(Command(assigned=[command.words[1].text]))
+                state.command, state.start, state.loop = Command(), self.at, False
+        elif word.text in _SKIPPED:
+            timed = word.text == "time" and self.text[self.at : self.at + 2] != " -"
+            self._more("" if timed else f"the shell word {word.text}")
+            state.cases -= word.text == "esac" and state.cases > 0
+            if word.text in _AFTER and (skipped := _AFTER[word.text].match(self.text, self.at)):
+                self.at = skipped.end()
+            self.functions = self.functions[:-1] if word.text == "}" else self.functions
+        else:
+            state.loop = word.text in ("for", "select", "case", "function")
+            state.cases += word.text == "case"
+            self._more(f"the shell word {word.text}" if state.loop else "")
+            command.words.append(word)
 
     def _operator(self, command: Command, char: str, depth: int) -> None:
         double = self.text[self.at : self.at + 2]
@@ -316,10 +332,8 @@ class _Reader:
             self.at += 1
             self.unclear.append("a character out of place")
         text = "".join(parts)
-        if text in ("[", "[[", "]", "]]"):
-            literal = True
-        if text.startswith("~"):
-            self.fancy = self.fancy or "a home folder"
+        literal = literal or text in ("[", "[[", "]", "]]")
+        self._more("a home folder" if text.startswith("~") else "")
         return Word(text, literal and not glob, quoted, glob and literal)
 
     def _missing(self, quote: str) -> str:
