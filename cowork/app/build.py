@@ -110,7 +110,10 @@ def _joined(
     permissions, tree = safety(place, workspace, scratch, emitter, checkpoints)
     _report_troubles(emitter, log, checkpoints)
     limits = place.config.limits
-    ledger = Ledger(Limits(limits.max_tokens or None, limits.max_cost_usd or None))
+    ledger = Ledger(
+        Limits(limits.max_tokens or None, limits.max_cost_usd or None),
+        near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")),
+    )
     settings = place.config.compaction
     compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
     services = Services(

@@ -13,7 +13,7 @@ from typing import Any
 from cowork.config.options import Option, RunOptions, options_of
 
 # The words that are commands and never prompts; a test holds the list equal to what typer knows.
-COMMANDS = ("run", "agents", "tools", "sessions", "cost", "config", "trust", "permissions", "doctor", "demo")
+COMMANDS = ("run", "agents", "tools", "sessions", "cost", "tasks", "config", "trust", "permissions", "doctor", "demo")
 
 CONVERT: dict[str, Callable[[str], Any]] = {
     "str": str,

@@ -1,22 +1,20 @@
-"""`cowork sessions` and `cowork cost`: what was done, and what it cost."""
+"""`cowork sessions`, `cowork cost` and `cowork tasks`: what was done, and what it cost."""
 
 from __future__ import annotations
 
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
+from cowork.cli import cost_tables
 from cowork.cli.standard_streams import row
 from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.hygiene import ascii_json
-
-if TYPE_CHECKING:
-    from cowork.sessions.cost import Spending
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -34,11 +32,21 @@ Examples:
 
 COST_EXAMPLES = """
 Examples:
-  cowork cost                        today, this week, in all, and by agent
-  cowork cost --by model             or day, or session
-  cowork cost --by agent --json      for programs"""
+  cowork cost                        the last 30 days by agent, beside the 30 before
+  cowork cost --since 7d --by model  or day, repo, session
+  cowork cost --since all --json     for programs"""
 
-_BAR = 12
+tasks_app = typer.Typer(
+    cls=HelpGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Work that was given to subagents, over all conversations: list, show.",
+    epilog="""
+Examples:
+  cowork tasks list                  of the last 30 days, newest first
+  cowork tasks list --since all --json
+  cowork tasks show k3v/explore-1    one with its conversation (the start of the session's id is enough)""",
+)
 
 
 @app.command("list", cls=HelpCommand)
@@ -99,61 +107,77 @@ def rm(
 
 def cost(
     by: Annotated[
-        Literal["agent", "model", "day", "session"], typer.Option("--by", help="What the sums are made by.")
+        Literal["agent", "model", "day", "repo", "session"], typer.Option("--by", help="What the rows are.")
     ] = "agent",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")
+    ] = "30d",
     here: Annotated[bool, typer.Option("--here", help="Only conversations of this folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> int:
     """Say what the kept conversations cost, children, retries and compaction counted in."""
-    from cowork.sessions.index import cost as cost_of
+    from cowork.sessions.cost_report import cost_report, days_of
+    from cowork.sessions.index import list_sessions
 
-    folder, cwd = _folder(), paths.here() if here else None
-    sums = cost_of(folder, by, cwd)
-    periods = _periods(cost_of(folder, "day", cwd))
+    days = days_of(since)
+    found = list_sessions(_folder(), paths.here() if here else None, empty=True)
+    report = cost_report(found, by, days)
     if as_json:
-        named = {"periods": periods, f"by_{by}": sums}
-        print(ascii_json({k: {name: spent.to_dict() for name, spent in part.items()} for k, part in named.items()}))
+        print(ascii_json(report.to_dict(by)))
         return 0
-    left = [f"{name:<10} {_usd(spent):>10}" for name, spent in periods.items()]
-    right = _bars(sums)
-    title = f"by {by}"
-    for place in range(max(len(left), len(right))):
-        start = left[place] if place < len(left) else " " * 21
-        middle = title if place == 0 else " " * len(title)
-        row(f"{start}   {middle}   {right[place] if place < len(right) else ''}")
-    if any(spent.cost_usd is None for spent in sums.values()):
+    row(" · ".join(f"{name} {cost_tables.usd(spent)}" for name, spent in report.periods.items()))
+    for line in cost_tables.lines(report, by, days):
+        row(line)
+    if any(line.spent.cost_usd is None for line in report.rows):
         print("+ marks a sum that holds requests of unknown price: [pricing] in the settings can name one.")
     return 0
 
 
-def _periods(days: dict[str, Spending]) -> dict[str, Spending]:
-    from cowork.sessions.cost import Spending
+@tasks_app.command("list", cls=HelpCommand)
+def list_tasks(
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")
+    ] = "30d",
+    here: Annotated[bool, typer.Option("--here", help="Only of this folder.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> int:
+    """List what subagents were sent out for, newest first."""
+    from cowork.sessions.cost_report import DAY, days_of
+    from cowork.sessions.index import list_sessions
 
-    now = time.time()
-    today = time.strftime("%Y-%m-%d", time.localtime(now))
-    week = time.strftime("%Y-%m-%d", time.localtime(now - 6 * 86400))
-    sums = {"today": Spending(), "7 days": Spending(), "all": Spending()}
-    for day, spent in days.items():
-        for name, first in (("today", today), ("7 days", week), ("all", "")):
-            if day >= first:
-                sums[name] += spent
-    return sums
+    days = days_of(since)
+    start = time.time() - days * DAY if days else 0.0
+    entries = list_sessions(_folder(), paths.here() if here else None, empty=True)
+    found = sorted((t for e in entries for t in e.tasks() if t.started >= start), key=lambda t: t.started, reverse=True)
+    if as_json:
+        print(ascii_json([task.to_dict() for task in found]))
+    elif not found:
+        print("no tasks" if days is None else f"no tasks since {since} (--since all shows older ones)")
+    for task in () if as_json else found:
+        row(cost_tables.task_line(task))
+    return 0
 
 
-def _bars(sums: dict[str, Spending]) -> list[str]:
-    most = max((spent.known_usd for spent in sums.values()), default=0.0)
-    rows = []
-    for name, spent in sums.items():
-        bar = "█" * (round(_BAR * spent.known_usd / most) or 1) if spent.known_usd else ""
-        tokens = f"{format.tokens(spent.usage.total)} tok"
-        rows.append(f"{format.one_line(name or 'unknown', 28):<28} {_usd(spent):>10} {tokens:>12}  {bar}".rstrip())
-    return rows
+@tasks_app.command("show", cls=HelpCommand)
+def show_task(
+    task: Annotated[str, typer.Argument(metavar="ID", help="SESSION/SUBAGENT, such as k3v/explore-1.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> int:
+    """Print one task with its conversation."""
+    from cowork.sessions.export import task_markdown, task_messages
+    from cowork.sessions.index import find, find_task
+    from cowork.sessions.log.reader import read
+    from cowork.sessions.log.writer import LOG
 
-
-def _usd(spent: Spending) -> str:
-    if spent.cost_usd is None:
-        return format.money(spent.known_usd) + "+"
-    return format.money(spent.cost_usd, "unknown")
+    session, _, name = task.partition("/")
+    found = find_task(find(_folder(), session), name)
+    events = read(_folder() / found.session_id / LOG).events
+    if as_json:
+        print(ascii_json({**found.to_dict(), "messages": task_messages(events, found.agent)}))
+        return 0
+    row(cost_tables.task_line(found))
+    print(f"\n{task_markdown(events, found.agent)}", end="")
+    return 0
 
 
 def _folder() -> Path:

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cowork.core.blocks import Usage, add_cost
+from cowork.core.format import money
 from cowork.core.frozen import frozen
+
+NEAR = 0.8  # the part of a limit at which people are told
 
 
 @frozen
@@ -56,8 +59,14 @@ class Reservation:
 class Ledger:
     """Spending of one agent and everything below it."""
 
-    def __init__(self, limits: Limits | None = None, parent: Ledger | None = None) -> None:
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        parent: Ledger | None = None,
+        near: Callable[[str], None] = lambda text: None,  # told once, when most of a limit is spent
+    ) -> None:
         self.limits = limits or Limits()
+        self._near: Callable[[str], None] | None = near
         self.parent = parent
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
@@ -125,6 +134,19 @@ class Ledger:
         self.usage = self.usage + usage
         self.cost_usd = add_cost(self.cost_usd, cost_usd)
         self.estimated = self.estimated or estimated
+        self._say_near()
+
+    def _say_near(self) -> None:
+        limits, spent = self.limits, self.cost_usd
+        tokens = self.usage.prompt_tokens + self.usage.output_tokens
+        text = ""
+        if limits.cost_usd and spent is not None and NEAR <= spent / limits.cost_usd < 1:
+            text = f"{spent / limits.cost_usd:.0%} of the budget is spent: {money(spent)} of {money(limits.cost_usd)}."
+        elif limits.tokens and NEAR <= tokens / limits.tokens < 1:
+            text = f"{tokens / limits.tokens:.0%} of the budget is spent: {tokens:,} of {limits.tokens:,} tokens."
+        if text and self._near:
+            near, self._near = self._near, None
+            near(text)
 
     def start_clock(self, moved: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Count time from now on, here and above, until what this gives is called.

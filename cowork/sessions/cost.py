@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import field
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any
 
 from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.events import (
@@ -24,7 +24,6 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 
-By = Literal["model", "agent", "day", "session"]
 MAIN = "main"
 
 
@@ -93,62 +92,74 @@ class Totals:
 
 def totals(events: Iterable[Event]) -> Totals:
     """Who used what, over the whole tree."""
-    events = list(events)
     own: dict[str, Spending] = {MAIN: Spending()}
     by_model: dict[str, Spending] = {}
     by_agent: dict[str, Spending] = {}
-    for charge in charges(events):
-        for path in _lineage(charge.agent):
-            own.setdefault(path, Spending())
-        own[charge.agent] += charge.spent
-        _add(by_model, charge.model, charge.spent)
-        _add(by_agent, charge.kind, charge.spent)
+    tasks: dict[str, int] = {}
+    meter = Meter()
+    for event in events:
+        if isinstance(event, AgentStarted):
+            tasks[event.subagent_type] = tasks.get(event.subagent_type, 0) + 1
+        if charge := meter.apply(event):
+            for path in _lineage(charge.agent):
+                own.setdefault(path, Spending())
+            own[charge.agent] += charge.spent
+            _add(by_model, charge.model, charge.spent)
+            _add(by_agent, charge.kind, charge.spent)
     total = dict(own)
     for path in sorted(own, key=lambda p: p.count("/"), reverse=True):  # leaves first
         parent = path.rpartition("/")[0]
         if parent:
             total[parent] += total[path]
-    tasks: dict[str, int] = {}
-    for event in events:
-        if isinstance(event, AgentStarted):
-            tasks[event.subagent_type] = tasks.get(event.subagent_type, 0) + 1
     return Totals(own, total, by_model, by_agent, tasks)
 
 
 def charges(events: Iterable[Event]) -> list[Charge]:
     """Every request in order; a child whose conversation was not kept counts by what its end says."""
-    out: list[Charge] = []
-    kinds: dict[str, AgentStarted] = {}
-    kept: set[str] = set()  # agents whose requests are in the log
-    below: dict[str, Spending] = {}  # what was charged to descendants
-    for event in events:
+    meter = Meter()
+    return [charge for event in events if (charge := meter.apply(event))]
+
+
+@dataclass(slots=True)
+class Meter:
+    """Finds what each event of a log cost."""
+
+    agents: dict[str, Json] = field(default_factory=dict)  # what is known of those at work, as JSON
+
+    def apply(self, event: Event) -> Charge | None:
         match event:
-            case AgentStarted():
-                kinds[event.agent] = event
-                kept.discard(event.agent)  # a child that was taken up again tells of each stretch by itself
-                below.pop(event.agent, None)
+            case AgentStarted():  # a child that was taken up again tells of each stretch by itself
+                self.agents[event.agent] = {"kind": event.subagent_type, "model": event.model_id}
             case ReplyAdded() | RetryScheduled() | ContextCompacted():
                 if isinstance(event, ContextCompacted) and not event.usage.total and not event.cost_usd:
-                    continue  # clearing old results asks no model
-                spent = Spending(1, event.usage, event.cost_usd, event.cost_usd or 0.0)
-                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), event.model, spent))
-                kept.add(event.agent)
-                _charge_above(below, event.agent, spent)
+                    return None  # clearing old results asks no model
+                return self._charge(event, event.model, Spending(1, event.usage, event.cost_usd, event.cost_usd or 0.0))
             case (  # requests without a reply
                 TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
                 | Notice(code="request.cut_off", data={"usage": usage, "cost_usd": cost, "model": model})
             ):
-                spent = Spending(1, Usage.from_dict(usage), cost, cost or 0.0)
-                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), str(model), spent))
-                kept.add(event.agent)
-                _charge_above(below, event.agent, spent)
-            case AgentEnded() if event.agent not in kept and (reported := _reported(event)):
-                started = kinds.get(event.agent)
-                model = str(_data(event).get("model_id") or (started.model_id if started else ""))
-                own = _less(reported, below.get(event.agent, Spending()))
-                out.append(Charge(event.at, event.agent, _kind(event.agent, kinds), model, own))
-                _charge_above(below, event.agent, own)
-    return out
+                return self._charge(event, str(model), Spending(1, Usage.from_dict(usage), cost, cost or 0.0))
+            case AgentEnded():
+                known = self.agents.pop(event.agent, {})
+                if not known.get("kept") and (reported := _reported(event)):
+                    self.agents[event.agent] = known  # for its kind
+                    model = str(record_data(event).get("model_id") or known.get("model") or "")
+                    own = _less(reported, Spending.from_dict(known.get("below") or {}))
+                    charge = self._charge(event, model, own)
+                    del self.agents[event.agent]
+                    return charge
+        return None
+
+    def _charge(self, event: Event, model: str, spent: Spending) -> Charge:
+        path = event.agent
+        known = self.agents.get(path)
+        if known is not None:
+            known["kept"] = True
+        for above in _lineage(path)[:-1]:
+            if (over := self.agents.get(above)) is not None:
+                over["below"] = (Spending.from_dict(over.get("below") or {}) + spent).to_dict()
+        kind = known["kind"] if known else path.rpartition("/")[2].rpartition("-")[0] if "/" in path else path
+        return Charge(event.at, path, kind, model, spent)
 
 
 @frozen
@@ -161,22 +172,9 @@ class Slice:
     spent: Spending
 
 
-def slices(events: Iterable[Event]) -> list[Slice]:
-    """The charges of a session, summed by day, model and kind of agent."""
-    sums: dict[tuple[str, str, str], Spending] = {}
-    for c in charges(events):
-        key = (time.strftime("%Y-%m-%d", time.localtime(c.at)), c.model, c.kind)
-        sums[key] = sums.get(key, Spending()) + c.spent
-    return [Slice(*key, spent) for key, spent in sums.items()]
-
-
-def group(parts: Iterable[tuple[str, Slice]], by: By) -> dict[str, Spending]:
-    """Slices of many sessions, given as (session id, slice), summed by what is asked for."""
-    out: dict[str, Spending] = {}
-    for session_id, part in parts:
-        key = {"model": part.model, "agent": part.kind, "day": part.day, "session": session_id}[by]
-        _add(out, key, part.spent)
-    return out
+def day_of(at: float) -> str:
+    """The day of a moment, as in 2026-11-16."""
+    return time.strftime("%Y-%m-%d", time.localtime(at))
 
 
 def _add(sums: dict[str, Spending], key: str, spent: Spending) -> None:
@@ -188,11 +186,6 @@ def _sum(parts: Iterable[Spending]) -> Spending:
     for part in parts:
         total += part
     return total
-
-
-def _charge_above(below: dict[str, Spending], path: str, spent: Spending) -> None:
-    for above in _lineage(path)[:-1]:
-        _add(below, above, spent)
 
 
 def _less(whole: Spending, part: Spending) -> Spending:
@@ -209,19 +202,14 @@ def _lineage(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def _kind(path: str, kinds: Mapping[str, AgentStarted]) -> str:
-    if path in kinds:
-        return kinds[path].subagent_type
-    return path.rpartition("/")[2].rpartition("-")[0] if "/" in path else path
-
-
-def _data(event: AgentEnded) -> Mapping[str, Any]:
+def record_data(event: AgentEnded) -> Mapping[str, Any]:
+    """The data of the record a child ended with."""
     data = event.record.get("data")
     return data if isinstance(data, dict) else {}
 
 
 def _reported(event: AgentEnded) -> Spending | None:
-    data = _data(event)
+    data = record_data(event)
     usage = data.get("usage")
     if not isinstance(usage, dict):
         return None

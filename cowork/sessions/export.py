@@ -23,8 +23,8 @@ from cowork.core.events import (
 from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, totals
-from cowork.sessions.index import title_of
 from cowork.sessions.resume_state import surviving
+from cowork.sessions.summary import title_of
 
 MAIN = "main"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -53,6 +53,16 @@ def as_json(events: Iterable[Event]) -> str:
     return ascii_json(out, indent=2) + "\n"
 
 
+def task_markdown(events: Iterable[Event], agent: str) -> str:
+    """The conversation of one child, by its path."""
+    return "\n\n".join(_Writer(list(events)).conversation(agent) or ["*Its conversation was not kept.*"]) + "\n"
+
+
+def task_messages(events: Iterable[Event], agent: str) -> list[Json]:
+    """The messages of one child as they would be sent to a model."""
+    return _messages(surviving(events), agent)
+
+
 class _Writer:
     def __init__(self, events: list[Event]) -> None:
         self._sums = totals(events)
@@ -73,9 +83,9 @@ class _Writer:
         ]
         facts += [about["model"] and _code(about["model"]), about["created"], _price(self._sums.whole)]
         head = [f"# {_inline(str(about['title']) or 'Conversation')}", " · ".join(str(f) for f in facts if f)]
-        return "\n\n".join([*head, *self._conversation(MAIN)]) + "\n"
+        return "\n\n".join([*head, *self.conversation(MAIN)]) + "\n"
 
-    def _conversation(self, agent: str) -> list[str]:
+    def conversation(self, agent: str) -> list[str]:
         parts: list[str] = []
         for event in self._events:
             if event.agent != agent:
@@ -134,7 +144,7 @@ class _Writer:
         spent = self._sums.total.get(started.agent, Spending())
         status = end.status if end else "interrupted"
         title = f"{started.subagent_type}: {started.description} · {status} · {_price(spent)}"
-        return _details(title, self._conversation(started.agent) or ["*Its conversation was not kept.*"])
+        return _details(title, self.conversation(started.agent) or ["*Its conversation was not kept.*"])
 
 
 def _about(events: Sequence[Event]) -> Json:

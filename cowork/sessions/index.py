@@ -1,5 +1,6 @@
 """Which sessions there are. The index is only a memory of what the logs say: each entry is checked against its log's
-size and time, so a missing, old or broken index costs a reading and is never wrong.
+size and time, so a missing, old or broken index costs a reading and is never wrong. Of a log that grew only the end is
+read.
 """
 
 from __future__ import annotations
@@ -11,23 +12,22 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
-from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded, SessionRewound, SessionStarted
 from cowork.core.frozen import frozen
-from cowork.sessions.cost import By, Slice, Spending, group, slices
+from cowork.sessions.cost import Slice, Spending
 from cowork.sessions.log.lock import Lock, holder
-from cowork.sessions.log.reader import Loaded, read
 from cowork.sessions.log.writer import LOCK, LOG, existing, stamp_of
 from cowork.sessions.private_files import private_folder, replace_private
+from cowork.sessions.summary import Summary, summarize
+from cowork.sessions.tasks import TaskRow
 
 INDEX = "index.json"
-VERSION = 1
-TITLE_LENGTH = 80
+VERSION = 2
 
 
 @frozen
@@ -35,18 +35,21 @@ class SessionEntry:
     """One session, for a list."""
 
     id: str
-    title: str = ""
-    cwd: str = ""
-    branch: str = ""
-    model: str = ""
-    prompts: int = 0
-    turns: int = 0  # requests of the main agent
-    created: float = 0.0
-    last_used: float = 0.0
-    damage: int = 0
-    spent: Spending = field(default_factory=Spending)
-    slices: tuple[Slice, ...] = ()
+    summary: Summary
     stamp: tuple[int, int] = (0, 0)  # size and mtime of the log when it was read
+
+    title = property(lambda self: self.summary.name or self.summary.title)
+    cwd = property(lambda self: self.summary.cwd)
+    branch = property(lambda self: self.summary.branch)
+    model = property(lambda self: self.summary.model)
+    prompts = property(lambda self: self.summary.prompts)
+    turns = property(lambda self: self.summary.turns)
+    created = property(lambda self: self.summary.created)
+    last_used = property(lambda self: self.summary.last_used)
+
+    @property
+    def spent(self) -> Spending:
+        return self.summary.spent
 
     @property
     def cost_usd(self) -> float | None:
@@ -55,6 +58,14 @@ class SessionEntry:
     @property
     def usage(self) -> Usage:
         return self.spent.usage
+
+    @property
+    def slices(self) -> list[Slice]:
+        return self.summary.parts()
+
+    def tasks(self) -> list[TaskRow]:
+        """The children that were sent out in it."""
+        return [replace(row, cwd=self.cwd) for row in self.summary.tasks]
 
 
 def list_sessions(sessions: Path, cwd: Path | None = None, *, empty: bool = False) -> list[SessionEntry]:
@@ -82,32 +93,22 @@ def find(sessions: Path, prefix: str) -> SessionEntry:
     raise UserError(f"{prefix} could be {len(hits)} sessions: {shown}{more}.", "Give more characters of the id.")
 
 
+def find_task(entry: SessionEntry, name: str) -> TaskRow:
+    """A child of a session by its id; the newest stretch of one that was taken up again."""
+    rows = entry.tasks()
+    found = [row for row in rows if row.subagent_id == name]
+    if not found:
+        names = ", ".join(dict.fromkeys(row.subagent_id for row in rows)) or "none"
+        raise UserError(f"Session {entry.id} has no task {name!r}.", f"Its tasks: {names}.")
+    return found[-1]
+
+
 def latest(sessions: Path, cwd: Path) -> SessionEntry:
     """The session last used in this folder, or a UserError."""
     here = list_sessions(sessions, cwd)
     if not here:
         raise UserError("There is no session of this folder to continue.", "Start one with `cowork`.")
     return here[0]
-
-
-def summarize(session_id: str, loaded: Loaded, stamp: tuple[int, int] = (0, 0)) -> SessionEntry:
-    """The entry a log stands for."""
-    entry = SessionEntry(session_id, damage=len(loaded.damage), stamp=stamp)
-    entry = _fold(entry, loaded.events)
-    parts = slices(e for e in loaded.events if e.session_id in ("", session_id))  # a fork's past was paid for elsewhere
-    total = Spending()
-    for part in parts:
-        total += part.spent
-    return replace(entry, spent=total, slices=tuple(parts))
-
-
-def cost(sessions: Path, by: By = "model", cwd: Path | None = None) -> dict[str, Spending]:
-    """What the sessions used, own requests and children, retries and compaction together; dearest first."""
-    entries = list_sessions(sessions, cwd, empty=True)
-    sums = group(((e.id, part) for e in entries for part in e.slices), by)
-    if by == "day":
-        return dict(sorted(sums.items(), reverse=True))
-    return dict(sorted(sums.items(), key=lambda item: (-item[1].known_usd, -item[1].usage.total, item[0])))
 
 
 def remove(sessions: Path, session_id: str) -> None:
@@ -139,44 +140,6 @@ def prune(
     return gone
 
 
-def title_of(text: str) -> str:
-    """The first line that says something, clipped."""
-    line = next((" ".join(part.split()) for part in text.splitlines() if part.strip()), "")
-    return line if len(line) <= TITLE_LENGTH else line[: TITLE_LENGTH - 1].rstrip() + "…"
-
-
-def _fold(entry: SessionEntry, events: Sequence[Event]) -> SessionEntry:
-    first_prompt = 0
-    title, named, cwd, branch, model = "", "", "", "", ""
-    prompts = turns = 0
-    for event in events:
-        match event:
-            case SessionStarted():
-                cwd, branch, model = event.cwd or cwd, event.branch, event.model or model
-            case PromptAdded(agent="main"):
-                prompts += 1
-                if not title:
-                    title, first_prompt = title_of(event.label or event.text), event.id
-            case ReplyAdded(agent="main"):
-                turns += 1
-                model = event.model or model
-            case Notice(code="session.renamed"):
-                named = str(event.data.get("title", ""))
-            case SessionRewound(conversation=True) if event.to <= first_prompt:
-                title = ""
-    return replace(
-        entry,
-        title=named or title,
-        cwd=cwd,
-        branch=branch,
-        model=model,
-        prompts=prompts,
-        turns=turns,
-        created=events[0].at if events else 0.0,
-        last_used=events[-1].at if events else 0.0,
-    )
-
-
 def _refresh(sessions: Path) -> list[SessionEntry]:
     known = _load(sessions / INDEX)
     entries: list[SessionEntry] = []
@@ -185,7 +148,8 @@ def _refresh(sessions: Path) -> list[SessionEntry]:
         entry = known.get(session_id)
         if entry is None or entry.stamp != stamp:
             try:
-                entry = summarize(session_id, read(sessions / session_id / LOG), stamp)
+                summary = summarize(sessions / session_id / LOG, session_id, entry.summary if entry else None)
+                entry = SessionEntry(session_id, summary, stamp)
             except OSError:  # somebody else's, as after a `sudo cowork`: the others are there all the same
                 continue
             changed = True
@@ -219,19 +183,12 @@ def _load(path: Path) -> dict[str, SessionEntry]:
 
 
 def _store(sessions: Path, entries: Sequence[SessionEntry]) -> None:
-    data = {"version": VERSION, "sessions": [_to_dict(e) for e in entries]}
+    data = {"version": VERSION, "sessions": [{"stamp": e.stamp, **e.summary.to_dict()} for e in entries]}
     with contextlib.suppress(OSError):  # a full disk only makes the next list slower
         replace_private(private_folder(sessions) / INDEX, json.dumps(data, separators=(",", ":")).encode())
 
 
-def _to_dict(entry: SessionEntry) -> Json:
-    raw = asdict(entry)
-    raw["spent"] = entry.spent.to_dict()
-    raw["slices"] = [{"day": s.day, "model": s.model, "kind": s.kind, **s.spent.to_dict()} for s in entry.slices]
-    return raw
-
-
 def _from_dict(raw: dict[str, Any]) -> SessionEntry:
-    size, mtime = raw["stamp"]
-    parts = tuple(Slice(s["day"], s["model"], s["kind"], Spending.from_dict(s)) for s in raw["slices"])
-    return SessionEntry(**{**raw, "spent": Spending.from_dict(raw["spent"]), "slices": parts, "stamp": (size, mtime)})
+    size, mtime = raw.pop("stamp")
+    summary = Summary.from_dict(raw)
+    return SessionEntry(summary.session_id, summary, (size, mtime))

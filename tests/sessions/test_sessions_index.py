@@ -24,10 +24,14 @@ from cowork.core.events import (
     SessionStarted,
 )
 from cowork.sessions import index as index_module
+from cowork.sessions import summary as summary_module
 from cowork.sessions.cost import Spending, totals
-from cowork.sessions.index import INDEX, cost, find, latest, list_sessions, prune, remove, title_of
+from cowork.sessions.cost_report import By, CostRow, cost_report, days_of
+from cowork.sessions.index import INDEX, find, find_task, latest, list_sessions, prune, remove
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOG, SessionLog
+from cowork.sessions.summary import title_of
+from cowork.sessions.tasks import TaskRow, figures
 
 
 def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
@@ -35,7 +39,7 @@ def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
     (entry,) = list_sessions(sessions)
     assert entry.title == "prompt 0: äöü ☃ \U0001f600"
     assert (entry.id, entry.cwd, entry.branch, entry.model) == ("s1", "/project", "trunk", "big")
-    assert (entry.prompts, entry.turns, entry.damage) == (3, 6, 0)
+    assert (entry.prompts, entry.turns) == (3, 6)
     assert (entry.created, entry.last_used) == (5001.0, 5040.0)
     assert entry.cost_usd == 3 * (0.25 + 0.125 + 0.5)
     assert entry.usage == Usage(3 * 270, 3 * 27, 3 * 105, 3)
@@ -100,8 +104,10 @@ def test_an_unchanged_log_is_not_read_again_and_a_grown_one_is(store, turns, sta
     store(stamp(turns(1), "s2"), "s2")
     list_sessions(sessions)
     reads: list[str] = []
-    real = index_module.read
-    monkeypatch.setattr(index_module, "read", lambda path: reads.append(path.parent.name) or real(path))
+    real = index_module.summarize
+    monkeypatch.setattr(
+        index_module, "summarize", lambda path, *rest: reads.append(path.parent.name) or real(path, *rest)
+    )
     list_sessions(sessions)
     assert reads == []
     with SessionLog.open(sessions, "s2") as log:
@@ -156,10 +162,44 @@ def test_the_index_is_private(store, turns, stamp, sessions):
     assert stat.S_IMODE((sessions / INDEX).stat().st_mode) == 0o600
 
 
-def test_a_damaged_log_is_listed_with_its_damage(store, turns, stamp, sessions):
-    path = store(stamp(turns(1)))
-    path.write_bytes(path.read_bytes()[:-30])
-    assert [e.damage for e in list_sessions(sessions)] == [1]
+@pytest.mark.parametrize("at", [0.3, 0.999])
+def test_a_damaged_log_is_listed_with_what_is_whole(store, turns, stamp, sessions, at):
+    path = store(stamp(turns(3)))
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * at)] ^= 1
+    path.write_bytes(data)
+    assert [(e.prompts, e.title) for e in list_sessions(sessions)] == [(3, "prompt 0: äöü ☃ \U0001f600")]
+    with path.open("ab") as file:
+        file.write(b"torn")
+    assert [e.turns >= 5 for e in list_sessions(sessions)] == [True]
+
+
+@pytest.mark.parametrize("cut", [2, 7, 20, 30])
+def test_a_log_that_grew_is_read_from_where_it_ended(store, turns, stamp, sessions, monkeypatch, cut):
+    """In two halves it comes to the same as at once, children at work over the cut among it."""
+    events = [e for e in stamp(turns(3), "s1") if e.durable]
+    store(events[:cut], "s1")
+    list_sessions(sessions, empty=True)
+    offsets: list[int] = []
+    real = summary_module._lines
+    monkeypatch.setattr(summary_module, "_lines", lambda path, offset: offsets.append(offset) or real(path, offset))
+    with SessionLog.open(sessions, "s1") as log:
+        size = log.path.stat().st_size
+        for event in events[cut:]:
+            log(event)
+    (grown,) = list_sessions(sessions, empty=True)
+    assert offsets == [size]
+    (sessions / INDEX).unlink()
+    (whole,) = list_sessions(sessions, empty=True)
+    assert grown.summary.to_dict() == whole.summary.to_dict()
+
+
+def test_a_log_that_was_replaced_is_read_anew(store, turns, stamp, sessions):
+    path = store(stamp(turns(1)), "s1")
+    list_sessions(sessions)
+    other = store(stamp(turns(3), "s1"), "s2")
+    path.write_bytes(other.read_bytes())
+    assert {e.id: e.prompts for e in list_sessions(sessions)} == {"s1": 3, "s2": 3}
 
 
 def test_the_title_follows_a_rewind_to_the_start(store, stamp, sessions):
@@ -284,20 +324,76 @@ def test_a_child_whose_conversation_was_not_kept_counts_by_its_report(stamp):
     assert totals(events).by_model == {"small": Spending(4, Usage(70, 7), 0.3, 0.3)}
 
 
+def cost(
+    sessions: Path, by: By, cwd: Path | None = None, days: int | None = None, now: float = 0
+) -> dict[str, CostRow]:
+    return {row.name: row for row in cost_report(list_sessions(sessions, cwd, empty=True), by, days, now).rows}
+
+
 def test_cost_over_sessions_by_everything(store, turns, stamp, sessions):
     noon = 1_700_000_000.0
     store(stamp(turns(2), "s1", at=noon), "s1")
     store(stamp(turns(1), "s2", at=noon + 86400 * 2), "s2")
-    assert {k: s.cost_usd for k, s in cost(sessions, "model").items()} == {"big": 2.25, "small": 0.375}
-    assert {k: s.cost_usd for k, s in cost(sessions, "agent").items()} == {"main": 2.25, "explore": 0.375}
-    assert {k: s.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 1.75, "s2": 0.875}
+    assert {k: s.spent.cost_usd for k, s in cost(sessions, "model").items()} == {"big": 2.25, "small": 0.375}
+    assert {k: s.spent.cost_usd for k, s in cost(sessions, "agent").items()} == {"main": 2.25, "explore": 0.375}
+    assert {k: s.spent.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 1.75, "s2": 0.875}
+    assert {k: s.spent.cost_usd for k, s in cost(sessions, "repo").items()} == {"/project": 2.625}
     days = cost(sessions, "day")
-    assert list(days.values()) == [
+    assert [row.spent for row in days.values()] == [
         Spending(3, Usage(270, 27, 105, 1), 0.875, 0.875),
         Spending(6, Usage(540, 54, 210, 2), 1.75, 1.75),
     ]
     assert list(days) == sorted(days, reverse=True)
+    assert {name: row.tasks.tasks for name, row in cost(sessions, "agent").items()} == {"main": 0, "explore": 3}
     assert cost(sessions, "model", Path("/elsewhere")) == {}
+
+
+def test_a_stretch_of_days_is_compared_with_the_one_before(store, turns, stamp, sessions):
+    now = 1_700_000_000.0
+    for days, count in ((0, 3), (2, 1), (9, 2), (15, 5)):
+        store(stamp(turns(count), f"s{days}", at=now - days * 86400), f"s{days}")
+    main = cost(sessions, "agent", days=7, now=now)["main"]
+    assert main.before is not None
+    assert (main.spent.cost_usd, main.before.cost_usd, main.change) == (4 * 0.75, 2 * 0.75, 1.0)
+    assert cost(sessions, "agent", now=now)["main"].before is None
+    report = cost_report(list_sessions(sessions), "agent", 7, now)
+    assert [round(spent.known_usd / 0.875) for spent in report.periods.values()] == [3, 4, 11]
+
+
+@pytest.mark.parametrize(("word", "days"), [("7d", 7), ("today", 1), ("30 days", 30), ("all", None), ("week", 7)])
+def test_since_understands_everyday_words(word, days):
+    assert days_of(word) == days
+
+
+def test_since_says_what_it_understands():
+    with pytest.raises(UserError, match="yesterday") as caught:
+        days_of("yesterday")
+    assert "7d" in caught.value.hint
+
+
+def test_figures_of_tasks():
+    rows = [
+        TaskRow("s", "main/x", f"x-{n}", "x", "d", "m", status, 0.0, n * 1000, 100 * n, 5, 0.01)
+        for n, status in enumerate(["completed"] * 18 + ["error", "aborted"], 1)
+    ]
+    found = figures(rows)
+    assert (found.tasks, found.failed, found.failure_rate) == (20, 2, 0.1)
+    assert (found.mean_s, found.p50_s, found.p95_s, found.max_s) == (10.5, 10, 19, 20)
+    assert (found.prompt_tokens_per_task, round(found.cost_per_task or 0, 6)) == (1050, 0.01)
+    assert figures([*rows, rows[0].__class__("s", "a", "x-9", "x", "d", "m")]).cost_per_task is None
+    assert figures([]).failure_rate is None
+
+
+def test_a_task_is_found_by_its_name_and_one_that_was_cut_off_says_so(store, turns, stamp, sessions):
+    store(stamp(turns(2)[:-4], "s1"), "s1")  # before the end of the second child
+    entry = find(sessions, "s1")
+    assert [(row.id, row.status, row.subagent_type, row.model) for row in entry.tasks()] == [
+        ("s1/id0", "completed", "explore", "small"),
+        ("s1/id1", "interrupted", "explore", "small"),
+    ]
+    assert find_task(entry, "id1").description == "look"
+    with pytest.raises(UserError, match="no task 'id7'"):
+        find_task(entry, "id7")
 
 
 def test_events_of_another_session_are_not_paid_twice(store, turns, stamp, sessions):
@@ -305,4 +401,4 @@ def test_events_of_another_session_are_not_paid_twice(store, turns, stamp, sessi
     store(past, "s1")
     own = [replace(e, session_id="s2") for e in stamp(turns(1), first=100)]
     store([*past, *own], "s2")
-    assert {k: s.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 0.875, "s2": 0.875}
+    assert {k: s.spent.cost_usd for k, s in cost(sessions, "session").items()} == {"s1": 0.875, "s2": 0.875}

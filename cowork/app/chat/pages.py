@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from cowork.core import format
 from cowork.core.blocks import Image, Text, ToolResult, ToolUse
@@ -15,6 +16,8 @@ from cowork.frontends.host import ContextUse
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
 from cowork.sessions.cost import Spending, totals
 from cowork.sessions.resume_state import rewind_points, surviving
+from cowork.sessions.summary import Summary
+from cowork.sessions.tasks import TaskRow, figures
 
 _PROMPTS_SHOWN = 3
 _ANSWER_SHOWN = 800  # characters
@@ -63,6 +66,7 @@ def session_preview(events: Sequence[Event]) -> str:
 
 def cost_page(events: Iterable[Event]) -> str:
     """Cost of a session by agent type and by model; the whole is the sum, children and retries counted in."""
+    events = list(events)
     sums = totals(events)
 
     def rows(parts: Mapping[str, Spending]) -> list[tuple[str, str, str, str, str]]:
@@ -83,8 +87,37 @@ def cost_page(events: Iterable[Event]) -> str:
             f"**{format.money(sums.whole.cost_usd, 'unknown')}** · {sums.whole.usage.total:,} tokens",
             table(("agent", *head), rows(sums.by_agent)),
             table(("model", *head), rows(sums.by_model)),
+            *_tasks_tables(events),
         ]
     )
+
+
+def _tasks_tables(events: Iterable[Event]) -> list[str]:
+    """Tasks of the session by agent type and by model, where there are any."""
+    summary = Summary("")
+    for event in events:
+        summary.apply(replace(event, session_id=""))
+    head = ("tasks", "failed", "a task", "mean", "p50", "p95", "max", "prompt tokens a task")
+    found = []
+    for name, key in (("tasks by agent", "subagent_type"), ("tasks by model", "model")):
+        groups: dict[str, list[TaskRow]] = {}
+        for row in summary.tasks:
+            groups.setdefault(getattr(row, key), []).append(row)
+        if groups:
+            found.append(table((name, *head), [(kind, *_figures(rows)) for kind, rows in groups.items()]))
+    return found
+
+
+def _figures(rows: Sequence[TaskRow]) -> list[str]:
+    of = figures(rows)
+    times = [of.mean_s, of.p50_s, of.p95_s, of.max_s]
+    return [
+        str(of.tasks),
+        f"{of.failure_rate or 0:.0%}",
+        format.money(of.cost_per_task, "unknown"),
+        *("" if seconds is None else format.duration(seconds) for seconds in times),
+        f"{of.prompt_tokens_per_task or 0:,}",
+    ]
 
 
 def context_use(agent: Agent) -> ContextUse:

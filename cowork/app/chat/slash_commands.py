@@ -24,6 +24,7 @@ from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft
 from cowork.sessions import export, index
 from cowork.sessions.log.fork import fork
 from cowork.sessions.resume_state import rewind_points, surviving, todos
+from cowork.sessions.summary import title_of
 
 INIT = """Explore this repository and write AGENTS.md at its root (improve it if it exists): what it is in two \
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \
@@ -257,7 +258,7 @@ class _Commands:
     async def rename(self, rest: str) -> CommandResult:
         if not rest:
             raise UserError("A session needs a name.", "/rename NAME")
-        title = index.title_of(rest)
+        title = title_of(rest)
         self.host.run.emit(
             Notice(f"This session is called {title!r} now", code="session.renamed", data={"title": title})
         )

@@ -16,7 +16,7 @@ from cowork.core.blocks import Json
 from cowork.core.events import Event, from_dict
 
 _parse = json.JSONDecoder().raw_decode  # `json.loads` guesses encodings and looks for white space on every line
-_TRAILER = len(b',"_crc":"01234567"}')
+TRAILER_BYTES = len(b',"_crc":"01234567"}')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
 _TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
 _END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
@@ -53,10 +53,14 @@ def read(path: Path) -> Loaded:
     return reader.finish()
 
 
+def has_good_checksum(line: bytes) -> bool:
+    """Whether a line without its line end is as it was written."""
+    return line[-TRAILER_BYTES:] == b',"_crc":"%08x"}' % zlib.crc32(memoryview(line)[:-TRAILER_BYTES])
+
+
 def decode(line: bytes) -> Json | None:
     """The object of a whole line without its line end; None if a byte of it is wrong."""
-    body = line[:-_TRAILER]
-    if line[-_TRAILER:] != b',"_crc":"%08x"}' % zlib.crc32(body):
+    if not has_good_checksum(line):
         return None
     try:
         text = line.decode()
@@ -114,7 +118,7 @@ class _Reader:
         if type(event_id) is not int or type(place) is not int:
             self._say_damage(number, len(line))
             return
-        crc = line[-_TRAILER:]
+        crc = line[-TRAILER_BYTES:]
         if (known := self._seen.get(event_id)) is not None:
             same = "is there twice" if known == crc else "has a number that another record has"
             self.loaded.damage.append(f"Line {number} {same} (event {event_id}): the later one was set aside.")
