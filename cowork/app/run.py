@@ -26,7 +26,7 @@ from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
-from cowork.engine.runner import Runner
+from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.sessions.checkpoints.recorder import Checkpoints
@@ -128,9 +128,7 @@ class Run:
         return Runner(
             agent="main",
             tools=theirs.tools.all,
-            emit=self.emit,
-            ask=_unasked,
-            permit=Unjudged(),
+            ports=RunnerPorts(self.emit, _unasked, Unjudged()),
             workspace=self.permissions.workspace,
             state=theirs.state,
             tree=replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: []),

@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -62,6 +62,16 @@ class JudgedCall:
     decision: Decision
 
 
+@frozen
+class RunnerPorts:
+    """Whom a runner talks to: the events, the person, the judge of calls, and who starts children."""
+
+    emit: Emit
+    ask: Ask
+    permit: Permit
+    spawn: Spawn | None = None
+
+
 class Runner:
     """Runs the calls of one agent with exactly the tools it was given."""
 
@@ -70,14 +80,10 @@ class Runner:
         *,
         agent: str,
         tools: ToolSet,
-        emit: Emit,
-        ask: Ask,
-        permit: Permit,
+        ports: RunnerPorts,
         workspace: Workspace,
         state: AgentState,
         tree: TreeState,
-        spawn: Spawn | None = None,
-        on_action: Callable[[str], None] = lambda action: None,  # told of each call in one line
     ) -> None:
         self.agent = agent
         self.tools = tools
@@ -88,12 +94,8 @@ class Runner:
         self.exit_codes: list[int] = []
         self._changed: dict[str, None] = {}  # files, in order, each once
         self._watches: list[ChangedFiles] = []  # over what background commands change
-        self._emit = emit
-        self._ask = ask
-        self._permit = permit
+        self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
         self._workspace = workspace
-        self._spawn = spawn
-        self._on_action = on_action
         self._failures: dict[str, int] = {}
         self._slots = SlotPool(AT_ONCE)
 
@@ -145,9 +147,8 @@ class Runner:
     async def _one(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         """Start, run and end one call; cancelling it ends it too."""
         started = time.monotonic()
-        self._emit(event := self._started(call))
         self.tally.start(call.name)
-        self._on_action(f"{call.name} {event.line}".rstrip())
+        self._emit(self._started(call))
         record = failed("ABORTED", "Interrupted before it finished. Its effects may be partly done.")
         try:
             record = await self._guarded(call, judged)

@@ -12,7 +12,7 @@ from cowork.core.blocks import ToolUse
 from cowork.core.hygiene import clean_environ
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
-from cowork.engine.runner import Runner
+from cowork.engine.runner import Runner, RunnerPorts
 from cowork.permissions import Permissions
 from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rules
@@ -61,8 +61,10 @@ async def work(root: Path, store: Path, mode: str, old: str, new: str) -> list[s
 
     tree = TreeState(scratch=root.parent, environ=clean_environ(environ), wrap=sandbox.wrap, explain=sandbox.explain)
     runner = Runner(
-        agent="main", tools=TOOLS, emit=lambda event: None, ask=yes, workspace=space, state=AgentState(root), tree=tree,
-        permit=Permissions(workspace=space, mode=mode, book=book, trusted=True, sandbox=sandbox),
+        agent="main", tools=TOOLS, workspace=space, state=AgentState(root), tree=tree,
+        ports=RunnerPorts(
+            lambda event: None, yes, Permissions(workspace=space, mode=mode, book=book, trusted=True, sandbox=sandbox)
+        ),
     )  # fmt: skip
     try:
         for step in steps(old, new):

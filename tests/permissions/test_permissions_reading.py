@@ -16,7 +16,7 @@ import pytest
 from cowork.core.blocks import ToolUse
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
-from cowork.engine.runner import Runner
+from cowork.engine.runner import Runner, RunnerPorts
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox import landlock
 from cowork.permissions.sandbox.box import Sandbox
@@ -129,9 +129,7 @@ async def test_reading_commands_run_held_and_others_as_allowed(held: Desk) -> No
     runner = Runner(
         agent="main",
         tools=TOOLS,
-        emit=lambda event: None,
-        ask=yes,
-        permit=permit,
+        ports=RunnerPorts(lambda event: None, yes, permit),
         workspace=held.ctx.workspace,
         state=held.ctx.state,
         tree=held.ctx.tree,

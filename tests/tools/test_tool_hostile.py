@@ -12,7 +12,7 @@ import pytest
 from cowork.core.blocks import ToolUse
 from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
-from cowork.engine.runner import Runner
+from cowork.engine.runner import Runner, RunnerPorts
 from cowork.permissions import Permissions
 from cowork.tools.base import AgentState, TreeState
 from cowork.tools.shell import jobs
@@ -74,9 +74,7 @@ async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
     yield Runner(
         agent="main",
         tools=TOOLS,
-        emit=lambda event: None,
-        ask=ask,
-        permit=Permissions(workspace=workspace, mode="bypass", trusted=True),
+        ports=RunnerPorts(lambda event: None, ask, Permissions(workspace=workspace, mode="bypass", trusted=True)),
         workspace=workspace,
         state=AgentState(workspace.root),
         tree=tree,

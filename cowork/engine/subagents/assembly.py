@@ -13,7 +13,7 @@ from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, AgentOptions, Children, Compact
-from cowork.engine.runner import Runner
+from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.order import Delegator
 from cowork.tools.base import AgentState, Spawn, TreeState
 from cowork.tools.task import agents_list
@@ -54,23 +54,17 @@ class AgentSpec:
     kept_tools: tuple[str, ...] = ()  # that it never hands on
 
 
-def build_agent(
-    services: Services, spec: AgentSpec, children: Children, spawn: Spawn, on_action: Callable[[str], None]
-) -> Delegator:
+def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: Spawn) -> Delegator:
     """An agent, ready for its first prompt."""
     ask = spec.ask or services.ask
     emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
     runner = Runner(
         agent=spec.path,
         tools=spec.tools,
-        emit=emit,
-        ask=ask,
-        permit=permit,
+        ports=RunnerPorts(emit, ask, permit, spawn),
         workspace=services.workspace,
         state=AgentState(cwd=spec.cwd),
         tree=services.tree,
-        spawn=spawn,
-        on_action=on_action,
     )
     agent = Agent(
         provider=spec.provider,

@@ -13,9 +13,10 @@ from pathlib import Path
 
 from cowork import prompts
 from cowork.agents import Agents
+from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Usage
 from cowork.core.errors import CoworkError, ToolError, UserError
-from cowork.core.events import AgentEnded
+from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.ports import AgentDef, Provider, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
@@ -27,7 +28,7 @@ from cowork.engine.subagents.accounts import Accounts
 from cowork.engine.subagents.assembly import AgentSpec, Services, build_agent, with_agents
 from cowork.engine.subagents.child import Child, background_result
 from cowork.engine.subagents.clock import Clock
-from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck, Settings
+from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
 from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.engine.subagents.telemetry import Telemetry
 from cowork.tools.base import ToolContext
@@ -66,7 +67,7 @@ class Subagents:
 
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
-        delegator = build_agent(self.services, spec, self, self.spawn, partial(self._note_action, spec.path))
+        delegator = build_agent(self.services, spec, self, self.spawn)
         self._delegators[spec.path] = delegator
         return delegator
 
@@ -302,8 +303,9 @@ class Subagents:
         return end
 
     async def _run_in_slot(self, child: Child) -> ChildResult:
-        transcript, emitter = child.agent.transcript, self.services.emitter
-        emitter.add(transcript.apply)
+        emitter, sinks = self.services.emitter, (child.agent.transcript.apply, partial(self._note_action, child))
+        for sink in sinks:
+            emitter.add(sink)
         try:
             if not child.delegator.has_slot:
                 await self.slots.take()
@@ -320,7 +322,8 @@ class Subagents:
         finally:
             for other in [o for o in self.running.values() if o.path.startswith(f"{child.path}/")]:
                 self.kill(other.id, "its parent ended")
-            emitter.remove(transcript.apply)
+            for sink in sinks:
+                emitter.remove(sink)
 
     @asynccontextmanager
     async def _lend_slot(self, parent: Delegator) -> AsyncIterator[None]:
@@ -338,10 +341,10 @@ class Subagents:
             await self.slots.take()
             parent.has_slot = True
 
-    def _note_action(self, path: str, action: str) -> None:
-        child = self.running.get(path.rpartition("/")[2])
-        if child:
-            child.action = action
+    def _note_action(self, child: Child, event: Event) -> None:
+        """Tell where a child stands with each of its calls."""
+        if isinstance(event, ToolStarted) and event.agent == child.path:
+            child.action = f"{event.name} {event.line}".rstrip()
             self.services.emitter.publish(child.updated_event(), child.path)
 
     # ------------------------------------------------------------ after it ran

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from cowork.agents import Agents
+from cowork.config.sections import Subagent as Settings
 from cowork.core.errors import ToolError, ToolErrorCode
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, TaskOrder
@@ -17,39 +17,6 @@ from cowork.tools.json_schema import schema_problems
 from cowork.tools.toolset import ToolSet
 
 GENERAL_PURPOSE = "general-purpose"
-
-
-class Settings(Protocol):
-    """What `[agent.subagent]` of the configuration says; 0 is no limit."""
-
-    @property
-    def max_depth(self) -> int: ...
-    @property
-    def default_max_turns(self) -> int: ...
-    @property
-    def output_max_size(self) -> int: ...
-    @property
-    def telemetry_enabled(self) -> bool: ...
-    @property
-    def max_concurrent(self) -> int: ...
-    @property
-    def timeout(self) -> float: ...
-    @property
-    def idle_timeout(self) -> float: ...
-    @property
-    def match(self) -> str: ...
-    @property
-    def allow_nesting(self) -> bool: ...
-    @property
-    def default_tools(self) -> str: ...
-    @property
-    def max_executions(self) -> int: ...
-    @property
-    def max_total_tokens(self) -> int: ...
-    @property
-    def max_total_time(self) -> float: ...
-    @property
-    def max_total_cost_usd(self) -> float: ...
 
 
 @dataclass(slots=True, eq=False)
