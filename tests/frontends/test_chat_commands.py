@@ -14,6 +14,8 @@ from cowork.config import keyring
 from cowork.core.workspace import Workspace
 from cowork.frontends.host import Prompt
 from cowork.permissions import Permissions
+from cowork.permissions.rulebook import RuleBook
+from cowork.permissions.rules import Rules
 
 HEAD = '---\ndescription: "Fix an issue"\nargument-hint: NUMBER\nmodel: main\n---\n\nFix issue $ARGUMENTS.\n'
 
@@ -76,13 +78,13 @@ def test_a_key_without_a_keyring_is_in_a_file_for_its_owner_alone_and_is_found(t
 
 
 def test_a_grant_can_be_taken_back(tmp_path: Path) -> None:
-    rules = tmp_path / "rules.json"
-    permissions = Permissions(workspace=Workspace(tmp_path), rules_file=rules)
+    space, file = Workspace(tmp_path), tmp_path / "rules.json"
+    permissions = Permissions(workspace=space, book=RuleBook(space, Rules(), file))
     permissions.grant("main", "Bash(make:*)", forever=True)
     permissions.grant("main", "Bash(ls:*)", forever=False)
     assert [str(rule) for rule in permissions.kept()] == ["Bash(make:*)"]
     assert permissions.forget("Bash(make:*)")
     assert permissions.forget("Bash(ls:*)")
     assert not permissions.forget("Bash(ls:*)")
-    assert (permissions.kept(), permissions.granted) == ((), [])
-    assert Permissions(workspace=Workspace(tmp_path), rules_file=rules).kept() == ()
+    assert (permissions.kept(), permissions.book.granted) == ((), [])
+    assert RuleBook(space, Rules(), file).kept == ()

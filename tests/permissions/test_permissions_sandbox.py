@@ -348,12 +348,6 @@ def test_a_folder_of_the_run_within_another_cannot_be_moved(yard: Yard) -> None:
     assert not (yard.root / "deep").is_symlink()
 
 
-def test_hooks_cannot_be_made_where_there_are_none(yard: Yard) -> None:
-    (yard.root / ".git/hooks").rmdir()
-    yard.run("mkdir -p .git/hooks; echo evil > .git/hooks/pre-commit; echo evil > .git/hooks/post-checkout")
-    assert not list((yard.root / ".git").glob("hooks/*"))
-
-
 def test_a_linked_worktree_can_commit_but_not_touch_hooks(yard: Yard) -> None:
     git = "git -c user.name=a -c user.email=a@b -c init.defaultBranch=main -c safe.directory='*'"
     main = yard.base / "home/main"

@@ -571,19 +571,6 @@ def test_another_folder_is_never_rewound_by_what_was_done_in_the_first(project, 
         assert picture(moved) == before
 
 
-def test_a_folder_that_only_keeps_its_place_while_a_command_runs_is_nobodys_work(project, points):
-    """Taken away, the command in the background could make one of its own there."""
-    before = picture(project)
-    assert turn(points, 1, sh(project, "mkdir -m 1755 .claude .vscode; echo x > new.txt")) == ("new.txt",)
-    points.restore(points.preview(1))
-    assert picture(project) == before | dict.fromkeys((".claude", ".vscode"), ("d", 1005, b""))
-    assert turn(points, 2, sh(project, "echo x > .claude/agents; mkdir -m 1777 mine")) == (
-        ".claude",
-        ".claude/agents",
-        "mine",
-    )
-
-
 @contextlib.contextmanager
 def an_ordinary_user() -> Iterator[Path]:
     """A folder where modes bind us, as they bind everybody but root."""
