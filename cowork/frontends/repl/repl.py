@@ -280,8 +280,10 @@ class Repl:
             self._app.focus_input(self.mode == "write")
 
     def _after_key(self, sender: object) -> None:
-        if self.mode in ("write", "pick"):  # in the middle of a message or a choice, or done with it
-            self.dialogs.wrote(something=bool(self.composer.text or self.picker.current))
+        if self.mode == "write":  # in the middle of a message, or done with it
+            self.dialogs.wrote(something=bool(self.composer.text))
+        elif self.mode == "pick":
+            self.dialogs.last_key = self.scene.clock()
         if self.dialogs.current is not None:
             asyncio.get_running_loop().call_later(QUIET_S + 0.01, self.redraw)  # the dialog arms itself
 
