@@ -175,9 +175,12 @@ def _kind(status: int, text: str) -> ProviderErrorKind:
         return "context_overflow"
     if status in (400, 402, 403, 429) and _SPENT.search(text):
         return "spend_limit"
-    if known := _KINDS.get(status):
-        return known
-    return "server" if status >= 500 else "bad_request"
+    return kind_of_status(status)
+
+
+def kind_of_status(status: int) -> ProviderErrorKind:
+    """What a status means when nothing more is said."""
+    return _KINDS.get(status) or ("server" if status >= 500 else "bad_request")
 
 
 def _seconds(value: float) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import locale
 import os
 import platform
@@ -23,11 +22,15 @@ from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core import spawn
 from cowork.core.blocks import Json
-from cowork.core.errors import UserError
+from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox.box import Sandbox
+from cowork.providers.errors import HttpError, connection_error
+from cowork.providers.open import default_tls
+from cowork.providers.proxies import proxy_for
+from cowork.providers.transports.connection import Dialer
 from cowork.sessions import index
 from cowork.sessions.log.diagnose import diagnose
 from cowork.sessions.log.reader import read
@@ -147,44 +150,22 @@ async def _models(config: Config, environ: Mapping[str, str]) -> list[Check]:
 
 
 async def _reachable(url: str) -> Check:
-    """Connect, with TLS where the address says so, and hang up: no request is made."""
-    parts = urlsplit(url)
-    tls = parts.scheme == "https"
-    host, port = parts.hostname or "", parts.port or (443 if tls else 80)
-    if proxy := _proxy(url):
-        via = urlsplit(proxy)
-        tls, host, port = via.scheme == "https", via.hostname or "", via.port or 80
-    where = f"{parts.netloc.rpartition('@')[2]}" + (f" through the proxy {host}:{port}" if proxy else "")
+    """Connect as a request would, through a proxy and with TLS where need be, and hang up: no request is made."""
+    host = urlsplit(url).netloc.rpartition("@")[2]
     started = time.monotonic()
     try:
-        async with asyncio.timeout(CONNECT_SECONDS):
-            _, writer = await asyncio.open_connection(host, port, ssl=tls or None)
-            writer.close()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-    except TimeoutError:
-        return Check(
-            "endpoint", "bad", f"{where} does not answer", "Check the network, a proxy (HTTPS_PROXY) or base_url."
-        )
-    except OSError as error:
-        fix = (
-            "Start the server, or change base_url."
-            if host in ("localhost", "127.0.0.1")
-            else "Check the network and base_url."
-        )
-        return Check("endpoint", "bad", f"{where}: {error.strerror or error}", fix)
+        proxy = proxy_for(url)
+        _, writer = await Dialer(url, proxy, default_tls, CONNECT_SECONDS).open()
+        writer.transport.abort()
+    except (UserError, ProviderError) as error:
+        return Check("endpoint", "bad", error.message, error.hint)
+    except (OSError, HttpError) as error:
+        failure = connection_error(error, host=host)
+        local = urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1")
+        away = "Start the server, or change base_url." if local else "Check the network and base_url."
+        return Check("endpoint", "bad", failure.message, away if failure.kind == "connection" else failure.hint)
+    where = f"{host} through the proxy {proxy.name}" if proxy else host
     return Check("endpoint", "ok", f"{where} answers ({(time.monotonic() - started) * 1000:.0f} ms)")
-
-
-def _proxy(url: str) -> str:
-    from urllib.request import getproxies, proxy_bypass
-
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
-        return ""
-    proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all") or ""
 
 
 def _rg() -> Check:

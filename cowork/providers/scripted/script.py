@@ -14,24 +14,13 @@ from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, ProviderErrorKind, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import StopReason
+from cowork.providers.errors import kind_of_status
 
 At = Literal["before", "first", "middle", "last"]
 
 _KINDS = frozenset(get_args(ProviderErrorKind))
 _PLACES = frozenset(get_args(At))
 _STOPS = frozenset(get_args(StopReason))
-_STATUS_KINDS: dict[int, ProviderErrorKind] = {
-    401: "auth",
-    402: "spend_limit",
-    403: "auth",
-    404: "not_found",
-    408: "server",
-    409: "server",
-    413: "too_large",
-    429: "rate_limit",
-    503: "overloaded",
-    529: "overloaded",
-}
 
 
 @frozen
@@ -228,7 +217,7 @@ def _faults(raw: object, where: str) -> tuple[Fault, ...]:
     status = given.get("status")
     if status is not None and not isinstance(status, int):
         raise UserError(f"{where}.status: {status!r} is not a number")
-    kind = given.get("kind") or _kind_of(status)
+    kind = given.get("kind") or ("server" if status is None else kind_of_status(status))
     if kind not in _KINDS:
         raise UserError(f"{where}.kind: {kind!r} is none of {', '.join(sorted(_KINDS))}")
     at: Any = given.get("at") or "before"
@@ -243,12 +232,6 @@ def _faults(raw: object, where: str) -> tuple[Fault, ...]:
         retry_after=None if wait is None else _number(wait, f"{where}.retry_after"),
     )
     return (fault,) * int(_number(given.get("times", 1), f"{where}.times"))
-
-
-def _kind_of(status: int | None) -> ProviderErrorKind:
-    if status is None:
-        return "server"
-    return _STATUS_KINDS.get(status) or ("server" if status >= 500 else "bad_request")
 
 
 def _price(raw: object, where: str) -> Mapping[str, float] | None:
