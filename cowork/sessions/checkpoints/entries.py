@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import signal
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,16 +117,27 @@ def put_back(workspace: Workspace, path: Path, node: Node, data: bytes) -> None:
             _set_mode(leaf, folder, node.mode)
             return
         draft = f".cowork-{secrets.token_hex(8)}.tmp"
-        try:
-            if node.kind == "l":
-                os.symlink(node.content, draft, dir_fd=folder)
-            else:
-                _fill(draft, folder, node.mode, data, _owner(leaf, folder))
-            os.replace(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(draft, dir_fd=folder)
-            raise
+        with _undisturbed():
+            try:
+                if node.kind == "l":
+                    os.symlink(node.content, draft, dir_fd=folder)
+                else:
+                    _fill(draft, folder, node.mode, data, _owner(leaf, folder))
+                os.replace(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(draft, dir_fd=folder)
+                raise
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Have signals wait: one that ends the process in this moment would leave the draft behind."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def open_up(workspace: Workspace, path: Path) -> int | None:
