@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 LOCK := constraints.txt
-UNIT := $(addprefix tests/,core config engine frontends providers sessions)
+UNIT := $(addprefix tests/,core config engine frontends providers)
 PROMPT ?=
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # tests wait for processes as much as they compute
 export UV_COMPILE_BYTECODE := 1
@@ -57,7 +57,7 @@ demo: $(READY)
 # Take the newest versions that pyproject.toml allows; commit the result once `make test` passes with it.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
-	build/lock/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,keyring,pdf]'
+	build/lock/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,keyring,pdf,bedrock,vertex]'
 	{ echo "# Made by \`make lock\`: the versions that every make target installs."; \
 	  build/lock/bin/python -m pip freeze --exclude-editable; } > $(LOCK)
 
