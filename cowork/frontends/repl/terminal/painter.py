@@ -15,7 +15,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import DummyStyle
 
-from cowork.frontends.repl.view.styled import Line, clip_line, line_width
+from cowork.frontends.repl.view.styled import SPINNER, Line, clip_line, line_width, plain, width
 from cowork.frontends.repl.view.theme import Theme
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
@@ -23,6 +23,7 @@ _END = "\x1b[?2026l"
 # From the second row on: a clear from the very first cell makes tmux save the whole screen in its history. The cursor
 # comes back to where it was saved: on the last row it could not go down, so a step up would be one too many.
 _ERASE_BELOW = "\r\x1b[K\x1b7\x1b[1B\x1b[J\x1b8"
+_SURE_WIDTH = frozenset(map(chr, range(32, 127))) | frozenset("│└❯╭─")
 _NEWS_S = 1.0  # so late may a terminal tell that it changed: a younger frame may have been drawn after it did
 
 
@@ -40,11 +41,13 @@ class _Surface:
     """What is on the terminal now, as far as we drew it."""
 
     drawn: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     row: int = 0  # of the cursor, from the top of the region
     column: int = 0
     columns: int = 0  # of the terminal when it was drawn
     at: float = 0.0  # when it was drawn
+    theme: Theme | None = None  # whose colours it was drawn in
 
 
 class Painter(Renderer):
@@ -146,10 +149,11 @@ class Painter(Renderer):
         if is_done:
             self._erase_inline(parts, columns)
         old = self._inline
-        new = _Surface([theme.encode(line) for line in lines], [line_width(line) for line in lines], 0, 0, columns)
+        encoded, widths = [theme.encode(line) for line in lines], [line_width(line) for line in lines]
+        new = _Surface(encoded, lines, widths, 0, 0, columns, theme=theme)
         if not parts and new.drawn == old.drawn and (frame.cursor or (0, 0)) == (old.row, old.column):
             return
-        _draw_changes(parts, old, new.drawn)
+        _draw_changes(parts, old, new)
         self._above = min(self._above, max(0, rows - len(lines)))  # drawing further down scrolled the rest up
         new.row, new.column = self._place_cursor(parts, frame) if lines else (0, 0)
         new.at = self._clock()
@@ -213,23 +217,44 @@ def terminal_reflows(environ: Mapping[str, str]) -> bool:
     return not ("XTERM_VERSION" in environ or term == "linux" or term.startswith("screen"))
 
 
-def _draw_changes(parts: list[str], old: _Surface, new: list[str]) -> None:
-    """Write the lines that differ; the cursor comes from the old frame's row and ends in the first.
+def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
+    """Write what differs; the cursor comes from the old frame's row and ends in the first.
 
     The window may have become lower without our knowing yet: then a way down ends early, and as many rows up again
     would be too far, into what is finished. So room is made first, and the way back is the saved place.
     """
-    room = max(len(new), len(old.drawn), 1) - 1
+    room = max(len(new.drawn), len(old.drawn), 1) - 1
     parts.append(f"{_move(-old.row)}\r" + "\n" * room + _move(-room))
-    if new == old.drawn:
+    if new.drawn == old.drawn:
         return
     parts.append("\x1b[?7l\x1b7")  # what is a column too wide is cut, never wrapped
-    for index, text in enumerate(new):
-        if index >= len(old.drawn) or old.drawn[index] != text:
-            parts.append(f"\x1b8{_move(index)}{text}\x1b[K")
-    if len(new) < len(old.drawn):
-        parts.append(f"\x1b8{_move(len(new))}\x1b[J")
+    for index, text in enumerate(new.drawn):
+        if index < len(old.drawn) and old.drawn[index] == text:
+            continue
+        pieces = [(0, f"{text}\x1b[K")]
+        if index < len(old.drawn) and new.theme is not None and old.theme is new.theme:
+            pieces = _changed_pieces(old.lines[index], new.lines[index], new.theme) or pieces
+        for column, piece in pieces:
+            parts.append(f"\x1b8{_move(index)}" + (f"\x1b[{column}C" if column else "") + piece)
+    if len(new.drawn) < len(old.drawn):
+        parts.append(f"\x1b8{_move(len(new.drawn))}\x1b[J")
     parts.append("\x1b8\x1b[?7h")
+
+
+def _changed_pieces(old: Line, new: Line, theme: Theme) -> list[tuple[int, str]]:
+    """The columns and the spans that changed, where all else of the line stays in its place; a spinner is one span.
+
+    Only after characters whose width no terminal disputes: others could put a piece in the wrong column.
+    """
+    if len(old) != len(new):
+        return []
+    changed = [at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
+    start, end = changed[0], changed[-1]
+    if any(width(old[at][1]) != width(new[at][1]) for at in changed) or not set(plain(new[:start])) <= _SURE_WIDTH:
+        return []
+    if not set(plain(new[:end])) <= _SURE_WIDTH | frozenset(SPINNER):
+        return [(line_width(new[:start]), theme.encode(new[start : end + 1]))]
+    return [(line_width(new[:at]), theme.encode(new[at : at + 1])) for at in changed]
 
 
 def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:

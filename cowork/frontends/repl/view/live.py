@@ -10,9 +10,9 @@ from cowork.core.ports import Question
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene, bulleted
-from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start
+from cowork.frontends.repl.view.styled import SPINNER, WIDEST, Line, clip, clip_line, clip_start
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import SPINNER, output_lines, running_line
+from cowork.frontends.repl.view.tool_lines import output_lines, running_line
 
 _TAIL_ROWS = 12
 _TODO_ROWS = 7

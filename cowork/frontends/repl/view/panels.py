@@ -12,6 +12,7 @@ from cowork.core.frozen import frozen
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
 from cowork.frontends.repl.view.styled import (
+    SPINNER,
     Line,
     Span,
     clip,
@@ -25,7 +26,6 @@ from cowork.frontends.repl.view.styled import (
     wrap,
 )
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import SPINNER
 
 FEW = 2  # so many are open panels by default, more of them rows
 OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more

@@ -13,6 +13,7 @@ Line = list[Span]
 
 _JOINERS = re.compile("[\u200c\u200d]")
 
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
 
 

@@ -13,10 +13,9 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.calls import call_line
 from cowork.frontends.repl.view.diffs import diff_lines
-from cowork.frontends.repl.view.styled import Line, beside, clip, clip_line, clip_start, width, wrap
+from cowork.frontends.repl.view.styled import SPINNER, Line, beside, clip, clip_line, clip_start, width, wrap
 from cowork.frontends.repl.view.theme import Theme
 
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _ON_FILES = ("read", "write")  # families whose calls are told by a path
 _GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _DIFF_LINES = 40
