@@ -37,13 +37,13 @@ from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
+from cowork.sessions.retention import OUTPUTS, drop_old_outputs
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.json_schema import schema_problems
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
-OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
 LOG_LINES = "log.txt"  # there too: log lines of a chat
 
 
@@ -247,7 +247,9 @@ def _session(place: Project) -> tuple[SessionLog | None, list[Event], tuple[str,
         log = SessionLog.create(sessions)
         if days := place.config.session.retention_days:
             index.prune(sessions, keep_days=days)
-        return log, [], ()
+        kept = place.config.session.output_days
+        said = drop_old_outputs(sessions, kept) if kept else ""
+        return log, [], (said,) if said else ()
     except OSError as error:
         return None, [], (f"This conversation is not kept: {sessions} cannot be written ({error.strerror}).",)
 

@@ -228,6 +228,7 @@ class Sessions(Section, prefix="session"):
     enabled: bool = key(True, "Keep the event log, so that it can be resumed.", flag="--no-session")
     checkpoints: bool = key(True, "Keep file contents before changes, so that /rewind can bring them back.")
     retention_days: int = key(0, "Forget sessions not used for so many days.", low=1, zero="never")
+    output_days: int = key(30, "Delete long outputs of commands after so many days.", low=1, zero="never")
 
 
 class Ui(Section, prefix="ui"):

@@ -204,6 +204,7 @@ def test_what_a_project_may_never_set_is_this_list() -> None:
         "session.enabled",
         "session.checkpoints",
         "session.retention_days",
+        "session.output_days",
         *(f"models.{role}.{field}" for role in ("main", "light") for field in _MODEL_FIELDS),
     }
     assert must <= set(_NEVER)
