@@ -134,7 +134,7 @@ def test_vim_and_theme_are_switched(tmp_path: Path) -> None:
         terminal.wait_for("❮ x")
         terminal.type("cc", "/vim", "<Enter>")
         terminal.wait_for("The input has emacs keys now.")
-        say(terminal, "/theme", "dark")
+        say(terminal, "/theme", "type to search")
         terminal.type("light", "<Enter>")
         terminal.wait_for("The theme is light now.")
 
