@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,6 +35,7 @@ def stored(name: str, environ: Mapping[str, str] | None = None) -> str:
 def in_file(environ: Mapping[str, str]) -> dict[str, str]:
     """The names that were kept by `keep`, each with its key, empty where the keyring has it."""
     try:
+        json = importlib.import_module("json")  # few runs read a stored key
         found = json.loads(_file(environ).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
@@ -54,7 +54,7 @@ def keep(name: str, key: str, environ: Mapping[str, str]) -> Path | None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({**in_file(environ), name: secret}, file)
+        importlib.import_module("json").dump({**in_file(environ), name: secret}, file)
     os.replace(draft, path)
     return path if secret else None
 
