@@ -41,12 +41,8 @@ def status_line(
     facts = _facts(status, queued, children, asking)
     room = columns - 1
     line = _joined(facts.values())
-    for name, wanted in (
-        ("branch", hint),
-        ("model", hint),
-        ("context", last := hint.rpartition(" · ")[2]),
-        ("cost", last),
-    ):
+    stop = hint.rpartition(" · ")[2] if "Esc" in hint else ""  # how to stop is worth more than what it costs
+    for name, wanted in (("branch", hint), ("model", hint), ("context", stop), ("cost", stop)):
         if wanted and line_width(line) + width(wanted) + 3 > room:
             facts.pop(name, None)
             line = _joined(facts.values())
