@@ -94,9 +94,9 @@ def cost_report(entries: Sequence[SessionEntry], by: By, days: int | None, now: 
             sums = spent if part.day >= first else before if part.day >= earlier else None
             if sums is not None:
                 sums[names[by]] = sums.get(names[by], Spending()) + part.spent
-        for row in entry.tasks():
-            if day_of(row.started) >= first:
-                tasks.setdefault(_key(row, by), []).append(row)
+        for row in entry.summary.tasks:
+            if not first or day_of(row.started) >= first:
+                tasks.setdefault(entry.cwd if by == "repo" else _key(row, by), []).append(row)
     compared = days is not None and by != "day"
     rows = [
         CostRow(
@@ -118,8 +118,6 @@ def _key(row: TaskRow, by: By) -> str:
             return row.model
         case "day":
             return day_of(row.started)
-        case "repo":
-            return row.cwd
     return row.session_id
 
 
