@@ -47,7 +47,8 @@ def status_line(
             facts.pop(name, None)
             line = _joined(facts.values())
     while line_width(line) > room and len(facts) > 1:
-        facts.popitem()
+        least = next((name for name in ("branch", "model", "context", "cost") if children and name in facts), "")
+        facts.pop(least) if least else facts.popitem()
         line = _joined(facts.values())
     spare = room - line_width(line)
     while hint and spare < width(hint) + 3:  # its last part matters most
