@@ -26,6 +26,11 @@ def run(
         raise TimeoutError(f"{argv[0]} took longer than {seconds:g} s") from error
 
 
+def on_terminal(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path | None = None) -> int:
+    """Run a program that has our terminal until it ends; gives its exit code."""
+    return subprocess.run(argv, env=environ, cwd=cwd, check=False).returncode
+
+
 async def piped(
     *argv: str,
     environ: Mapping[str, str],

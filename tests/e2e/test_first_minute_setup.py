@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cowork.app.onboarding import setup
-from tests.e2e.terminal import ROOT, Terminal
+from tests.e2e.terminal import Terminal
 from tests.fakes.command import COWORK, QUIET, Command
 from tests.wire.server import Server, say, status
 
@@ -173,7 +173,7 @@ def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command, 
     done = command.cowork("demo", timeout=110, env={"TMPDIR": str(temporary)})
     assert done.code == 0, done.out + done.err
     for piece in (
-        "✓ explore  guest checkout",
+        "✓ explore-1  guest checkout",
         "Allow Edit?",
         "Ran 2 tests",
         "Both tests pass",
@@ -189,8 +189,8 @@ def test_the_demo_plays_without_a_terminal_and_leaves_nothing(command: Command, 
 def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: Path, temporary: Path) -> None:
     env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
     with Terminal([str(COWORK), "demo", "--pace", "0.3"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
-        terminal.wait_for("╭ explore · refund service", 30)
-        terminal.wait_for("╭ Allow Edit?", 60)
+        terminal.wait_for_pattern(r"explore-2 +refund service .* light", 30)
+        terminal.wait_for("╭─ Allow Edit?", 60)
         terminal.wait_for("Both tests pass", 40)
         terminal.wait_for("1 file restored", 40)
         terminal.wait_for("Nothing was changed", 40)
@@ -201,7 +201,7 @@ def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: P
 
 def test_the_chat_opens_on_the_offline_model_and_says_so(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), **QUIET}
-    with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=ROOT / "agents") as terminal:
+    with Terminal([str(COWORK)], columns=110, rows=30, env=env, cwd=tmp_path) as terminal:
         terminal.wait_for("/help", 20)
         terminal.wait_for("no model key found: running on the built-in offline model", 10)
         terminal.type("/doctor", "<Enter>")
@@ -265,7 +265,7 @@ def test_without_a_keyring_the_command_says_what_to_install(command: Command) ->
 def test_a_demo_that_is_ended_early_leaves_nothing_either(tmp_path: Path, temporary: Path) -> None:
     env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
     with Terminal([str(COWORK), "demo"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
-        terminal.wait_for("╭ explore · refund service", 30)
+        terminal.wait_for_pattern(r"explore-2 +refund service .* light", 30)
         terminal.type("<Ctrl+C>")
         terminal.wait_for("nterrupted", 20)
         terminal.type("<Ctrl+C>", "<Ctrl+C>")

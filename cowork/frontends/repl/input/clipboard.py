@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from cowork.core import spawn
 from cowork.core.errors import UserError
+from cowork.core.hygiene import clean_environ
 
 _PROGRAMS = (
     ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
@@ -32,17 +34,10 @@ class Clipboard:
         """A file with the image that is on the clipboard."""
         words = self._program()
         try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                env=dict(self._environ),
-            )
-            async with asyncio.timeout(_PATIENCE_S):
-                data, _ = await process.communicate()
-        except (OSError, TimeoutError) as error:
+            done = await asyncio.to_thread(spawn.run, words, environ=clean_environ(self._environ), seconds=_PATIENCE_S)
+        except OSError as error:
             raise UserError(f"{words[0]} does not answer") from error
+        data = done.stdout
         if not data.startswith(_PNG) or len(data) > _MOST:
             raise UserError("There is no image on the clipboard")
         if self._folder is None:

@@ -6,14 +6,15 @@ import asyncio
 import os
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from prompt_toolkit.application import run_in_terminal
 
+from cowork.core import spawn
 from cowork.core.errors import UserError
+from cowork.core.hygiene import clean_environ
 
 _EDITORS = ("nano", "vim", "vi", "emacs")
 
@@ -30,7 +31,7 @@ class Handover:
 
         def work() -> int:
             try:
-                return subprocess.run(list(words), cwd=cwd, env=dict(self._environ), check=False).returncode
+                return spawn.on_terminal(list(words), environ=clean_environ(self._environ), cwd=cwd)
             except OSError as error:
                 raise UserError(f"{words[0]} cannot be run: {error.strerror}.") from error
 
