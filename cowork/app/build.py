@@ -101,19 +101,12 @@ def _joined(
 ) -> Run:
     """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
-    earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
-    added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
-    own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
-    workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
+    workspace = _workspace(place, log, past, scratch)
     models = Models(place.config, place.options, place.root, place.environ)
     checkpoints = _checkpoints(place, log)
     permissions, tree = safety(place, workspace, scratch, emitter, checkpoints)
     _report_troubles(emitter, log, checkpoints)
-    limits = place.config.limits
-    ledger = Ledger(
-        Limits(limits.max_tokens or None, limits.max_cost_usd or None),
-        near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")),
-    )
+    ledger = _ledger(place.config, emitter)
     settings = place.config.compaction
     compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
     services = Services(
@@ -157,6 +150,19 @@ def _joined(
         told=place.notes,
         knowledge=place.knowledge,
     )
+
+
+def _workspace(place: Project, log: SessionLog | None, past: list[Event], scratch: Path) -> Workspace:
+    """The folders that file tools may use; long outputs of this session and of those it came from can be read."""
+    earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
+    added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
+    own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
+    return Workspace(place.root, added, readable=[scratch, *earlier], own=own)
+
+
+def _ledger(config: Config, emitter: Emitter) -> Ledger:
+    limits = Limits(config.limits.max_tokens or None, config.limits.max_cost_usd or None)
+    return Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
 
 
 def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> ToolSet:

@@ -21,7 +21,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
 from cowork.core.ports import Ask, Emit
-from cowork.engine.loop import Outcome, Prompt
+from cowork.engine.exchange import Outcome, Prompt
 
 STDOUT = 1
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."

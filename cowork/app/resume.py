@@ -12,7 +12,7 @@ from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
 from cowork.core.modes import tighter
 from cowork.engine.clip import file_name
-from cowork.engine.loop import Prompt
+from cowork.engine.exchange import Prompt
 from cowork.engine.subagents.child import background_result
 from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving

@@ -24,7 +24,8 @@ from cowork.core.ports import Answer, Decision, Effect, Emit, Question, ToolFact
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Agent
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents

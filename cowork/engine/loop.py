@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
-from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost
+from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost
 from cowork.core.errors import ProviderError
 from cowork.core.events import (
     Notice,
@@ -25,6 +25,7 @@ from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, Tool
 from cowork.core.tally import outcome_of
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
+from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.metering import NOTHING, Cost, RequestMeter
 from cowork.engine.runner import Runner
 from cowork.engine.token_estimate import upper_bound_tokens
@@ -39,21 +40,6 @@ CUT_SHORT = {"max_tokens": "at the output limit", "context_overflow": "because t
 CUT_OFF = "it was cut off {}; write less in one call"
 REFUSED, REFUSED_IN_PART = "The model refused to answer.", "The model declined to answer in full."
 MAX_PAUSES = 8
-
-
-@frozen
-class Outcome:
-    """How the answer to one prompt ended; `reason` is SPEC's terminal_reason."""
-
-    reason: str
-    text: str
-    turns: int
-    usage: Usage
-    cost_usd: float | None
-    error: Json = field(default_factory=dict)
-    denied: tuple[str, ...] = ()  # tools that were refused right before the final answer
-    early: bool = False  # somebody asked it to finish, so it reported before it was done
-    cut: str = ""  # why the answer is not whole
 
 
 class Children(Protocol):
@@ -75,20 +61,6 @@ class AgentOptions:
     waits: bool = True  # for its background children before it gives its answer
     compact: Compact | None = None
     on_progress: Callable[[bool], None] = lambda waiting: None  # told True while the model should speak
-
-
-@dataclass(slots=True)
-class Prompt:
-    """What somebody says to an agent."""
-
-    text: str
-    context: str = ""
-    images: tuple[Image, ...] = ()
-    source: str = "user"
-    label: str = ""
-
-    def event(self) -> PromptAdded:
-        return PromptAdded(self.text, self.context, self.images, self.source, self.label)
 
 
 class Agent:

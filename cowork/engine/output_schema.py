@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from cowork.core.blocks import Json
-from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Agent
 from cowork.tools.json_schema import validate
 
 REPAIRS = 2

@@ -21,7 +21,8 @@ from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import AgentOptions, Outcome, Prompt
+from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import AgentOptions
 from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
 from cowork.engine.subagents.order import Rights

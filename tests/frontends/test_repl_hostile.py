@@ -30,21 +30,13 @@ from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialog_lines, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.view import (
-    child_state,
-    context_picture,
-    diffs,
-    live,
-    notes,
-    panels,
-    scene,
-    status,
-    tool_lines,
-)
-from cowork.frontends.repl.view.stream import MarkdownStream
+from cowork.frontends.repl.view import context_picture, live, notes, scene, status, tool_lines
+from cowork.frontends.repl.view.children import child_state, panels
+from cowork.frontends.repl.view.children.tree import tree
+from cowork.frontends.repl.view.markup import diffs
+from cowork.frontends.repl.view.markup.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Kind, Theme
-from cowork.frontends.repl.view.tree import tree
 from cowork.frontends.repl.view.viewer import Viewer
 from tests.fakes.calls import started
 from tests.permissions.test_permissions_hygiene import PAYLOADS

@@ -22,11 +22,11 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Question
+from cowork.frontends.repl.view.children.tree import Node, tree
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import plain
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tree import Node, tree
 from cowork.frontends.repl.view.viewer import Viewer
 from tests.fakes.calls import started
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cowork.frontends.repl.view.markup.stream import MarkdownStream, split
 from cowork.frontends.repl.view.scene import markdown_lines
-from cowork.frontends.repl.view.stream import MarkdownStream, split
 from cowork.frontends.repl.view.styled import plain
 from cowork.frontends.repl.view.theme import Theme
 from tests.fakes.repl_demo import ANSWER

@@ -25,7 +25,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
-from cowork.engine.loop import Prompt
+from cowork.engine.exchange import Prompt
 from cowork.frontends.host import Command, Status
 from cowork.sessions.cost import totals
 from cowork.tools.ask import exit_plan

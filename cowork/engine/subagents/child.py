@@ -11,7 +11,8 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import ToolRecord, ok
-from cowork.engine.loop import Agent, Outcome, Prompt
+from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Agent
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.clock import Clock

@@ -21,7 +21,8 @@ from cowork.core.ports import AgentDef, Provider, TaskOrder, ToolRecord, ToolSpe
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
-from cowork.engine.loop import REPORT_NOW, AgentOptions, Prompt
+from cowork.engine.exchange import Prompt
+from cowork.engine.loop import REPORT_NOW, AgentOptions
 from cowork.engine.runner import Interrupted
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts

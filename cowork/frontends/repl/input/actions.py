@@ -10,8 +10,8 @@ from cowork.core.errors import UserError
 from cowork.frontends.repl.input.clipboard import Clipboard
 from cowork.frontends.repl.input.composer import mentioned_images
 from cowork.frontends.repl.input.dialogs import Dialog
+from cowork.frontends.repl.view.markup.stream import warm_up
 from cowork.frontends.repl.view.scene import markdown_lines
-from cowork.frontends.repl.view.stream import warm_up
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl

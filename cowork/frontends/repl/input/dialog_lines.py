@@ -10,7 +10,7 @@ from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Question
 from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
 from cowork.frontends.repl.view.boxes import MARGIN, box
-from cowork.frontends.repl.view.diffs import command_lines, diff_lines
+from cowork.frontends.repl.view.markup.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
 from cowork.frontends.repl.view.theme import Theme
 

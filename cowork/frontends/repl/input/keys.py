@@ -20,6 +20,7 @@ def bindings(repl: Repl) -> KeyBindings:
     """All keys of the chat, over prompt_toolkit's editing keys."""
     keys = KeyBindings()
     _writing_keys(keys, repl)
+    _escape_keys(keys, repl)
     _moving_keys(keys, repl)
     _panel_keys(keys, repl)
     _menu_keys(keys, repl)
@@ -76,6 +77,11 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     @keys.add("c-g", filter=writing)
     def _(event: KeyPressEvent) -> None:
         repl.composer.buffer.open_in_editor(validate_and_handle=False)
+
+
+def _escape_keys(keys: KeyBindings, repl: Repl) -> None:
+    writing = Condition(lambda: repl.mode == "write")
+    emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
 
     @keys.add("escape", filter=writing & (emacs | vi_navigation_mode))
     def _(event: KeyPressEvent) -> None:

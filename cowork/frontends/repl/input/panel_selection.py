@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cowork.frontends.host import Host
-from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
+from cowork.frontends.repl.view.children.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
 
 

@@ -8,7 +8,7 @@ from cowork.core import format
 from cowork.core.format import one_line
 from cowork.core.ports import Question
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.panels import panels_lines
+from cowork.frontends.repl.view.children.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene, bulleted
 from cowork.frontends.repl.view.styled import SPINNER, WIDEST, Line, clip, clip_line, clip_start
 from cowork.frontends.repl.view.theme import Theme

@@ -9,8 +9,8 @@ from cowork.core.ports import Question
 from cowork.frontends.host import Host
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.terminal.control import TerminalControl
+from cowork.frontends.repl.view.children.tree import Node, tree
 from cowork.frontends.repl.view.scene import Scene
-from cowork.frontends.repl.view.tree import Node, tree
 from cowork.frontends.repl.view.viewer import Viewer
 
 

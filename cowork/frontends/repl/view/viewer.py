@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from cowork.frontends.repl.view.children.tree import Node
 from cowork.frontends.repl.view.styled import Line, beside, clip_line, plain
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tree import Node
 
 _HELP = "↑↓ move · Enter fold · e all · / search · n next · y copy · q close"
 

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from rich.style import Style
 from rich.syntax import Syntax
 
-from cowork.frontends.repl.view.markdown import code_lines
+from cowork.frontends.repl.view.markup.markdown import code_lines
 from cowork.frontends.repl.view.styled import Line, Span
 from cowork.frontends.repl.view.theme import Kind, Theme
 

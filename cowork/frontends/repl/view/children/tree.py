@@ -25,7 +25,7 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.calls import FEW, LOOKS, call_line
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.diffs import diff_lines
+from cowork.frontends.repl.view.markup.diffs import diff_lines
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.styled import Line, wrap
 from cowork.frontends.repl.view.theme import Theme

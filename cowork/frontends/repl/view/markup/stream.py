@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cowork.core.hygiene import Visible, visible
-from cowork.frontends.repl.view import paragraph
+from cowork.frontends.repl.view.markup import paragraph
 from cowork.frontends.repl.view.styled import Line, wrap
 from cowork.frontends.repl.view.theme import Theme
 
@@ -272,7 +272,7 @@ def _as_written(source: str, columns: int) -> list[Line]:
 
 
 def _draw(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
-    from cowork.frontends.repl.view import markdown
+    from cowork.frontends.repl.view.markup import markdown
 
     return markdown.render(tokens, columns, theme)
 

@@ -42,7 +42,7 @@ def diff_lines(
 
 
 def _coloured(rows: list[tuple[str, int, list[Span]]], diff: str, theme: Theme) -> list[tuple[str, int, list[Span]]]:
-    from cowork.frontends.repl.view import diff_colours  # pygments is only loaded for the first diff
+    from cowork.frontends.repl.view.markup import diff_colours  # pygments is only loaded for the first diff
 
     named = _FILE.search(diff)
     spans = diff_colours.colour([(sign, spans) for sign, _, spans in rows], named[1].strip() if named else "", theme)

@@ -10,7 +10,13 @@ from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.frontends.repl.view.boxes import MARGIN, box
-from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
+from cowork.frontends.repl.view.children.child_state import (
+    ACTIONS_KEPT,
+    ChildAction,
+    ChildState,
+    action_text,
+    in_tree_order,
+)
 from cowork.frontends.repl.view.styled import (
     SPINNER,
     Line,

@@ -1,0 +1,1 @@
+"""Text with structure: Markdown as it streams, and diffs."""
