@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,19 @@ import pytest
 from cowork.core.workspace import Workspace
 
 EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\n"
+
+
+@contextmanager
+def acting_as(user: int) -> Iterator[None]:
+    """Look at the file system as another user does, so that a sandbox is put together as for them."""
+    me = os.geteuid()
+    if user != me:
+        os.seteuid(user)
+    try:
+        yield
+    finally:
+        if user != me:
+            os.seteuid(me)
 
 
 def make_shop(base: Path) -> Path:

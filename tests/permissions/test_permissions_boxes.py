@@ -23,7 +23,7 @@ from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
-from tests.permissions.conftest import make_shop
+from tests.permissions.conftest import acting_as, make_shop
 from tests.permissions.test_permissions_shell_table import ROWS
 
 NOBODY = 65534
@@ -87,7 +87,8 @@ class Yard:
         environ = clean_environ({**given, "SHOP_API_KEY": SECRETS["environment"]})
         sandbox = Sandbox(workspace=Workspace(self.root), environ=environ)
         words = ["timeout", "-k", "1", str(seconds)]
-        words += sandbox.wrap(["/bin/bash", "-c", LIMITS + script], self.root, box)
+        with acting_as(self.user):
+            words += sandbox.wrap(["/bin/bash", "-c", LIMITS + script], self.root, box)
         if self.user != os.geteuid():
             words = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *words]
         done = subprocess.run(
@@ -192,7 +193,8 @@ def test_what_a_rule_denies_is_kept_by_the_kernel(yard: Yard) -> None:
     rules = Rules.of(deny=["Read(docs/**)", "Edit(src/**)"])
     sandbox = Sandbox(workspace=Workspace(yard.root), environ={"HOME": str(yard.base)}, rules=lambda: rules)
     script = "cat d*/g*; cd src; python3 -c \"open('a.py','w')\"; touch ../ok; ls ../docs"
-    words = sandbox.wrap(["/bin/bash", "-c", script], yard.root, "write")
+    with acting_as(yard.user):
+        words = list(sandbox.wrap(["/bin/bash", "-c", script], yard.root, "write"))
     if yard.user != os.geteuid():
         words = ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups", *words]
     done = subprocess.run(words, cwd=yard.root, capture_output=True, text=True, timeout=30, check=False)

@@ -26,6 +26,7 @@ from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
+from tests.permissions.conftest import acting_as
 
 NOBODY = 65534
 
@@ -52,7 +53,8 @@ class Yard:
 
     def run(self, script: str, sandbox: Sandbox | None = None, cwd: Path | None = None) -> str:
         """What a script prints, run in the sandbox as this yard's user."""
-        argv = list((sandbox or self.sandbox()).wrap(["/bin/bash", "-c", script], cwd or self.root))
+        with acting_as(self.user):
+            argv = list((sandbox or self.sandbox()).wrap(["/bin/bash", "-c", script], cwd or self.root))
         if self.user != os.geteuid():
             argv = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *argv]
         environ = {"HOME": str(self.base / "home"), "PATH": os.environ["PATH"]}
@@ -296,7 +298,8 @@ def test_other_processes_and_the_host_name_are_out_of_reach(yard: Yard) -> None:
 
 def test_a_command_dies_with_the_one_who_started_it(yard: Yard) -> None:
     marker = f"cowork-{os.getpid()}-{yard.user}"
-    argv = list(yard.sandbox().wrap(["/bin/bash", "-c", f"exec -a {marker} sleep 60"], yard.root))
+    with acting_as(yard.user):
+        argv = list(yard.sandbox().wrap(["/bin/bash", "-c", f"exec -a {marker} sleep 60"], yard.root))
     if yard.user != os.geteuid():
         argv = ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups", *argv]
     process = subprocess.Popen(argv, cwd=yard.root)
