@@ -110,7 +110,7 @@ def test_a_program_that_fills_the_screen_gets_the_terminal(tmp_path: Path) -> No
     with chat(tmp_path, EDITOR=editor(tmp_path)) as terminal:
         say(terminal, f"!{editor(tmp_path)} made.txt", "EDITOR IS UP")
         terminal.type("<Enter>")
-        terminal.wait_for("ended with exit code 0")
+        terminal.wait_for_pattern(r"ended\s+with\s+exit\s+code\s+0")
         assert (tmp_path / "work" / "made.txt").read_text() == "Be brief.\n"
         say(terminal, "hello", "The first answer.")
         assert "I ran this command in my terminal" in (tmp_path / "asked").read_text()

@@ -316,7 +316,7 @@ WRONG = [
     "run --config {} x", "run --allow {} x", "sessions show {}",
     "sessions rm {}", "agents show {}", "doctor --session {}", "trust {}", "trust --revoke {}", "{}", "tools {}",
     "config init --url {}", "config key K {}", "config show --config {}", "config check -C {}", "demo --pace {}",
-    "doctor -C {}", "cost --by {}",
+    "doctor -C {}", "cost --by {}", "tasks show {}", "tasks list --since {}",
 ]  # fmt: skip
 ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::3], *WRONG[2::5]]
 
@@ -355,17 +355,19 @@ def test_a_key_is_asked_for_under_a_name_that_is_drawn_escaped(place: Path, payl
 
 # What is typed for every command of the chat; the rest of what is typed there opens menus and lists.
 TYPED = {
-    "agents": "/agents evil", "clear": "", "compact": "/compact {}", "config": "/config", "context": "/context",
-    "copy": "/copy", "cost": "/cost", "diff": "/diff", "doctor": "/doctor", "exit": "/exit", "export": "/export {}",
-    "fork": "/fork", "help": "/help", "init": "", "mode": "/mode {}", "model": "/model {}", "quit": "",
-    "resume": "/resume {}", "rewind": "/rewind {}", "theme": "/theme {}", "todo": "/todo", "tools": "/tools",
+    "add-dir": "/add-dir {}", "agents": "/agents evil", "clear": "", "compact": "/compact {}", "config": "/config",
+    "context": "/context", "copy": "/copy", "cost": "/cost", "diff": "/diff", "doctor": "/doctor", "exit": "/exit",
+    "export": "/export {}", "fork": "/fork", "help": "/help", "init": "", "login": "/login", "memory": "",
+    "mode": "/mode {}", "model": "/model {}", "permissions": "/permissions", "quit": "", "rename": "/rename {}",
+    "resume": "/resume {}", "review": "", "rewind": "/rewind {}", "status": "/status", "tasks": "/tasks",
+    "theme": "/theme {}", "todo": "/todo", "tools": "/tools", "vim": "",
 }  # fmt: skip
 
 
 def test_every_command_of_the_chat_is_shown_something_hostile() -> None:
     root = Path(cowork.__file__).parent
     files = ("app/chat/slash_commands.py", "frontends/repl/builtin_commands.py")
-    names = {name for file in files for name in re.findall(r"\bCommand\(\"(\w+)\"", (root / file).read_text())}
+    names = {name for file in files for name in re.findall(r"\bCommand\(\"([\w-]+)\"", (root / file).read_text())}
     assert names == set(TYPED)
 
 

@@ -43,6 +43,7 @@ class TrackedFile(NamedTuple):
         Line ends and encodings may differ between a file and git's copy of it, but then so do the sizes.
         """
         _, _, size, mtime, ctime, inode = stat
+        size = self.held if size < 0 else size  # a table keeps no size of a file touched a moment ago; its times tell
         seen = (size & 0xFFFFFFFF, mtime, ctime, inode & 0xFFFFFFFF)
         return self.held == size and seen == (self.size, self.mtime, self.ctime, self.inode)
 
