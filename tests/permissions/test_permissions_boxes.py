@@ -29,8 +29,8 @@ from tests.permissions.test_permissions_shell_table import ROWS
 NOBODY = 65534
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 SOAK_FUZZED = 20_000
-SAMPLE = 1 if SOAK else 40  # every so many strings of the table
-FUZZED = SOAK_FUZZED if SOAK else 100
+SAMPLE = 1 if SOAK else 110  # every so many strings of the table
+FUZZED = SOAK_FUZZED if SOAK else 40
 AT_ONCE = 25
 UNTRIED = re.compile(
     r"\b(date|hwclock|timedatectl|hostname|hostnamectl|settimeofday|adjtimex|ntpdate|chrony|reboot|halt)\b"
