@@ -15,7 +15,6 @@ from typing import Any
 from cowork.agents import Agents
 from cowork.core.events import AgentStarted, Event
 from cowork.engine.exchange import Prompt
-from cowork.engine.subagents.order import select
 from cowork.providers.scripted import Scripted
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 
@@ -61,9 +60,9 @@ async def overhead() -> float:
 def selection() -> float:
     """Milliseconds to choose, by name and by description, the slower of the two."""
     agents = Agents([agent_def(f"agent-{n}", description=f"Looks after part {n} of the system") for n in range(200)])
-    exact = {"subagent_type": "Agent_150", "description": "look"}
-    near = {"subagent_type": "keeper of part 150", "description": "look after the system"}
-    return max(_mean_ms(lambda order=order: select(agents, order, similar=True)) for order in (exact, near))
+    exact = _mean_ms(lambda: agents.find("Agent_150"))
+    near = _mean_ms(lambda: agents.nearest("keeper of part 150", "look after the system"))
+    return max(exact, near)
 
 
 async def start() -> float:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cowork.core.workspace import Workspace
+from cowork.permissions.sandbox.box import Sandbox
 
 EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\n"
 
@@ -18,6 +19,9 @@ EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\
 @contextmanager
 def acting_as(user: int) -> Iterator[None]:
     """Look at the file system as another user does, so that a sandbox is put together as for them."""
+    Sandbox(
+        workspace=Workspace(Path("/")), environ=os.environ
+    ).status()  # whether boxes work is tried once, as ourselves
     me = os.geteuid()
     if user != me:
         os.seteuid(user)
