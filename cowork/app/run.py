@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import time
@@ -20,6 +21,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, RunEnded, SessionStarted
+from cowork.core.hooks import HookCall, HookVerdict
 from cowork.core.ports import Answer, Decision, Effect, Emit, Question, ToolFacts
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
@@ -65,6 +67,7 @@ class Run:
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
+    _starting: asyncio.Task[HookVerdict] | None = None  # the hooks of SessionStart, at work
 
     @property
     def session_id(self) -> str:
@@ -99,12 +102,19 @@ class Run:
                 self.emit(Notice(f"agent file {problem}", "warning", code))
         for note in self.config.notes:
             self.emit(Notice(note, "warning", "config.note"))
+        source, hooks = "resume" if resumed else "startup", self.subagents.services.hooks
+        if hooks.listens("SessionStart", source):
+            data = {"source": source, "model": self.agent.provider.model, "cwd": str(self.root)}
+            self._starting = asyncio.create_task(hooks.fire(HookCall("SessionStart", source, data)))
 
     async def ask(self, prompt: Prompt) -> Outcome:
         """One prompt to the main agent; the first one carries what the model should know from the start."""
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
             facts = prompts.environment(self.root, self.branch)
             prompt.context = "\n\n".join(p for p in (facts, self.knowledge, prompt.context) if p)
+        if self._starting:
+            begun, self._starting = await self._starting, None
+            prompt.context = "\n\n".join(p for p in (prompt.context, begun.context) if p)
         if self.output_schema is None:
             return await self.agent.run(prompt)
         prompt.text = f"{prompt.text}\n\n{instruction(self.output_schema)}"
@@ -161,6 +171,10 @@ class Run:
     async def close(self) -> None:
         """End children and background commands, close connections and the log."""
         await self.subagents.stop_all()
+        hooks = self.subagents.services.hooks
+        if hooks.listens("SessionEnd", "other"):
+            await hooks.fire(HookCall("SessionEnd", "other", {"reason": "other", "cwd": str(self.root)}))
+        await hooks.aclose()
         await jobs.close(self.tree)
         await self.models.close()
         if self.checkpoints:

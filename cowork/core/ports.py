@@ -279,6 +279,23 @@ class Question:
     family: Family = "other"  # of the tool
     line: str = ""  # the call in one line, without the tool's name
 
+    def to_dict(self) -> Json:
+        """As events carry it."""
+        shown = (
+            "kind",
+            "title",
+            "agent",
+            "tool",
+            "input",
+            "reason",
+            "rule",
+            "session_rule",
+            "display",
+            "family",
+            "line",
+        )
+        return {name: getattr(self, name) for name in shown}
+
 
 @frozen
 class Answer:

@@ -25,7 +25,7 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, Part, Transcript, fold
 from cowork.engine.clip import file_name, save
-from cowork.engine.loop import Agent
+from cowork.engine.loop import PEOPLE, Agent
 from cowork.engine.metering import NOTHING, Cost
 from cowork.engine.token_estimate import estimate_messages, estimate_tokens
 
@@ -45,7 +45,6 @@ MESSAGE_TOKENS = 4  # that any message takes
 MOST_SCALE = 4.0
 LEFT_OUT = "[…]"
 _HOPELESS = ("auth", "connection", "spend_limit")  # whatever is asked next will fail as well
-_PEOPLE = ("user", "queue", "steer")
 
 
 @frozen
@@ -77,6 +76,11 @@ class Compaction:
         before, scale = weigh(agent)
         window = agent.provider.context_window
         if trigger == "auto" and (not self.auto or before < self.threshold * window):
+            return False
+        hooks, kind = agent.runner.hooks, "manual" if trigger == "manual" else "auto"
+        if why := await hooks.before_compacting(kind, hint, agent.runner.state.cwd):
+            if trigger == "manual":
+                raise UserError(f"Nothing was compacted: a hook forbids it: {why}")
             return False
         if trigger == "overflow":  # the service knows better than we how much fits
             window = min(window, before)
@@ -173,7 +177,7 @@ class Compaction:
         if context := next((e.context for e in prompts if e.context), ""):
             parts.append(_pinned(agent, "instructions", context, room.chars(PIN_SHARE)))
             names.append("instructions")
-        asked = [e for n, e in enumerate(prompts) if not n or e.source in _PEOPLE]
+        asked = [e for n, e in enumerate(prompts) if not n or e.source in PEOPLE]
         if asked:
             parts.append(_requests(agent, asked, room.chars(PIN_SHARE), room.chars(NEWEST_SHARE)))
             names.append("the request" if len(asked) == 1 else f"{len(asked)} requests")

@@ -40,6 +40,7 @@ CUT_SHORT = {"max_tokens": "at the output limit", "context_overflow": "because t
 CUT_OFF = "it was cut off {}; write less in one call"
 REFUSED, REFUSED_IN_PART = "The model refused to answer.", "The model declined to answer in full."
 MAX_PAUSES = 8
+PEOPLE = ("user", "queue", "steer")  # the sources of prompts that somebody typed
 
 
 class Children(Protocol):
@@ -128,9 +129,12 @@ class Agent:
         self._finishing = False
         reason, error, text = "interrupted", {}, ""
         stop, denied = "", tuple[str, ...]()
-        self.emit(prompt.event())
-        self.since = max((p.id for p in self.transcript.prompts()), default=0)
+        self.runner.hooks.stop, heard = "", False
         try:
+            if why := await self._blocked(prompt):
+                raise _Stopped("denied", {"code": "hook", "message": f"A hook blocked the prompt: {why}"})
+            self.emit(prompt.event())
+            self.since, heard = max((p.id for p in self.transcript.prompts()), default=0), True
             text, stop, denied = await self._answer(turns_before, tools)
             reason = "max_turns" if stop == "limit" else "completed"
         except _Stopped as stopped:
@@ -149,7 +153,7 @@ class Agent:
             cost = _cost_since(self.ledger.cost_usd, before[1])
             outcome = Outcome(
                 reason=reason,
-                text=text or (self.transcript.last_text(self.since) if reason != "completed" else ""),
+                text=text or (self.transcript.last_text(self.since) if heard and reason != "completed" else ""),
                 turns=self.turns - turns_before,
                 usage=usage,
                 cost_usd=cost,
@@ -168,7 +172,7 @@ class Agent:
         """(final text, `limit` or `early` when it had to report, else why it stopped, tools refused right before)."""
         nudged, pauses, denied = False, 0, tuple[str, ...]()
         while True:
-            self._drain()
+            await self._drain()
             most, report = self.options.max_turns, self.options.report
             limited = tools and 0 < most <= self.turns - turns_before
             if limited and not report:
@@ -187,6 +191,8 @@ class Agent:
                 records = await self.runner.run(reply.calls)
                 outcomes = zip(reply.calls, (outcome_of(r.to_dict()) for r in records), strict=True)
                 denied = tuple(call.name for call, outcome in outcomes if outcome == "denied")
+                if self.runner.hooks.stop:
+                    raise _Stopped("denied", {"code": "hook", "message": self.runner.hooks.stop}, denied)
                 continue
             if self._inbox or (self.options.waits and await self.children.wait(self.path)):
                 continue
@@ -196,6 +202,9 @@ class Agent:
             if said := CUT_SHORT.get(reply.stop_reason):
                 self.emit(Notice(f"The answer was cut off {said}.", "warning", reply.stop_reason))
             if reply.text.strip():
+                if why := await self.runner.hooks.before_stop(reply.text, self.runner.state.cwd):
+                    self.emit(PromptAdded(why, source="system", label="hook"))
+                    continue
                 return reply.text, reply.stop_reason, denied
             if nudged:
                 raise _Stopped("api_error", {"code": "empty", "message": "The model gave no answer, twice."})
@@ -210,10 +219,21 @@ class Agent:
         named: Json = {"model": self.provider.model, "estimated": lost.estimated}
         return {"usage": lost.usage.to_dict(), "cost_usd": lost.cost_usd, **named}
 
-    def _drain(self) -> None:
+    async def _drain(self) -> None:
         inbox, self._inbox = self._inbox, []
         for prompt in inbox:
-            self.emit(prompt.event())
+            if why := await self._blocked(prompt):
+                self.emit(Notice(f"A hook blocked what you said: {why}", "warning", "hook.blocked"))
+            else:
+                self.emit(prompt.event())
+
+    async def _blocked(self, prompt: Prompt) -> str:
+        """Why hooks forbid what a person says; else the prompt carries what they want the model to know."""
+        if prompt.source not in PEOPLE:
+            return ""
+        verdict = await self.runner.hooks.prompted(prompt.text, self.runner.state.cwd)
+        prompt.context = "\n\n".join(part for part in (prompt.context, verdict.context) if part)
+        return verdict.stop or (verdict.reason or "it gave no reason" if verdict.decision == "deny" else "")
 
     async def _turn(self, tool_choice: str) -> Reply:
         """One request, after making room for it; an overflow of the window is compacted away once."""

@@ -8,7 +8,7 @@ import difflib
 import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,11 +16,13 @@ from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.frozen import frozen
+from cowork.core.hooks import HookEvent, Hooks, HookVerdict, NoHooks
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.tally import Tally, outcome_of
 from cowork.core.workspace import Workspace
 from cowork.engine.changed_files import ChangedFiles
 from cowork.engine.clip import clip, file_name
+from cowork.engine.hook_points import HookPoints, weighed
 from cowork.engine.slots import SlotPool
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
@@ -64,12 +66,13 @@ class JudgedCall:
 
 @frozen
 class RunnerPorts:
-    """Whom a runner talks to: the events, the person, the judge of calls, and who starts children."""
+    """Whom a runner talks to: the events, the person, the judge of calls, who starts children, and the hooks."""
 
     emit: Emit
     ask: Ask
     permit: Permit
     spawn: Spawn | None = None
+    hooks: Hooks = field(default_factory=NoHooks)
 
 
 class Runner:
@@ -89,6 +92,7 @@ class Runner:
         self.tools = tools
         self.state = state
         self.tree = tree
+        self.hooks = HookPoints(ports.hooks, agent, ports.emit)
         self.denials: list[Denial] = []
         self.tally = Tally()
         self.exit_codes: list[int] = []
@@ -124,6 +128,8 @@ class Runner:
         tool = self.tools.get(call.name)
         if tool is None or call.malformed or tool.reads:
             return True, None
+        if self.hooks.listens("PreToolUse", tool.name):
+            return False, None  # a hook may make another call of it
         try:
             judged = self._judge(tool, call)
         except ToolError:
@@ -201,8 +207,8 @@ class Runner:
             raise ToolError("INVALID_PARAM", f"The arguments were not run: {call.malformed}. Send the call again.")
         if tool.precheck:
             tool.precheck(call.input)
-        judged = judged or self._judge(tool, call)
-        await self._permit_or_refuse(call, tool, judged)
+        judged, verdict = await self._hooked("PreToolUse", call, tool, judged or self._judge(tool, call))
+        judged = await self._permit_or_refuse(call, tool, judged)
         async with self._watched(judged):
             record = await tool(judged.ctx, judged.args)
         if judged.ctx.refused:
@@ -212,7 +218,27 @@ class Runner:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
             self._note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
-        return record
+        given = self._shown_to_hooks(judged)
+        return await self.hooks.after_tool(tool.name, given, call.id, self.state.cwd, record, verdict)
+
+    async def _hooked(
+        self, event: HookEvent, call: ToolUse, tool: Tool, judged: JudgedCall
+    ) -> tuple[JudgedCall, HookVerdict]:
+        """The call as hooks decide it; their arguments are checked and judged as if the model had sent them."""
+        if not self.hooks.listens(event, tool.name):
+            return judged, HookVerdict()
+        given, rule = self._shown_to_hooks(judged), judged.decision.rule
+        verdict = await self.hooks.on_call(event, tool.name, given, call.id, rule, self.state.cwd)
+        if verdict.updated_input is not None:
+            if tool.precheck:
+                tool.precheck(verdict.updated_input)
+            judged = self._judge(tool, replace(call, input=verdict.updated_input))
+        return replace(judged, decision=weighed(judged.decision, verdict)), verdict
+
+    def _shown_to_hooks(self, judged: JudgedCall) -> Json:
+        """Its arguments with the real path of a file, so that no spelling of it gets past a hook."""
+        path = judged.args.get("file_path")
+        return judged.args if not isinstance(path, str) else {**judged.args, "file_path": str(judged.ctx.resolve(path))}
 
     async def _run_wider(self, call: ToolUse, tool: Tool, first: JudgedCall, record: ToolRecord) -> ToolRecord:
         """Run a command where it may write, after the read box made it fail and the rules or the person allow that."""
@@ -225,12 +251,12 @@ class Runner:
         ctx.box = decision.box or ctx.box
         judged = JudgedCall(ctx, first.args, effects, decision)
         try:
-            await self._permit_or_refuse(call, tool, judged)
+            judged = await self._permit_or_refuse(call, tool, judged)
         except ToolError as refusal:
             note = f"It ran read-only and may not run where it can write: {refusal.data.get('reason', refusal.text)}."
             return replace(record, text=f"{record.text}\n\n{note}")
         async with self._watched(judged):
-            wider = await tool(ctx, first.args)
+            wider = await tool(judged.ctx, judged.args)
         return replace(wider, text=f"{wider.text}\n\n(Run again where it may write: read-only it failed. {why})")
 
     def files_changed(self) -> tuple[str, ...]:
@@ -279,18 +305,20 @@ class Runner:
         ctx.box = decision.box or ctx.box
         return JudgedCall(ctx, args, effects, decision)
 
-    async def _permit_or_refuse(self, call: ToolUse, tool: Tool, judged: JudgedCall) -> None:
-        """Returns when the call may run; else raises what the model is told."""
+    async def _permit_or_refuse(self, call: ToolUse, tool: Tool, judged: JudgedCall) -> JudgedCall:
+        """The call that may run; else raises what the model is told."""
+        if judged.decision.verdict == "ask":  # hooks may answer in place of the person
+            judged, _ = await self._hooked("PermissionRequest", call, tool, judged)
         decision = judged.decision
         if decision.verdict == "allow":
-            return
+            return judged
         reason = decision.reason
         if decision.verdict == "ask":
             # A call that could not succeed fails here, so nobody is asked about an edit that cannot happen.
             display = tool.preview(judged.ctx, judged.args) if tool.preview else decision.display
             answer = await self._asked(tool, judged, display)
             if answer.choice != "no":
-                return
+                return judged
             reason = answer.note or "the user said no"
         text = f"{call.name} was denied: {reason}. Do not try to get around this."
         raise ToolError("PERMISSION_DENIED", text, reason=reason)
@@ -323,7 +351,8 @@ class Runner:
     async def _put(self, question: Question) -> Answer:
         """Ask the person; the question and its answer are events, whatever happens."""
         question_id = uuid4().hex[:12]
-        self._emit(QuestionAsked(question_id, _question_dict(question)))
+        self._emit(QuestionAsked(question_id, question.to_dict()))
+        await self.hooks.asking(question)
         answer = Answer("no", "withdrawn: the call was stopped")
         try:
             answer = await self._ask(question)
@@ -360,19 +389,3 @@ class Runner:
             stats={"time_ms": round(seconds * 1000)} | record.stats,
             context={"cwd": cwd, "params_input": call.input} | record.context,
         )
-
-
-def _question_dict(question: Question) -> Json:
-    return {
-        "kind": question.kind,
-        "title": question.title,
-        "agent": question.agent,
-        "tool": question.tool,
-        "input": question.input,
-        "reason": question.reason,
-        "rule": question.rule,
-        "session_rule": question.session_rule,
-        "display": question.display,
-        "family": question.family,
-        "line": question.line,
-    }

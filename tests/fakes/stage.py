@@ -15,6 +15,7 @@ from cowork import prompts
 from cowork.agents import Agents, load_agents
 from cowork.core.blocks import Json, Message
 from cowork.core.events import Event
+from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Answer, Decision, Effect, Provider, Question, Request, ToolFacts
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
@@ -139,6 +140,7 @@ class Stage:
         self.compaction: Compaction | None = None
         self.recall: Callable[[str], Transcript | None] = lambda path: None
         self.modes_asked: list[tuple[str, ...]] = []
+        self.hooks: Hooks = NoHooks()
         self.started = False
 
     def set_up(self, provider: Provider) -> None:
@@ -153,6 +155,7 @@ class Stage:
             model=self._model,
             compact=self.compaction,
             recall=lambda path: self.recall(path),
+            hooks=self.hooks,
         )
         self.subagents = Subagents(services, self.agents, self.settings, self.ledger)
         transcript = Transcript()

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 from pathlib import Path
 
 from cowork.core.frozen import frozen
+from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
@@ -32,6 +33,7 @@ class Services:
     model: Callable[[str], tuple[Provider, str]]  # main | light | ID -> provider and the tier really used
     compact: Compact | None = None
     recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
+    hooks: Hooks = field(default_factory=NoHooks)
 
 
 @frozen
@@ -61,7 +63,7 @@ def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: 
     runner = Runner(
         agent=spec.path,
         tools=spec.tools,
-        ports=RunnerPorts(emit, ask, permit, spawn),
+        ports=RunnerPorts(emit, ask, permit, spawn, services.hooks),
         workspace=services.workspace,
         state=AgentState(cwd=spec.cwd),
         tree=services.tree,

@@ -127,7 +127,8 @@ class Child:
         agent, order = self.agent, self.assignment.order
         schema, structured = order.output_schema, None
         prompt = order.prompt if schema is None else f"{order.prompt}\n\n{instruction(schema)}"
-        outcome = await agent.run(Prompt(prompt, source="agent"))
+        known = await self.runner.hooks.begun(self.assignment.definition.name, self.runner.state.cwd)
+        outcome = await agent.run(Prompt(prompt, known, source="agent"))
         if order.summary_prompt and outcome.reason == "completed" and not outcome.early:
             summary = await agent.run(Prompt(order.summary_prompt, source="system"), tools=False)
             outcome = replace(outcome, text=summary.text or outcome.text, cut=summary.cut)

@@ -1,0 +1,107 @@
+"""Hooks: what may look at a run, stop it or change it, at the moments named here. Files and programs implement it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+from typing import Literal, Protocol, get_args
+
+from cowork.core.blocks import Json
+from cowork.core.frozen import frozen
+
+HookEvent = Literal[
+    "SessionStart",
+    "SessionEnd",
+    "UserPromptSubmit",
+    "PreToolUse",
+    "PostToolUse",
+    "PermissionRequest",
+    "Notification",
+    "Stop",
+    "SubagentStart",
+    "SubagentStop",
+    "PreCompact",
+]
+HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+
+
+@frozen
+class HookCall:
+    """One moment of a run, as hooks are told of it."""
+
+    event: HookEvent
+    subject: str = ""  # what a matcher looks at: a tool's name, an agent's type, how a session began
+    data: Json = field(default_factory=dict)  # the event's own fields, named as in Claude's contract
+    agent: str = "main"  # path of the agent it happens in
+
+    @property
+    def agent_id(self) -> str:
+        """Which child it happens in; empty for the main agent."""
+        return self.agent.rpartition("/")[2] if "/" in self.agent else ""
+
+
+@frozen
+class HookVerdict:
+    """What hooks said. `deny` refuses a call or a prompt, keeps an agent from stopping and a chat from compacting."""
+
+    decision: Literal["", "allow", "ask", "deny"] = ""
+    reason: str = ""
+    updated_input: Json | None = None  # a call's arguments, to be judged again
+    context: str = ""  # for the model
+    output: str | None = None  # what the model is told instead of a tool's own result
+    stop: str = ""  # why the agent is to end at once
+
+
+class Hooks(Protocol):
+    """What a run asks. Nothing is built or awaited for an event that nobody listens to."""
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool: ...
+    async def fire(self, call: HookCall) -> HookVerdict: ...
+    async def aclose(self) -> None: ...
+
+
+class NoHooks:
+    """Nobody listens."""
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool:
+        return False
+
+    async def fire(self, call: HookCall) -> HookVerdict:
+        return HookVerdict()
+
+    async def aclose(self) -> None:
+        return None
+
+
+class HookGroup:
+    """Several hooks as one, asked side by side."""
+
+    def __init__(self, members: Iterable[Hooks]) -> None:
+        self.members = tuple(members)
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool:
+        return any(member.listens(event, subject) for member in self.members)
+
+    async def fire(self, call: HookCall) -> HookVerdict:
+        asked = [member for member in self.members if member.listens(call.event, call.subject)]
+        return joined(await asyncio.gather(*(member.fire(call) for member in asked)))
+
+    async def aclose(self) -> None:
+        for member in self.members:
+            await member.aclose()
+
+
+def joined(verdicts: Sequence[HookVerdict]) -> HookVerdict:
+    """One verdict of many: deny wins over ask, ask over allow; all contexts count; of two rewrites the last does."""
+    ranks = ("", "allow", "ask", "deny")
+    decision = max((v.decision for v in verdicts), key=ranks.index, default=HookVerdict().decision)
+    reasons = dict.fromkeys(v.reason for v in verdicts if v.decision == decision and v.reason)
+    return HookVerdict(
+        decision,
+        "\n".join(reasons),
+        next((v.updated_input for v in reversed(verdicts) if v.updated_input is not None), None),
+        "\n\n".join(v.context for v in verdicts if v.context),
+        next((v.output for v in reversed(verdicts) if v.output is not None), None),
+        next((v.stop for v in verdicts if v.stop), ""),
+    )

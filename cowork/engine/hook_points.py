@@ -1,0 +1,125 @@
+"""Where an agent asks its hooks: one method an event. A hook that fails is told as a warning and changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+from cowork.core.blocks import Json
+from cowork.core.events import Notice
+from cowork.core.hooks import HookCall, HookEvent, Hooks, HookVerdict
+from cowork.core.ports import Decision, Emit, Question, ToolRecord
+
+log = logging.getLogger("cowork.engine")
+
+NOTHING = HookVerdict()
+MOST_CONTINUATIONS = 8  # so often in a row a hook may keep an agent from stopping
+
+
+class HookPoints:
+    """The hooks of a run as one agent meets them."""
+
+    def __init__(self, hooks: Hooks, agent: str, emit: Emit) -> None:
+        self.hooks, self.agent = hooks, agent
+        self.stop = ""  # why a hook wants this agent to end at once
+        self._emit = emit
+        self._continued = 0  # times in a row that a hook kept it from stopping
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool:
+        """Whether a hook wants to know."""
+        return self.hooks.listens(event, subject)
+
+    async def on_call(
+        self, event: HookEvent, tool: str, args: Json, tool_use_id: str, rule: str, cwd: Path
+    ) -> HookVerdict:
+        """What hooks say of a call: before it runs, or in place of the person who would be asked about it."""
+        more = {"tool_use_id": tool_use_id}
+        if event == "PermissionRequest":
+            more = {"permission_suggestions": [rule]} if rule else {}  # type: ignore[dict-item]
+        return await self._fire(event, tool, _tool(tool, args, cwd) | more)
+
+    async def after_tool(
+        self, tool: str, args: Json, tool_use_id: str, cwd: Path, record: ToolRecord, before: HookVerdict
+    ) -> ToolRecord:
+        """The record of a call that ran, with what hooks add to it or put in its place."""
+        after = NOTHING
+        if record.status != "error" and self.listens("PostToolUse", tool):
+            response = {"success": True, "text": record.text, "data": record.data}
+            data = _tool(tool, args, cwd) | {"tool_use_id": tool_use_id, "tool_response": response}
+            after = await self._fire("PostToolUse", tool, data)
+        text = record.text if after.output is None else after.output
+        said = [before.context, f"A hook objects: {after.reason}" if after.decision == "deny" else "", after.context]
+        text = "\n\n".join(part for part in (text, *said) if part)
+        return record if text == record.text else replace(record, text=text)
+
+    async def asking(self, question: Question) -> None:
+        """Tell that the person is needed."""
+        kind = "permission_prompt" if question.kind == "permission" else "elicitation_dialog"
+        if self.listens("Notification", kind):
+            data = {"message": question.reason or question.title, "title": question.title, "notification_type": kind}
+            await self._fire("Notification", kind, data)
+
+    async def prompted(self, text: str, cwd: Path) -> HookVerdict:
+        """What hooks say of a prompt before the model hears it."""
+        if not self.listens("UserPromptSubmit"):
+            return NOTHING
+        return await self._fire("UserPromptSubmit", "", {"prompt": text, "cwd": str(cwd)})
+
+    async def begun(self, kind: str, cwd: Path) -> str:
+        """What hooks want a child to know from the start."""
+        if not self.listens("SubagentStart", kind):
+            return ""
+        return (await self._fire("SubagentStart", kind, {"cwd": str(cwd)})).context
+
+    async def before_stop(self, answer: str, cwd: Path) -> str:
+        """Why the agent must go on after what it takes for its answer; empty when it may stop."""
+        child = "/" in self.agent
+        event: HookEvent = "SubagentStop" if child else "Stop"
+        kind = self.agent.rpartition("/")[2].rpartition("-")[0] if child else ""
+        if not self.listens(event, kind):
+            return ""
+        data = {"stop_hook_active": self._continued > 0, "last_assistant_message": answer, "cwd": str(cwd)}
+        verdict = await self._fire(event, kind, data)
+        wanted = verdict.reason if verdict.decision == "deny" else verdict.context
+        if wanted and not self.stop and self._continued < MOST_CONTINUATIONS:
+            self._continued += 1
+            return wanted
+        self._continued = 0
+        return ""
+
+    async def before_compacting(self, trigger: str, hint: str, cwd: Path) -> str:
+        """Why hooks forbid to compact now; empty when they do not."""
+        if not self.listens("PreCompact", trigger):
+            return ""
+        data = {"trigger": trigger, "custom_instructions": hint, "cwd": str(cwd)}
+        verdict = await self._fire("PreCompact", trigger, data)
+        return (verdict.reason or "it gave no reason") if verdict.decision == "deny" else ""
+
+    async def _fire(self, event: HookEvent, subject: str, data: Json) -> HookVerdict:
+        try:
+            verdict = await self.hooks.fire(HookCall(event, subject, data, self.agent))
+        except Exception as error:
+            log.exception("a hook of %s failed", event)
+            text = f"A hook of {event} failed: {type(error).__name__}: {error}"
+            self._emit(Notice(text, "warning", "hook.failed"))
+            return NOTHING
+        self.stop = self.stop or verdict.stop
+        return verdict
+
+
+def weighed(decision: Decision, verdict: HookVerdict) -> Decision:
+    """A decision with what hooks say: they can always tighten it, and allow no more than a lasting grant could."""
+    if decision.verdict == "deny":
+        return decision
+    if verdict.decision == "deny":
+        return Decision("deny", verdict.reason or "a hook refused it")
+    if verdict.decision == "ask":
+        return Decision("ask", verdict.reason or "a hook asks", display=decision.display, box=decision.box)
+    if verdict.decision == "allow" and decision.verdict == "ask" and decision.rule:
+        return Decision("allow", read_only=decision.read_only, box=decision.box)
+    return decision
+
+
+def _tool(tool: str, args: Json, cwd: Path) -> Json:
+    return {"tool_name": tool, "tool_input": args, "cwd": str(cwd)}
