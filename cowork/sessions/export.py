@@ -20,6 +20,7 @@ from cowork.core.events import (
     ToolEnded,
     TurnEnded,
 )
+from cowork.core.format import money
 from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, totals
@@ -184,7 +185,7 @@ def _child_json(started: AgentStarted, events: Sequence[Event], total: dict[str,
 
 def _price(spent: Spending) -> str:
     tokens = f"{spent.usage.total:,} tokens"
-    return f"{tokens}, price unknown" if spent.cost_usd is None else f"{tokens}, ${spent.cost_usd:.4f}"
+    return f"{tokens}, {money(spent.cost_usd, 'price unknown')}"
 
 
 def _details(title: str, body: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from cowork.core.events import (
     from_dict,
 )
 from cowork.sessions.cost import Meter, Slice, Spending, day_of
-from cowork.sessions.log.reader import TRAILER_BYTES, decode, has_good_checksum, read
+from cowork.sessions.log.reader import TRAILER_BYTES, has_good_checksum, parse, read
 from cowork.sessions.tasks import TaskRow, ended_row, started_row
 
 TITLE_LENGTH = 80
@@ -151,7 +151,7 @@ def _extended(summary: Summary, path: Path) -> Summary:
         if head[1] in _UNREAD:
             summary.touch(int(head[2]), float(head[3]))
         else:
-            raw = decode(body)
+            raw = parse(body)
             try:
                 event = from_dict(raw) if raw else None
             except (TypeError, ValueError, AttributeError) as error:

@@ -72,9 +72,9 @@ def story(stamp):
 def test_markdown_tells_the_story_with_the_child_inside_its_call(stamp):
     out = markdown(story(stamp))
     assert out.startswith("# Find the bug\n\nsession `s1` · `/project` · `trunk` · `big` · ")
-    assert "244 tokens, $0.7500" in out.split("\n")[2]
+    assert "244 tokens, $0.75" in out.split("\n")[2]
     parts = """## You|please|*[image]*|## cowork|Thinking|I **look**.|Bash(ls) · exit 1|Task(
-        |explore: look · completed · 22 tokens, $0.2500|look well|Read(a)|it is in `a`|+1 −1|```diff|Fixed."""
+        |explore: look · completed · 22 tokens, $0.25|look well|Read(a)|it is in `a`|+1 −1|```diff|Fixed."""
     order = [part.strip() for part in parts.split("|")]
     places = [out.index(part) for part in order]
     assert places == sorted(places)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ToolErrorCode
+from cowork.core.format import money
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
 from cowork.core.tally import Tally
@@ -122,7 +123,7 @@ def receipts(end: ChildResult) -> str:
         f"{end.turns} turn{'s' * (end.turns != 1)}",
         end.tally.line(),
         f"{about}{end.usage.total:,} tokens",
-        "cost unknown" if end.cost_usd is None else f"{about}${end.cost_usd:.4f}",
+        "cost unknown" if end.cost_usd is None else about + money(end.cost_usd),
         f"{end.duration_ms / 1000:.1f} s",
     ]
     if end.exit_codes:

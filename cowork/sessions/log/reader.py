@@ -60,8 +60,11 @@ def has_good_checksum(line: bytes) -> bool:
 
 def decode(line: bytes) -> Json | None:
     """The object of a whole line without its line end; None if a byte of it is wrong."""
-    if not has_good_checksum(line):
-        return None
+    return parse(line) if has_good_checksum(line) else None
+
+
+def parse(line: bytes) -> Json | None:
+    """The object of a line whose checksum is good."""
     try:
         text = line.decode()
         raw, end = _parse(text)
