@@ -1,19 +1,16 @@
-"""What went wrong, as a ProviderError: HTTP statuses, error events and broken connections in one clear line each."""
+"""What a model service refused, as a ProviderError: HTTP statuses and error events in one clear line each."""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import ssl
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from http import HTTPStatus
 from typing import Any
 
 from cowork.core.errors import ProviderError, ProviderErrorKind
+from cowork.http.errors import one_line, phrase
 
 _KINDS: dict[int, ProviderErrorKind] = {
     401: "auth",
@@ -52,25 +49,9 @@ _EVENT_KINDS: dict[str, ProviderErrorKind] = {
     "not_found_error": "not_found",
     "request_too_large": "too_large",
 }
-_TLS_REASONS = {
-    "WRONG_VERSION_NUMBER": "it does not speak TLS; is it an http:// address?",
-    "RECORD_LAYER_FAILURE": "it does not speak TLS; is it an http:// address?",
-    "HTTP_REQUEST": "it does not speak TLS; is it an http:// address?",
-    "TLSV1_ALERT_NO_APPLICATION_PROTOCOL": "it speaks only HTTP/2, which cowork does not",
-}
-_SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|AIza)[-_][A-Za-z0-9_-]{12,}|Bearer\s+\S{8,}")
+_LONGEST = 300
 _DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_LONGEST = 300
-_SHORTEST_SECRET = 6  # a shorter one would blot out ordinary words
-
-
-class HttpError(Exception):
-    """The peer does not keep to HTTP/1.1."""
-
-
-class WrongProtocolError(HttpError):
-    """The peer speaks another protocol: trying again is no use."""
 
 
 def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: str, secret: str = "") -> ProviderError:
@@ -81,7 +62,7 @@ def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: st
     if 300 <= status < 400:
         said = "it redirects, which is not followed; set base_url to the final address"
     if not said and kind != "auth":
-        said = _phrase(status)
+        said = phrase(status)
     lead = {
         "auth": f"{host} refused the credentials ({status})",
         "not_found": f"{host} knows no such model or address (404)",
@@ -110,35 +91,6 @@ def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
     return ProviderError(kind, one_line(f"{host} broke off{named}: {said or 'no reason given'}", secret))
 
 
-def connection_error(error: BaseException, *, host: str, secret: str = "") -> ProviderError:
-    """What an exception of a socket, of TLS or of an HTTP client means."""
-    chain = list(_causes(error))
-    reason = next((text for cause in reversed(chain) if (text := _reason(cause))), type(error).__name__)
-    message = f"No connection to {host}: {reason}"
-    kind: ProviderErrorKind = "connection"
-    for cause in chain:
-        if isinstance(cause, ssl.SSLError) and "certificate" in str(cause).lower():
-            why = getattr(cause, "verify_message", "") or cause.reason
-            message, kind = f"The certificate of {host} was refused: {why}{_missing_authorities()}", "certificate"
-        elif isinstance(cause, WrongProtocolError) or _is_final(cause):
-            kind = "protocol"
-    return ProviderError(kind, one_line(message, secret))
-
-
-def proxy_refusal(status: int, proxy: str, target: str) -> ProviderError:
-    """A proxy that does not let a request through; one that cannot reach the service may reach it later."""
-    if status == 407:
-        return ProviderError("proxy", f"The proxy {proxy} wants a user name and password, or others (407)", status=407)
-    kind: ProviderErrorKind = "connection" if status >= 500 else "proxy"
-    phrase = _phrase(status)
-    return ProviderError(kind, f"The proxy {proxy} gives no way to {target}: {status} {phrase}".rstrip(), status=status)
-
-
-def broken_stream(host: str, why: str) -> ProviderError:
-    """A reply that cannot be trusted to be whole."""
-    return ProviderError("broken_stream", one_line(f"{host}: {why}"))
-
-
 def stalled(host: str, seconds: float) -> ProviderError:
     return ProviderError("stalled", f"{host} sent no data for {seconds:g} s")
 
@@ -159,15 +111,6 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
     # The service's own clock where it tells it, since a date means nothing to a clock that is off.
     return max(0.0, until - (_http_date(headers.get("date", "")) or time.time()))
-
-
-def one_line(text: str, secret: str = "") -> str:
-    """Without keys, control characters and line breaks, and not too long."""
-    if len(secret) >= _SHORTEST_SECRET:
-        text = text.replace(secret, "***")
-    text = _SECRET.sub("***", text)
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def _kind(status: int, text: str) -> ProviderErrorKind:
@@ -222,50 +165,3 @@ def _fields_of(error: Any) -> tuple[str, str]:
     code = next((str(error[k]) for k in ("code", "type") if isinstance(error.get(k), str | int) and error[k]), "")
     said = next((str(error[k]) for k in ("message", "detail", "error_description") if error.get(k)), "")
     return code, said
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase.lower()
-    except ValueError:
-        return ""
-
-
-def _causes(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in found:
-        found.append(current)
-        current = current.__cause__ or current.__context__
-    return found
-
-
-def _is_final(error: BaseException) -> bool:
-    """Whether TLS failed for a reason that will be the same next time, other than a certificate."""
-    return isinstance(error, ssl.SSLError) and bool(error.reason) and not isinstance(error, ssl.SSLEOFError)
-
-
-def _missing_authorities() -> str:
-    """A certificate file that is named but not there is the likeliest reason of all."""
-    named = os.environ.get("SSL_CERT_FILE", "")
-    return f"; SSL_CERT_FILE names {named}, which is not there" if named and not os.path.exists(named) else ""
-
-
-def _reason(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "it took too long"
-    if isinstance(error, EOFError):
-        return "it was closed without an answer"
-    if isinstance(error, ssl.SSLError) and error.reason in _TLS_REASONS:
-        return _TLS_REASONS[error.reason]
-    if isinstance(error, ssl.SSLError | socket.gaierror):
-        return error.strerror or str(error)
-    if isinstance(error, OSError) and (number := error.errno or _errno_in(str(error))):
-        return os.strerror(number).lower()
-    return str(error)
-
-
-def _errno_in(text: str) -> int:
-    """The first number of several failed tries, which asyncio only gives as a text."""
-    found = re.search(r"\[Errno (\d+)\]", text)
-    return int(found[1]) if found else 0

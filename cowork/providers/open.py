@@ -13,8 +13,8 @@ from cowork import __version__
 from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
 from cowork.core.ports import ModelSpec, Provider
+from cowork.http.proxies import proxy_for
 from cowork.providers.catalog import default_output, known
-from cowork.providers.proxies import proxy_for
 
 IDLE_TIMEOUT = 180.0
 

@@ -11,7 +11,8 @@ from typing import ParamSpec, Protocol, TypeVar
 from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
-from cowork.providers.errors import broken_stream, stalled
+from cowork.http.errors import broken_stream
+from cowork.providers.errors import stalled
 from cowork.providers.estimate import fill_usage
 from cowork.providers.idle import IdleWatch, Silence
 

@@ -17,7 +17,7 @@ import pytest
 from cowork.core.blocks import Message, Text, ToolUse
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry, ToolSpec
-from cowork.providers.errors import one_line
+from cowork.http.errors import one_line
 from cowork.providers.open import open_provider
 from cowork.providers.retry import with_retry
 from tests.wire.server import FORMATS, WHERE, Server, Turn, broken, call, status, turn

@@ -10,11 +10,11 @@ import pytest
 
 from cowork.core.blocks import Usage, blocks_to_list
 from cowork.core.ports import Delta, ModelSpec
+from cowork.http.http1 import Chunked
+from cowork.http.sse import SseParser
 from cowork.providers.codecs.anthropic import AnthropicCodec
 from cowork.providers.codecs.openai_chat import ChatCodec
 from cowork.providers.codecs.openai_responses import OpenAICodec
-from cowork.providers.transports.http1 import Chunked
-from cowork.providers.transports.sse import SseParser
 from tests.wire.encode import encode, sse
 from tests.wire.server import FORMATS, Server, call, think, turn
 from tests.wire.talk import ask, asking, provider_for, text_of

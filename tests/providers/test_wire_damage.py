@@ -12,10 +12,10 @@ import pytest
 
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply
+from cowork.http.sse import SseParser
 from cowork.providers.codecs.anthropic import AnthropicCodec
 from cowork.providers.codecs.openai_chat import ChatCodec
 from cowork.providers.codecs.openai_responses import OpenAICodec
-from cowork.providers.transports.sse import SseParser
 from cowork.providers.wire import WireProvider
 from tests.wire.encode import encode, sse
 from tests.wire.server import FORMATS, Server, call, think, turn

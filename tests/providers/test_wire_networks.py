@@ -15,8 +15,8 @@ import pytest
 from cowork.core.blocks import ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec, Provider
+from cowork.http.proxies import parse_proxy
 from cowork.providers.open import open_provider
-from cowork.providers.proxies import parse_proxy
 from cowork.providers.retry import with_retry
 from cowork.providers.transports.direct import Address, DirectTransport
 from tests.wire.network import (

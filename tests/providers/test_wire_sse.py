@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.providers.errors import HttpError
-from cowork.providers.transports.http1 import Chunked, Head, Plain, body_of, parse_head
-from cowork.providers.transports.sse import SseParser
+from cowork.http.errors import HttpError
+from cowork.http.http1 import Chunked, Head, Plain, body_of, parse_head
+from cowork.http.sse import SseParser
 
 
 def parse(*chunks: bytes) -> list[bytes]:

@@ -26,11 +26,11 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
+from cowork.http.connection import Dialer
+from cowork.http.errors import HttpError, connection_error
+from cowork.http.proxies import proxy_for
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.providers.errors import HttpError, connection_error
 from cowork.providers.open import default_tls
-from cowork.providers.proxies import proxy_for
-from cowork.providers.transports.connection import Dialer
 from cowork.sessions import index
 from cowork.sessions.log.diagnose import diagnose
 from cowork.sessions.log.reader import read

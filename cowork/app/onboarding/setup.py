@@ -13,11 +13,11 @@ from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.providers.errors import HttpError
+from cowork.http.connection import Dialer, exchange
+from cowork.http.errors import HttpError
+from cowork.http.http1 import body_of, encode_head
+from cowork.http.proxies import proxy_for
 from cowork.providers.open import default_tls, open_provider
-from cowork.providers.proxies import proxy_for
-from cowork.providers.transports.connection import Dialer, exchange
-from cowork.providers.transports.http1 import body_of, encode_head
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
 KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))

@@ -10,7 +10,8 @@ from typing import Any
 from cowork.core.blocks import Json, Message, Text, ToolResult, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Request, Thinking
-from cowork.providers.errors import broken_stream, event_error
+from cowork.http.errors import broken_stream
+from cowork.providers.errors import event_error
 
 
 class EncodedMessages:

@@ -17,16 +17,10 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
-from cowork.providers.errors import (
-    broken_stream,
-    connection_error,
-    event_error,
-    http_error,
-    one_line,
-    proxy_refusal,
-)
-from cowork.providers.proxies import Proxy
-from cowork.providers.transports.sse import SseParser
+from cowork.http.errors import broken_stream, connection_error, one_line, proxy_refusal
+from cowork.http.proxies import Proxy
+from cowork.http.sse import SseParser
+from cowork.providers.errors import event_error, http_error
 
 _CLIENTS: dict[tuple[str, str], str] = {
     ("anthropic", ""): "AsyncAnthropic",

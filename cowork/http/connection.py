@@ -9,9 +9,9 @@ from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from cowork.core.errors import ProviderError
-from cowork.providers.errors import HttpError, WrongProtocolError, connection_error, proxy_refusal
-from cowork.providers.proxies import Proxy
-from cowork.providers.transports.http1 import Head, encode_head, not_http, parse_head
+from cowork.http.errors import HttpError, WrongProtocolError, connection_error, proxy_refusal
+from cowork.http.http1 import Head, encode_head, not_http, parse_head
+from cowork.http.proxies import Proxy
 
 READ = 256 * 1024
 _TLS_PATIENCE = 1.0  # seconds of silence in a handshake before the port is suspected to have no TLS

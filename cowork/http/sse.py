@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cowork.providers.errors import broken_stream
+from cowork.http.errors import broken_stream
 
 _BOM = b"\xef\xbb\xbf"
 _MOST = 16 << 20  # bytes of one event: the longest answers a model gives are a tenth of it

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from cowork.core.frozen import frozen
-from cowork.providers.errors import HttpError, WrongProtocolError
+from cowork.http.errors import HttpError, WrongProtocolError
 
 _LONGEST_LINE = 8_192
 _MOST_UNPACKED = 32 << 20  # bytes one read may grow to

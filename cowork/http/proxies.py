@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.providers.errors import one_line
+from cowork.http.errors import one_line
 
 _VARIABLES = ("http_proxy", "https_proxy", "all_proxy")
 _HINT = (
