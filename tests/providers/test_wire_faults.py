@@ -310,7 +310,7 @@ async def test_a_connection_the_service_closed_while_idle_is_replaced() -> None:
     with Server([say("one"), say("two")]) as server:
         async with provider_for(server, "anthropic") as provider:
             await ask(provider)
-            idle = provider._transport._idle  # type: ignore[attr-defined]
+            idle = provider._transport._client._idle  # type: ignore[attr-defined]
             assert len(idle) == 1
             reader, writer = idle[0]
             writer.transport.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
