@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-PARTS = ("run", "task", "search", "sessions", "sizes", "judge", "repl")
+PARTS = ("run", "task", "search", "sessions", "sizes", "judge", "boxes", "repl")
 
 
 def main() -> None:

@@ -187,12 +187,13 @@ def protected(path: Path) -> str:
 
 def sensitive(path: Path) -> bool:
     """Whether a path looks like one that holds secrets, so that reading it is asked."""
-    names = [_folded(part) for part in path.parts]
-    if not names:
-        return False
-    if _SECRET_FOLDERS & set(names):
-        return True
-    return bool(_SECRETS.fullmatch(names[-1])) and not _HARMLESS_ENV.fullmatch(names[-1])
+    return any(_folded(part) in _SECRET_FOLDERS for part in path.parts) or sensitive_name(path.name)
+
+
+def sensitive_name(name: str) -> bool:
+    """Whether a file or folder of this name looks like one that holds secrets, wherever it lies."""
+    name = _folded(name)
+    return name in _SECRET_FOLDERS or bool(_SECRETS.fullmatch(name) and not _HARMLESS_ENV.fullmatch(name))
 
 
 def _within(path: Path, roots: Sequence[Path]) -> bool:

@@ -19,9 +19,7 @@ EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\
 @contextmanager
 def acting_as(user: int) -> Iterator[None]:
     """Look at the file system as another user does, so that a sandbox is put together as for them."""
-    Sandbox(
-        workspace=Workspace(Path("/")), environ=os.environ
-    ).status()  # whether boxes work is tried once, as ourselves
+    Sandbox(workspace=Workspace(Path("/var/empty")), environ=os.environ).status()  # tries boxes once, as ourselves
     me = os.geteuid()
     if user != me:
         os.seteuid(user)

@@ -55,6 +55,10 @@ class Yard:
         """What a script prints, run in the sandbox as this yard's user."""
         with acting_as(self.user):
             argv = list((sandbox or self.sandbox()).wrap(["/bin/bash", "-c", script], cwd or self.root))
+        return self.start(argv)
+
+    def start(self, argv: list[str]) -> str:
+        """What words that were put together for this yard's user print."""
         if self.user != os.geteuid():
             argv = ["setpriv", "--reuid", str(self.user), "--regid", str(self.user), "--clear-groups", *argv]
         environ = {"HOME": str(self.base / "home"), "PATH": os.environ["PATH"]}
@@ -121,6 +125,39 @@ def test_the_workspace_and_the_scratch_folder_can_be_written(yard: Yard) -> None
     assert said.strip() == str(yard.root)
     assert (yard.root / "src/new.py").read_text() == "new\n"
     assert (scratch / "out").read_text() == "out\n"
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_a_server_in_a_box_writes_only_its_folders(yard: Yard, network: bool) -> None:
+    sandbox, own = yard.sandbox(), yard.root / "src"
+    (yard.root / ".env").write_text("PLANTED-SECRET\n")
+    (own / ".vscode").mkdir()
+    script = (
+        "for f in src/ok made src/.vscode/no ~/no /tmp/fine; do echo x > $f; done 2>&1; cat .env ~/.ssh/id_rsa ~/.netrc"
+    )
+    script += "; ls src /tmp"
+    with acting_as(yard.user):
+        words = sandbox.wrap_server(["/bin/bash", "-c", script], yard.root, writable=[own], network=network)
+    said = yard.start(words)
+    assert said.count("Read-only file system") == 2, said
+    assert "PLANTED" not in said
+    assert "ok" in said
+    assert "fine" in said
+    assert set(os.listdir(own)) == {"ok", ".vscode"}
+    assert not (yard.root / "made").exists()
+    assert not (yard.base / "home/no").exists()
+    assert not os.listdir(own / ".vscode")
+    assert ("--share-net" in words) == network
+    later = sandbox.wrap(["true"], yard.root)
+    assert list(later).count("--die-with-parent") == 2  # a server may move what is mounted for the next command
+
+
+@pytest.mark.parametrize("folder", ["missing", "/", "..", "../.."])
+def test_a_server_that_cannot_be_held_is_not_started(yard: Yard, folder: str) -> None:
+    with pytest.raises(UserError, match="cannot be writable"):
+        yard.sandbox().wrap_server(["true"], yard.root, writable=[yard.root / folder], network=False)
+    with pytest.raises(UserError, match="the sandbox is off"):
+        yard.sandbox(mode="off").wrap_server(["true"], yard.root, writable=[], network=False)
 
 
 def test_commands_of_a_run_share_a_tmp_that_goes_with_it(tmp_path: Path) -> None:
@@ -501,7 +538,9 @@ def test_sockets_of_agents_and_daemons_cannot_be_reached(yard: Yard) -> None:
         assert yard.run("python3 reach.py", sandbox).splitlines() == ["REACHED own.sock", "ENV []"]
         loose = subprocess.run(["python3", str(yard.root / "reach.py")], capture_output=True, text=True, check=True)
         assert loose.stdout.count("REACHED") == len(places)  # outside they all answer
-        assert set(places) & set(sockets({}, [yard.root], [])) == set(places[:2])  # what is open, wherever it lies
+        assert set(places) & set(map(Path, sockets({}, [yard.root], []))) == set(
+            places[:2]
+        )  # what is open, wherever it lies
     finally:
         for server in servers:
             server.close()

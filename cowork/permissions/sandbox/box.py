@@ -13,18 +13,16 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 import cowork
-from cowork.core import spawn
 from cowork.core.errors import ToolError, UserError
-from cowork.core.frozen import frozen
 from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rules
-from cowork.permissions.sandbox import landlock
+from cowork.permissions.sandbox import bubblewrap, landlock
 from cowork.permissions.sandbox.guarded import Guarded, common_of, guarded, repository_of, worktree_of
 from cowork.permissions.sandbox.masks import (
     AGENTS,
@@ -43,7 +41,6 @@ from cowork.permissions.sandbox.temporary import Temporary
 MODES = ("auto", "required", "off")
 
 _NOT_THERE = "bubblewrap (bwrap) is not installed"
-_PROBE_SECONDS = 5.0
 _TMP = Path("/tmp")
 _TMP_NAMES = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 _EMPTY = str(Path(cowork.__file__).with_name("py.typed"))  # a file of ours that holds nothing
@@ -55,16 +52,7 @@ _CACHES = {
     "PIP_CACHE_DIR": "/tmp/.cache/pip",
     "UV_CACHE_DIR": "/tmp/.cache/uv",
 }
-_COVERED = (_TMP, Path("/var/tmp"), Path("/run"), Path("/dev/shm"))  # empty inside, and one's own
-_APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
-_BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-# /proc/sys is writable for root inside as outside, whatever capabilities it has lost.
-_NO_SETTINGS = ("--ro-bind-try", "/proc/sys", "/proc/sys")
-# A second box in the first one: all of that as it is, but for what is mounted on top.
-_INNER = ("--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/")
-_FOR_ROOT = ("--cap-add", "CAP_SETFCAP")  # without it root can make no namespace in which it is root
-# Who can make a user namespace has every capability in it.
-_NO_NAMESPACES = ("--unshare-user", "--disable-userns")
+_COVERED = (_TMP, Path("/var/tmp"), Path("/run"))  # empty inside, and one's own; so is all of /dev
 
 
 class Sandbox:
@@ -95,6 +83,7 @@ class Sandbox:
         self.hidden = (Path(own),) if own else ()
         self.masks = WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
         self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
+        self._shared = False  # a server runs that may write the workspace
         self.alone = True  # no other command is running that could move what is mounted for the next one
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = environ.get("PATH", os.defpath).split(os.pathsep)
@@ -116,7 +105,7 @@ class Sandbox:
         Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
         """
         bwrap = self._bwrap
-        return self.active and (bwrap is None or _nests(bwrap))
+        return self.active and (bwrap is None or bubblewrap.nests(bwrap))
 
     @property
     def fenced(self) -> bool:
@@ -193,23 +182,60 @@ class Sandbox:
         from which no link leads to more than the first one has.
         """
         bwrap = self._bwrap or "bwrap"
-        extra = _probe(bwrap).extra
+        extra = bubblewrap.probe(bwrap).extra
         hidden = self.secrets()
         reads = box == "read"
-        places = self._places(hidden, network=network, reads=reads)
+        places = self._places(hidden, network=network, reads=reads, homes=self._homes(reads=reads))
         masks = {path: _mask(path) for path in self._masked(box, cwd)}
-        guards = masks if reads else self._guards(places, hidden) | masks
-        words = [bwrap, *_BARE, "--new-session", "--hostname", "sandbox"]
+        guards = masks if reads else self._guards(places, hidden, self._fixed(), self.writable()) | masks
+        words = self._start(network=network)
+        if reads or (self.alone and not self._shared) or not guards or not bubblewrap.nests(bwrap):
+            words += [*bubblewrap.settings(), *extra, *_downwards(guards | places | masks)]
+        else:
+            words += self._nested(places, guards)
+        return [*words, "--chdir", str(cwd)]
+
+    def wrap_server(self, argv: Sequence[str], cwd: Path, *, writable: Sequence[Path], network: bool) -> list[str]:
+        """The words that run a long-running program, such as an MCP server, in a box of its own.
+
+        It sees what commands in the write box see: the home without keys, the workspace without secrets, no sockets of
+        agents, a /tmp of its own. It can write only the `writable` folders, and of those not what is protected; it has
+        the network only with `network`. It ends with this process. UserError where there is no box to hold it.
+        """
+        if not self.tight:
+            why = "the sandbox is off" if self.mode == "off" else self._missing() or "it does not hold here"
+            raise UserError(f"{argv[0]} cannot run in a box: {why}.", "See `cowork doctor`, or set box = false.")
+        folders = [Path(os.path.realpath(folder)) for folder in writable]
+        for folder in folders:
+            if not folder.is_dir() or self.home.is_relative_to(folder):
+                raise UserError(f"{folder} cannot be writable in a box.", "Name folders that exist, below your home.")
+        hidden = [path for path in self.secrets() if path not in folders]
+        masked = self.masks.find()
+        if sys.platform == "darwin":
+            shown = profile(self.workspace, folders, [*hidden, *masked], network=network)
+            return ["/usr/bin/sandbox-exec", "-p", shown, *argv]
+        self._shared = self._shared or any(_meet(folder, root) for folder in folders for root in self.roots)
+        places = self._places(hidden, network=network, reads=True, homes=other_homes(self.home, self.roots))
+        places |= {folder: ["--bind", str(folder), str(folder)] for folder in folders}
+        guards = self._guards(places, hidden, guarded(folders).fixed, folders)
+        guards |= {path: _mask(path) for path in masked}
+        words = [*self._start(network=network), *self._nested(places, guards)]
+        return [*words, "--chdir", str(cwd), "--", *argv]
+
+    def _nested(self, places: Mapping[Path, list[str]], guards: Mapping[Path, list[str]]) -> list[str]:
+        """Mounts of the places, and in a second box inside the first those of what is guarded."""
+        inner = [self._bwrap or "bwrap", *bubblewrap.INNER, *bubblewrap.settings(), *bubblewrap.NO_NAMESPACES]
+        return [*bubblewrap.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
+
+    def _start(self, *, network: bool) -> list[str]:
+        """bubblewrap with its options, up to the mounts."""
+        words = [self._bwrap or "bwrap", *bubblewrap.BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
         words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
         words += [word for name in _TMP_NAMES if name in self._environ for word in ("--setenv", name, str(_TMP))]
         for name, cache in _CACHES.items():
             words += ["--setenv", name, cache] if name not in self._environ else []
-        if reads or self.alone or not guards or not _nests(bwrap):
-            words += [*_NO_SETTINGS, *extra, *_downwards(guards | places | masks)]
-        else:
-            words += [*_outer(), *_downwards(places), "--", bwrap, *_INNER, *_NO_SETTINGS, *extra, *_downwards(guards)]
-        return [*words, "--chdir", str(cwd)]
+        return words
 
     def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
         """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
@@ -224,13 +250,15 @@ class Sandbox:
             found += [path for path in (*objects, *git_passwords(git)) if path not in found]
         return found
 
-    def _places(self, hidden: Sequence[Path], *, network: bool, reads: bool) -> dict[Path, list[str]]:
+    def _places(
+        self, hidden: Sequence[Path], *, network: bool, reads: bool, homes: Sequence[Path]
+    ) -> dict[Path, list[str]]:
         """Mounts that say what can be seen and written."""
         mounts: dict[Path, list[str]] = {place: ["--tmpfs", str(place)] for place in _COVERED}
         resolver = Path("/run/systemd/resolve")
         if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
-        for home in self._homes(reads=reads):
+        for home in homes:
             shown = toolchains(home, self._path)
             mounts[home] = ["--tmpfs", str(home)]
             mounts |= {path: ["--ro-bind", str(path), str(path)] for path in shown}
@@ -253,12 +281,16 @@ class Sandbox:
         own = reads and len(self.home.parts) > 1 and self.home.is_dir() and self.home not in self.roots
         return [*([self.home] if own else []), *other_homes(self.home, kept)]
 
-    def _guards(self, places: Mapping[Path, object], hidden: Sequence[Path]) -> dict[Path, list[str]]:
-        """Mounts that keep what is guarded as it is, and all mounts in their place."""
+    def _fixed(self) -> list[Path]:
+        """What commands must leave as it is in the folders they may write."""
         what, self.known = self.known or guarded(self.roots), None
-        fixed = dict.fromkeys((*what.fixed, *self._unwritable()))
+        return list(dict.fromkeys((*what.fixed, *self._unwritable())))
+
+    def _guards(
+        self, places: Mapping[Path, object], hidden: Sequence[Path], fixed: Sequence[Path], tops: Sequence[Path]
+    ) -> dict[Path, list[str]]:
+        """Mounts that keep what is fixed as it is, and all mounts in their place below the folders that are written."""
         mounts = {path: ["--ro-bind", str(path), str(path)] for path in fixed}
-        tops = self.writable()
         tops = [top for top in tops if not set(top.parents) & set(tops)]
         for path in (*mounts, *places):
             parents = list(path.parents)
@@ -292,11 +324,11 @@ class Sandbox:
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
-        kept = self.writable()
-        wanted = (*self.hidden, *home_secrets(self.home), *system_secrets())
-        wanted = (*wanted, *sockets(self._environ, self.roots, _COVERED))
-        found = dict.fromkeys(Path(os.path.realpath(path)) for path in wanted if os.path.exists(path))
-        return [path for path in found if path not in kept and path not in (self.home, Path("/"))]
+        wanted = [*map(str, self.hidden), *home_secrets(self.home), *system_secrets()]
+        wanted += sockets(self._environ, self.roots, (*_COVERED, Path("/dev/shm")))
+        found = dict.fromkeys(os.path.realpath(path) for path in wanted if os.path.exists(path))
+        kept = {*map(str, self.writable()), str(self.home), "/"}
+        return [Path(path) for path in found if path not in kept]
 
     def _missing(self) -> str:
         if sys.platform == "darwin":
@@ -305,12 +337,16 @@ class Sandbox:
         if bwrap is None:
             within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
             return "bubblewrap (bwrap) lies in a folder commands may write" if within else _NOT_THERE
-        return _probe(bwrap).missing
+        return bubblewrap.probe(bwrap).missing
 
 
 def _mask(path: Path) -> list[str]:
     """An empty folder or file in its place, which nobody can write."""
     return ["--tmpfs", str(path), "--remount-ro", str(path)] if path.is_dir() else ["--ro-bind", _EMPTY, str(path)]
+
+
+def _meet(one: Path, other: Path) -> bool:
+    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _nearest(path: Path, places: Mapping[Path, object]) -> Path | None:
@@ -320,44 +356,3 @@ def _nearest(path: Path, places: Mapping[Path, object]) -> Path | None:
 def _downwards(mounts: Mapping[Path, list[str]]) -> list[str]:
     """From the root down, so that a deeper one covers a higher one."""
     return [word for path in sorted(mounts, key=lambda place: len(place.parts)) for word in mounts[path]]
-
-
-@frozen
-class _Found:
-    """What trying bubblewrap showed: why it does not work here, and what more it can do."""
-
-    missing: str = ""
-    extra: tuple[str, ...] = ()
-
-
-@lru_cache(maxsize=8)
-def _probe(bwrap: str) -> _Found:
-    """Run bubblewrap once, first with what old versions and some containers do not have."""
-    for extra in (_NO_NAMESPACES, ()):
-        try:
-            said = _tried([bwrap, *_BARE, *_NO_SETTINGS, *extra, "true"])
-        except OSError as error:
-            return _Found(f"bubblewrap does not start: {error}")
-        if not said:
-            return _Found(extra=extra)
-    return _Found(f"bubblewrap does not work here: {said}")
-
-
-@lru_cache(maxsize=8)
-def _nests(bwrap: str) -> bool:
-    """Whether a box can be made in a box, and none in that."""
-    inner = [bwrap, *_INNER, *_NO_SETTINGS, *_NO_NAMESPACES, "true"]
-    return bool(_probe(bwrap).extra) and not _tried([bwrap, *_BARE, *_outer(), "--", *inner])
-
-
-def _outer() -> tuple[str, ...]:
-    return ("--unshare-user", *(_FOR_ROOT if os.geteuid() == 0 else ()))
-
-
-def _tried(words: list[str]) -> str:
-    """What went wrong."""
-    done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
-    if done.returncode == 0:
-        return ""
-    said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return said[0] if said else f"exit {done.returncode}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from cowork.core.git_index import read_index
 from cowork.core.hygiene import has_password
 from cowork.core.plain_file import start_of
-from cowork.core.workspace import sensitive
+from cowork.core.workspace import sensitive_name
 from cowork.permissions.rules import Rule, Rules, path_matches
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
@@ -55,32 +55,45 @@ _MOST_LOGIN = 4 << 20
 _CERTIFICATE = 64 * 1024
 
 
-def home_secrets(home: Path) -> list[Path]:
-    """Where keys and passwords may be, there or not."""
-    return [home / name for name in (*_FOLDERS.split(), *_FILES.split())]
+def home_secrets(home: Path) -> list[str]:
+    """Keys and passwords below a home folder."""
+    return [path for path in _below(str(home), f"{_FOLDERS} {_FILES}") if os.path.lexists(path)]
 
 
-def system_secrets() -> list[Path]:
+def system_secrets() -> list[str]:
     """What only root can read, as root: passwords and keys of the system."""
     if os.geteuid() != 0:
         return []
-    keys = [path for path in _listed(Path("/etc/ssh")) if path.name.endswith("_key")]
-    return [path for path in (*map(Path, _SYSTEM), *keys) if os.path.lexists(path)]
+    return [*_SYSTEM, *(f"/etc/ssh/{name}" for name in _listed("/etc/ssh") if name.endswith("_key"))]
 
 
 def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
     """The homes of others, which only root can read, as root."""
-    homes = [*_listed(Path("/home")), Path("/root"), Path("/var/root")] if os.geteuid() == 0 else []
-    return [path for path in homes if path.is_dir() and not any(one.is_relative_to(path) for one in (home, *kept))]
+    homes = [*(Path("/home", name) for name in _listed("/home")), Path("/root"), Path("/var/root")]
+    return [
+        path
+        for path in (homes if os.geteuid() == 0 else ())
+        if path.is_dir() and not any(one.is_relative_to(path) for one in (home, *kept))
+    ]
 
 
 def toolchains(home: Path, path: str) -> list[Path]:
-    """What of the home folder the read box shows: what programs need, and where PATH leads."""
-    wanted = [home / name for name in _TOOLCHAINS.split()]
+    """What of a home folder the read box shows: what programs need, and where PATH leads."""
+    return [Path(place) for place in _shown(str(home), path) if os.path.exists(place)]
+
+
+@lru_cache(maxsize=16)
+def _shown(home: str, path: str) -> tuple[str, ...]:
+    wanted = dict.fromkeys(_below(home, _TOOLCHAINS))
     for place in map(Path, path.split(os.pathsep)):
-        if place.is_relative_to(home) and place != home:
-            wanted.append(place.parent if place.parent != home else place)
-    return [path for path in dict.fromkeys(wanted) if os.path.exists(path) and path != home]
+        if place.is_relative_to(home) and place != Path(home):
+            wanted[str(place.parent if place.parent != Path(home) else place)] = None
+    return tuple(place for place in wanted if not any(place.startswith(f"{other}/") for other in wanted))
+
+
+@lru_cache(maxsize=32)
+def _below(home: str, names: str) -> tuple[str, ...]:
+    return tuple(os.path.join(home, name) for name in names.split())
 
 
 class WorkspaceSecrets:
@@ -159,9 +172,8 @@ _CODE = re.compile(
 _OF_PROJECTS = frozenset({".docker", ".kube", "credentials"})  # as a folder of a project these hold its own files
 
 
-@lru_cache(maxsize=65_536)
 def _secret(name: str) -> bool:
-    return name not in _OF_PROJECTS and sensitive(Path(name)) and not _CODE.fullmatch(name)
+    return sensitive_name(name) and name not in _OF_PROJECTS and not _CODE.fullmatch(name)
 
 
 def _is_public(path: Path) -> bool:
@@ -231,16 +243,15 @@ def git_passwords(git: Path) -> list[Path]:
     ]
 
 
-def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]) -> list[Path]:
+def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]) -> list[str]:
     """Sockets that can be reached by path: those variables name, and all that programs of this machine have open.
 
     Not those in `covered` folders, which are not there inside, nor those the workspace has of its own.
     """
-    named = [path for name in AGENTS for path in re.findall(r"/[^,:;]+", environ.get(name, ""))]
-    found = dict.fromkeys(Path(os.path.realpath(path)) for path in named)
-    opened = dict.fromkeys(Path(os.path.realpath(path)) for path in _open_sockets())
-    found |= {path: None for path in opened if not _within(path, roots)}
-    seen = [path for path in found if _within(path, roots) or not _within(path, covered)]
+    named = [path for name in AGENTS if name in environ for path in re.findall(r"/[^,:;]+", environ[name])]
+    opened = [path for path in map(os.path.realpath, _open_sockets()) if not _within(path, roots)]
+    found = dict.fromkeys((*map(os.path.realpath, named), *opened))
+    seen = (path for path in found if _within(path, roots) or not _within(path, covered))
     return [path for path in seen if _is_socket(path)][:_MOST_SOCKETS]
 
 
@@ -253,18 +264,18 @@ def _open_sockets() -> list[str]:
     return [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
 
 
-def _listed(folder: Path) -> list[Path]:
+def _listed(folder: str) -> list[str]:
     try:
-        return [folder / name for name in os.listdir(folder)]
+        return os.listdir(folder)
     except OSError:
         return []
 
 
-def _within(path: Path, folders: Sequence[Path]) -> bool:
-    return any(path.is_relative_to(folder) for folder in folders)
+def _within(path: str, folders: Sequence[Path]) -> bool:
+    return any(path == str(folder) or path.startswith(f"{folder}/") for folder in folders)
 
 
-def _is_socket(path: Path) -> bool:
+def _is_socket(path: str) -> bool:
     try:
         return stat.S_ISSOCK(os.lstat(path).st_mode)
     except OSError:
