@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 
@@ -18,9 +17,8 @@ SCENES = {  # what is typed: what is on the screen then
     "panels 5 60": "bash",
     "edit": "Allow this edit?",
     "half": "and so on",
+    "/sessions": "Go on with which session?",
 }
-if os.environ.get("COWORK_SOAK"):  # now and then tmux keeps the upper half of a list that it wrapped: not mended yet
-    SCENES["/sessions"] = "Go on with which session?"
 
 
 def resize(chat: Tmux, columns: int, rows: int, seen: str) -> None:

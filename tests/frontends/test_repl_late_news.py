@@ -147,3 +147,33 @@ def test_no_word_is_lost_or_doubled_by_a_change_heard_of_late(story: list[tuple[
     chat.draw()
     finished = "".join(chat.window.text().split())
     assert re.findall(r"w\d+", finished) == [f"w{n:04}" for n in range(words)]
+
+
+def test_live_rows_that_change_in_a_window_that_is_already_lower_stay_out_of_the_scrollback() -> None:
+    chat = Chat()
+    chat.live = 12
+    chat.draw()
+    chat.change(60, 8)
+    chat.stream.feed("new")  # one live row changes and another is new to its place
+    chat.live = 11
+    chat.draw()
+    chat.hear()
+    assert [row for row in chat.window.screen.scrolled if "=" in row] == []
+
+
+def test_a_frame_whose_window_changed_while_it_was_put_together_is_put_together_again() -> None:
+    chat = Chat()
+    chat.live = 12
+    compose, asked = chat.painter._compose, list[int]()
+
+    def slowly(columns: int, rows: int, above: int) -> Frame:
+        asked.append(rows)
+        if len(asked) == 1:
+            chat.change(60, 8)
+            chat.window.tell()
+        return compose(columns, rows, above)
+
+    chat.painter._compose = slowly
+    chat.draw()
+    assert asked == [14, 8]
+    assert [row for row in chat.window.screen.scrolled if "=" in row] == []

@@ -87,6 +87,9 @@ class Painter(Renderer):
         finished = self._finished(size.columns)  # first: what is finished is no longer live
         self._above = min(size.rows - 1, self._above + rows_taken(map(line_width, finished), size.columns))
         frame = self._compose(size.columns, size.rows, self._above)
+        while (now := self.output.get_size()) != size:  # a frame for a larger window would scroll a smaller one
+            size = now
+            frame = self._compose(size.columns, size.rows, min(size.rows - 1, self._above))
         parts: list[str] = []
         begins = not self._started and not is_done
         if not self._started:
@@ -221,10 +224,13 @@ def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
     """Write what differs; the cursor comes from the old frame's row and ends in the first.
 
     The window may have become lower without our knowing yet: then a way down ends early, and as many rows up again
-    would be too far, into what is finished. So room is made first, and the way back is the saved place.
+    would be too far, into what is finished. So the way back is the saved place, and room is made only for a taller
+    region: line feeds in a window that is too low would push the live rows into the scrollback.
     """
-    room = max(len(new.drawn), len(old.drawn), 1) - 1
-    parts.append(f"{_move(-old.row)}\r" + "\n" * room + _move(-room))
+    parts.append(f"{_move(-old.row)}\r")
+    if len(new.drawn) > len(old.drawn):
+        room = len(new.drawn) - 1
+        parts.append("\n" * room + _move(-room))
     if new.drawn == old.drawn:
         return
     parts.append("\x1b[?7l\x1b7")  # what is a column too wide is cut, never wrapped
