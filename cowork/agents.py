@@ -51,6 +51,10 @@ class Agents(Mapping[str, AgentDef]):
     def __len__(self) -> int:
         return len(self._by_name)
 
+    def with_added(self, agents: Iterable[AgentDef]) -> Agents:
+        """These and others, which take the place of those of the same name."""
+        return Agents((*self.values(), *agents), self.problems) if agents else self
+
     def find(self, name: str) -> AgentDef | None:
         """The agent of that name, ignoring case, `-` and `_`."""
         return self._by_key.get(_key(name))

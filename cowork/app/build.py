@@ -12,7 +12,7 @@ from cowork.agents import Agents
 from cowork.app import logs
 from cowork.app.models import Models
 from cowork.app.notes import notes
-from cowork.app.project import Project, load_project
+from cowork.app.project import Additions, Project, load_project
 from cowork.app.repo import branch_of
 from cowork.app.run import Run
 from cowork.app.safety import safety, tightened
@@ -55,12 +55,16 @@ def build(
     sinks: Sequence[Emit],
     on_sink_failure: SinkFailed,
     chat: bool = False,
+    program: Additions | None = None,
 ) -> Run:
     """A run that is ready for its first prompt. Without `ask` nobody is there: what would ask is denied.
 
-    In a chat an answer does not wait for background children, and log lines stay off the screen.
+    In a chat an answer does not wait for background children, and log lines stay off the screen. A `program` that
+    builds a run keeps what belongs to its process, such as where log lines go.
     """
-    place = load_project(options, environ)
+    place = load_project(options, environ, program)
+    if program is None:
+        logs.set_up(place.config.log.level, place.config.log.file)
     schema = _output_schema(options.output_schema)
     log, past, trouble = _session(place)
     try:

@@ -13,11 +13,10 @@ from collections.abc import Callable, Mapping
 from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
 from cowork.app.resume import begin
-from cowork.app.run import Run
+from cowork.app.run import Run, bug_in
 from cowork.app.trust import steering
 from cowork.config.options import RunOptions
 from cowork.core import signals
-from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
 from cowork.core.ports import Ask, Emit
@@ -56,7 +55,7 @@ class _Once:
         self.task = loop.create_task(self._answered(run))
         try:
             await asyncio.wait([self.task])
-            reason, text, error = self._outcome(run, self.task)
+            reason, text, error = run.ending(self.task, self.stopped)
             # What ran in the background is part of the result.
             await run.subagents.stop_all(f"the run was {self.stopped}" if self.stopped else "the run ended")
             if self.stopped != "pipe":
@@ -64,7 +63,7 @@ class _Once:
         finally:
             loop.remove_reader(STDOUT)
             await run.close()
-        if bug := _bug(self.task):
+        if bug := bug_in(self.task):
             raise bug  # whoever started the run keeps the traceback and says where it is
         return PIPE_CLOSED if self.stopped == "pipe" else EXIT_CODES[reason]
 
@@ -99,26 +98,6 @@ class _Once:
         async with asyncio.timeout(run.config.limits.timeout or None):
             return await run.ask(Prompt(self.options.prompt, self.options.context))
 
-    def _outcome(self, run: Run, task: asyncio.Task[Outcome]) -> tuple[str, str, Json | None]:
-        """(terminal reason, text, error) of whatever became of the answer."""
-        if task.cancelled() or (self.stopped and task.exception() is None):
-            text = run.agent.transcript.last_text(run.agent.since)
-            return self.stopped, text, {"code": self.stopped, "message": f"The run was {self.stopped}."}
-        if isinstance(task.exception(), TimeoutError):
-            message = f"Timed out after {run.config.limits.timeout:g} s."
-            text = run.agent.transcript.last_text(run.agent.since)
-            return "timeout", text, {"code": "timeout", "message": message}
-        if bug := _bug(task):
-            text = run.agent.transcript.last_text(run.agent.since)
-            message = f"An error inside cowork: {type(bug).__name__}."
-            return "internal_error", text, {"code": "internal_error", "message": message}
-        outcome = task.result()
-        strict = self.options.strict_denials and (run.agent.runner.denials or run.subagents.accounts.denials)
-        if outcome.reason == "completed" and (outcome.denied or strict):
-            message = "The run ended on a denied action." if outcome.denied else "An action was denied."
-            return "denied", outcome.text, {"code": "denied", "message": message}
-        return outcome.reason, outcome.text, outcome.error
-
     def _output(self) -> Emit:
         if self.options.output != "text":
             from cowork.frontends.json import JsonResult, JsonStream
@@ -151,9 +130,3 @@ def _soon(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], reason: s
     """Act on the loop; a signal after it closed comes too late to change how the run ended."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(act, reason)
-
-
-def _bug(task: asyncio.Task[Outcome]) -> BaseException | None:
-    """What nobody foresaw: an exception that is no way for a run to end."""
-    error = None if task.cancelled() else task.exception()
-    return None if isinstance(error, TimeoutError | UserError) else error

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cowork import prompts
 from cowork.agents import Agents, load_agents
-from cowork.app import logs
 from cowork.app.repo import project_root
 from cowork.app.run import Unjudged, folder_of
 from cowork.app.trust import is_trusted_now
@@ -16,12 +15,21 @@ from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.ports import AgentOrigin, ToolSpec
+from cowork.core.ports import AgentDef, AgentOrigin, ToolSpec
 from cowork.engine.subagents.assembly import with_agents
 from cowork.engine.subagents.order import Rights
 from cowork.permissions.rules import parse, path_matches
+from cowork.tools.base import Tool
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.toolset import ToolSet
+
+
+@frozen
+class Additions:
+    """What a program brings to a run beside its options."""
+
+    tools: Sequence[Tool] = ()
+    agents: Sequence[AgentDef] = ()
 
 
 @frozen
@@ -39,24 +47,30 @@ class Project:
     knowledge: str  # what they say
 
 
-def load_project(options: RunOptions, environ: Mapping[str, str]) -> Project:
+def load_project(options: RunOptions, environ: Mapping[str, str], added: Additions | None = None) -> Project:
     """The folder, whether it is trusted, the configuration, the agents and the notes."""
     root = folder_of(options)
     for folder in options.add_dirs:
         if not Path(folder).expanduser().is_dir():
             raise UserError(f"{folder} is not a folder.", "Give --add-dir a folder that tools may use.")
-    project = _look(options, environ, root, trusted=is_trusted_now(root, options, environ))
+    added = added or Additions()
+    project = _look(options, environ, root, added, trusted=is_trusted_now(root, options, environ))
     if project.trusted and not is_trusted_now(root, options, environ):  # something changed while it was read
-        project = _look(options, environ, root, trusted=False)
-    logs.set_up(project.config.log.level, project.config.log.file)
+        project = _look(options, environ, root, added, trusted=False)
     return project
 
 
-def _look(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Project:
+def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Additions, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = configured(options, environ, root, trusted=trusted)
     tools = builtin_tools(prompts.text_of, config.web, environ.get(config.web.search_key_env, ""))
-    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tools)
+    for tool in added.tools:
+        if tool.name in tools:
+            raise UserError(f"There is already a tool {tool.name!r}.", "Give yours another name.")
+        tools.add(tool)
+    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tools).with_added(
+        added.agents
+    )
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))

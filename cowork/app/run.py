@@ -145,6 +145,25 @@ class Run:
             tree=replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: []),
         )
 
+    def ending(self, task: asyncio.Task[Outcome], stopped: str = "") -> tuple[str, str, Json | None]:
+        """(terminal reason, text, error) of whatever became of an answer; `stopped`: why somebody stopped it."""
+        text = self.agent.transcript.last_text(self.agent.since)
+        if task.cancelled() or (stopped and task.exception() is None):
+            reason = stopped or "interrupted"
+            return reason, text, {"code": reason, "message": f"The run was {reason}."}
+        if isinstance(task.exception(), TimeoutError):
+            message = f"Timed out after {self.config.limits.timeout:g} s."
+            return "timeout", text, {"code": "timeout", "message": message}
+        if bug := bug_in(task):
+            message = f"An error inside cowork: {type(bug).__name__}."
+            return "internal_error", text, {"code": "internal_error", "message": message}
+        outcome = task.result()
+        strict = self.options.strict_denials and (self.agent.runner.denials or self.subagents.accounts.denials)
+        if outcome.reason == "completed" and (outcome.denied or strict):
+            message = "The run ended on a denied action." if outcome.denied else "An action was denied."
+            return "denied", outcome.text, {"code": "denied", "message": message}
+        return outcome.reason, outcome.text, outcome.error
+
     def end(self, reason: str, text: str, error: Json | None) -> Json:
         """Publish the last event; gives the result object."""
         denials = [d.to_dict() for d in (*self.agent.runner.denials, *self.subagents.accounts.denials)]
@@ -183,6 +202,12 @@ class Run:
             self.log.close()
         else:
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def bug_in(task: asyncio.Task[Outcome]) -> BaseException | None:
+    """What nobody foresaw: an exception that is no way for an answer to end."""
+    error = None if task.cancelled() else task.exception()
+    return None if isinstance(error, TimeoutError | UserError) else error
 
 
 class Unjudged:

@@ -202,6 +202,8 @@ class Layers:
 
     def add_flags(self, flags: Mapping[str, object]) -> None:
         """The command line."""
+        if unknown := [name for name in flags if name not in KEYS]:
+            raise UserError(f"There is no setting {unknown[0]!r}.", "`cowork config show` lists them.")
         self._set_all({name: (value, f"flag {KEYS[name].flag or name}") for name, value in flags.items()})
 
     def settle(self) -> None:

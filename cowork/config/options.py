@@ -4,6 +4,7 @@ help, completion and the settings they stand for."""
 # ruff: noqa: RUF009 - `option` is `field` with words for the command line
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ class RunOptions:
     prompt: str = ""
     context: str = ""  # what was piped in beside the prompt
     trusted_as: str = ""  # what steers, as it was when the person trusted it for this chat alone
+    settings: Mapping[str, object] = field(default_factory=dict)  # of a program, by dotted name
 
     output: str = option(
         "text",
@@ -161,7 +163,7 @@ class RunOptions:
 
     def flags(self) -> dict[str, object]:
         """The settings these options stand for, as `config.load` takes them."""
-        given: dict[str, object] = {}
+        given = dict(self.settings)
         for spec in fields(self):
             shown: Option | None = spec.metadata.get("option")
             value = getattr(self, spec.name)

@@ -93,6 +93,16 @@ class Usage:
             self.estimated or other.estimated,
         )
 
+    def __sub__(self, other: Usage) -> Usage:
+        """What was used since `other`, an earlier state of the same count."""
+        return Usage(
+            self.input_tokens - other.input_tokens,
+            self.output_tokens - other.output_tokens,
+            self.cache_read_tokens - other.cache_read_tokens,
+            self.cache_write_tokens - other.cache_write_tokens,
+            self.estimated,
+        )
+
     @property
     def prompt_tokens(self) -> int:
         """All input, cached or not."""
@@ -122,6 +132,11 @@ def add_cost(a: float | None, b: float | None) -> float | None:
     Rounded to a billionth, so that sums are the same in whatever order the parts are added.
     """
     return None if a is None or b is None else round(a + b, 9)
+
+
+def cost_since(now: float | None, before: float | None) -> float | None:
+    """What was spent between two states of the same sum."""
+    return None if now is None or before is None else add_cost(now, -before)
 
 
 def block_to_dict(block: Block) -> Json:

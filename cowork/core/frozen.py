@@ -7,6 +7,7 @@ and makes instances of a third of them. Here the standard decorator does its wor
 from __future__ import annotations
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, overload
 
@@ -14,6 +15,8 @@ T = TypeVar("T")
 _Defaults = tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]
 _DEFAULTS: dict[type[Any], _Defaults] = {}
 _LATER, _INIT = "__frozen_later__", "__init__"
+_waiting: list[type[Any]] | None = []  # None: nothing waits any more
+_FINISHING = threading.Lock()
 
 
 @overload
@@ -31,9 +34,22 @@ def frozen(cls: type[T] | None = None, *, kw_only: bool = False) -> Any:
 
         setattr(cls, _INIT, first)
         setattr(cls, _LATER, {"kw_only": kw_only})
+        if _waiting is None:
+            _finish(cls)
+        else:
+            _waiting.append(cls)
         return cls
 
     return defer if cls is None else defer(cls)
+
+
+def finish_all() -> None:
+    """Finish every class now and from now on when it is made: a thread must not meet one that another finishes."""
+    global _waiting
+    with _FINISHING:
+        waiting, _waiting = _waiting or (), None
+        for cls in waiting:
+            _finish(cls)
 
 
 def revive(cls: type[T], given: dict[str, Any]) -> T:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
-from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost
+from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost, cost_since
 from cowork.core.errors import ProviderError
 from cowork.core.events import (
     Notice,
@@ -149,8 +149,8 @@ class Agent:
             if failure.hint:
                 error["hint"] = failure.hint
         finally:
-            usage = _minus(self.ledger.usage, before[0])
-            cost = _cost_since(self.ledger.cost_usd, before[1])
+            usage = self.ledger.usage - before[0]
+            cost = cost_since(self.ledger.cost_usd, before[1])
             outcome = Outcome(
                 reason=reason,
                 text=text or (self.transcript.last_text(self.since) if heard and reason != "completed" else ""),
@@ -382,17 +382,3 @@ def _reason_of(failure: ProviderError) -> str:
     if failure.kind == "auth":
         return "auth"
     return "unavailable" if failure.retryable else "api_error"
-
-
-def _minus(a: Usage, b: Usage) -> Usage:
-    return Usage(
-        a.input_tokens - b.input_tokens,
-        a.output_tokens - b.output_tokens,
-        a.cache_read_tokens - b.cache_read_tokens,
-        a.cache_write_tokens - b.cache_write_tokens,
-        a.estimated,
-    )
-
-
-def _cost_since(now: float | None, before: float | None) -> float | None:
-    return None if now is None or before is None else add_cost(now, -before)

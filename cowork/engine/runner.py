@@ -242,7 +242,7 @@ class Runner:
 
     async def _run_wider(self, call: ToolUse, tool: Tool, first: JudgedCall, record: ToolRecord) -> ToolRecord:
         """Run a command where it may write, after the read box made it fail and the rules or the person allow that."""
-        why, ctx = first.ctx.refused, self._context(call)
+        why, ctx = first.ctx.refused, self.context(call.id)
         effects = [replace(effect, needs="write") for effect in first.effects]
         decision = self._permit.judge(self.agent, tool, first.args, effects)
         decision = replace(
@@ -298,7 +298,7 @@ class Runner:
 
     def _judge(self, tool: Tool, call: ToolUse) -> JudgedCall:
         """What the call would do and whether it may; raises what the model is told of arguments that do not fit."""
-        args, ctx = check(tool.schema, call.input), self._context(call)
+        args, ctx = check(tool.schema, call.input), self.context(call.id)
         effects = list(tool.effects(ctx, args))
         decision = self._permit.judge(self.agent, tool, args, effects)
         ctx.reads = decision.read_only
@@ -360,15 +360,16 @@ class Runner:
             self._emit(QuestionAnswered(question_id, answer.choice, question.rule, answer.note))
         return answer
 
-    def _context(self, call: ToolUse) -> ToolContext:
+    def context(self, tool_use_id: str = "") -> ToolContext:
+        """What a call may use; without an id, what a program that calls for the agent may."""
         return ToolContext(
             agent=self.agent,
-            tool_use_id=call.id,
+            tool_use_id=tool_use_id,
             workspace=self._workspace,
             state=self.state,
             tree=self.tree,
             emit=self._emit,
-            output=lambda text: self._emit(ToolOutput(call.id, text)),
+            output=lambda text: self._emit(ToolOutput(tool_use_id, text)),
             spawn=self._spawn,
             offer=self.tools.add,
             ask=self._put,

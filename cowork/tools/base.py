@@ -6,7 +6,7 @@ import inspect
 import os
 import types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origin, get_type_hints
 
@@ -224,7 +224,7 @@ def tool(
     """
 
     def make(run: Run) -> Tool:
-        schema, python_names = _schema_of(run)
+        schema, python_names = schema_of_call(list(inspect.signature(run).parameters.values())[1:], run)
         unknown = [Effect("none" if reads else "call", name)]
         return Tool(
             name,
@@ -244,12 +244,15 @@ def tool(
     return make
 
 
-def _schema_of(run: Run) -> tuple[Json, dict[str, str]]:
-    hints = get_type_hints(run, include_extras=True)
+def schema_of_call(
+    parameters: Sequence[inspect.Parameter], function: Callable[..., Any]
+) -> tuple[Json, dict[str, str]]:
+    """(schema of these parameters, wire name -> parameter where they differ)."""
+    hints = get_type_hints(function, include_extras=True)
     properties: Json = {}
     required: list[str] = []
     python_names: dict[str, str] = {}
-    for parameter in list(inspect.signature(run).parameters.values())[1:]:
+    for parameter in parameters:
         param, schema = _parameter(hints[parameter.name])
         wire = param.name or parameter.name
         properties[wire] = schema
@@ -275,22 +278,38 @@ def _parameter(hint: Any) -> tuple[Param, Json]:
     return param, schema
 
 
-_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
+_PLAIN = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object", list: "array"}
 
 
 def json_type(hint: Any) -> Json:
     """The draft-07 schema of a Python type."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):  # optional: absent rather than null on the wire
-        return json_type(next(a for a in args if a is not type(None)))
+        kinds = [json_type(a) for a in args if a is not type(None)]
+        return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
     if origin is Literal:
-        return {"type": "string", "enum": list(args)}
-    if origin is list:
+        return ({"type": "string"} if all(isinstance(a, str) for a in args) else {}) | {"enum": list(args)}
+    if origin is list or (origin is tuple and args[1:] == (...,)):
         return {"type": "array", "items": json_type(args[0])}
     if origin is dict:
-        return {"type": "object"}
-    if hasattr(hint, "__required_keys__"):  # a TypedDict
-        inner = {name: _parameter(h)[1] for name, h in get_type_hints(hint, include_extras=True).items()}
-        needed = [name for name in inner if name in hint.__required_keys__]
+        return {"type": "object"} | ({} if args[1] is Any else {"additionalProperties": json_type(args[1])})
+    if fields := _fields_of(hint):
+        inner = {name: _parameter(h)[1] for name, (h, _) in fields.items()}
+        needed = [name for name, (_, required) in fields.items() if required]
         return {"type": "object", "properties": inner, "required": needed, "additionalProperties": False}
+    if hint is Any:
+        return {}
+    if hint not in _PLAIN:
+        raise TypeError(f"{hint!r} has no JSON Schema: use plain types, lists, dicts, dataclasses or TypedDicts")
     return {"type": _PLAIN[hint]}
+
+
+def _fields_of(hint: Any) -> dict[str, tuple[Any, bool]]:
+    """Name -> (type, whether it must be there) of a TypedDict or a dataclass."""
+    if hasattr(hint, "__required_keys__"):
+        needed = hint.__required_keys__
+    elif isinstance(hint, type) and is_dataclass(hint):
+        needed = {f.name for f in fields(hint) if f.default is MISSING and f.default_factory is MISSING}
+    else:
+        return {}
+    return {name: (kind, name in needed) for name, kind in get_type_hints(hint, include_extras=True).items()}

@@ -152,7 +152,8 @@ class Scripted:
                     return self._seated(kind, scene, request)
         sent = [(known, prompt) for (known, prompt) in self._types if prompt and prompt in told]
         sent.sort(key=lambda call: (call[0] == about, len(call[1])), reverse=True)
-        kind = self._types[sent[0]] if sent else ""
+        name = request.session_id.rpartition("/")[2].rpartition("-")[0]  # of one that a program sent out
+        kind = self._types[sent[0]] if sent else agent_key(name)
         for name in (kind, "*"):
             for scene in self.script.agents.get(name, ()):
                 if not scene.match:

@@ -80,7 +80,8 @@ def _hangups_wait() -> Iterator[None]:
     """A closed terminal ends the process after this, not in the middle of a file."""
     loop = asyncio.get_running_loop()
     came: list[int] = []
-    held = [n for n in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(n) == signal.SIG_DFL]
+    ours = threading.current_thread() is threading.main_thread()  # no other hears signals
+    held = [n for n in (signal.SIGHUP, signal.SIGTERM) if ours and signal.getsignal(n) == signal.SIG_DFL]
     for number in held:
         loop.add_signal_handler(number, came.append, number)
     try:

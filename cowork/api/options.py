@@ -1,0 +1,66 @@
+"""The options of a session, as keywords with types; what they do not name, `settings` can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypedDict
+
+from cowork.api.tools import ProgramTool
+from cowork.app.project import Additions
+from cowork.config.options import RunOptions
+from cowork.core.errors import UserError
+from cowork.core.events import Event
+from cowork.core.ports import AgentDef, Ask
+from cowork.tools.base import Tool
+
+
+class SessionOptions(TypedDict, total=False):
+    """Everything a session can be told; what is left out is as the configuration says."""
+
+    cwd: str | Path  # the folder to work in
+    model: str  # main, light, or a model's own name
+    provider: str  # anthropic, openai, openai-chat, offline, scripted
+    agent: str  # run as this agent
+    agents: Sequence[AgentDef]  # more agents to send out
+    tools: Sequence[str | Tool]  # names: only these; values: these too
+    mode: str  # permission mode: ask, plan, accept-edits, auto, bypass
+    allow: Sequence[str]  # rules that need no question
+    deny: Sequence[str]  # rules that refuse
+    ask: Ask  # answers questions; without it they are denied
+    on_event: Callable[[Event], None]  # hears every event, in order
+    budget: float  # USD at most, children and retries counted in
+    max_turns: int  # requests for one prompt
+    max_tokens: int
+    timeout: float  # seconds for one prompt
+    system: str  # added to the system prompt
+    resume: str  # id of a session to go on with, or the start of it
+    store: bool  # False: nothing is kept
+    trust: bool  # use the folder's own settings, agents and notes
+    bare: bool  # ignore the files of user and project
+    script: str | Path  # scripted turns instead of a model
+    settings: Mapping[str, object]  # anything of the configuration, by its dotted name
+    environ: Mapping[str, str]  # instead of os.environ: keys, HOME, COWORK_*
+
+
+_SAME = ("model", "provider", "agent", "max_turns", "max_tokens", "timeout", "resume", "trust", "bare", "settings")
+_RENAMED = {"mode": "permission_mode", "budget": "max_cost", "system": "system_prompt_append"}
+
+
+def options_for(given: SessionOptions) -> tuple[RunOptions, Additions]:
+    """The options and additions of the run behind a session."""
+    if unknown := sorted(set(given) - set(SessionOptions.__annotations__)):
+        raise UserError(f"There is no option {unknown[0]!r}.", "docs/api.md lists them.")
+    values = {name: value for name, value in given.items() if name in _SAME and value is not None}
+    values |= {new: given[old] for old, new in _RENAMED.items() if given.get(old) is not None}  # type: ignore[literal-required]
+    values |= {name: Path(given[name]) for name in ("cwd", "script") if given.get(name)}
+    tools = given.get("tools", ())
+    own = [tool for tool in tools if isinstance(tool, Tool)]
+    names = [tool for tool in tools if isinstance(tool, str)]
+    allowed = [tool.name for tool in own if not (isinstance(tool, ProgramTool) and tool.asks)]
+    values["tools"] = (*names, *(tool.name for tool in own)) if names else ()
+    values["allow"] = (*given.get("allow", ()), *allowed)
+    values["deny"] = tuple(given.get("deny", ()))
+    values["no_session"] = not given.get("store", True)
+    values["non_interactive"] = True
+    return RunOptions(**values), Additions(own, given.get("agents", ()))  # type: ignore[arg-type]

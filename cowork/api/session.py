@@ -1,0 +1,273 @@
+"""A conversation that a program holds: prompts, tasks for subagents, events, costs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from typing import Any, Generic, TypeVar, Unpack, cast, overload
+
+from cowork.api.errors import TaskFailed, failure
+from cowork.api.options import SessionOptions, options_for
+from cowork.api.result import Result
+from cowork.api.schemas import schema_of, value_as
+from cowork.app.build import build
+from cowork.app.resume import begin
+from cowork.app.run import Run, bug_in
+from cowork.core.blocks import Image, Json, Usage, cost_since
+from cowork.core.errors import ToolError, UserError
+from cowork.core.events import Event
+from cowork.core.frozen import finish_all
+from cowork.core.ports import AgentDef, Emit, TaskOrder, ToolRecord, failed
+from cowork.engine.exchange import Outcome, Prompt
+
+T = TypeVar("T")
+
+
+class Session:
+    """A conversation in a folder. `async with Session(...) as s:`; `s.ask(...)`, `s.task(...)`."""
+
+    def __init__(self, **options: Unpack[SessionOptions]) -> None:
+        finish_all()
+        self._given = options
+        self._options, self._added = options_for(options)
+        self._run: Run | None = None
+        self._asking = asyncio.Lock()  # one prompt at a time
+        self._answer: asyncio.Task[Outcome] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._reason, self._text = "completed", ""
+
+    async def __aenter__(self) -> Session:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Put the run together; `async with` does it."""
+        if self._run is None:
+            self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+            self._run = build(
+                self._options,
+                self._given.get("environ", os.environ),
+                ask=self._given.get("ask"),
+                sinks=[self._given["on_event"]] if "on_event" in self._given else [],
+                on_sink_failure=lambda sink, error: None,
+                program=self._added,
+            )
+            begin(self._run)
+
+    async def close(self) -> None:
+        """End what still runs, and let the session go."""
+        run, self._run = self._run, None
+        if run is None:
+            return
+        if self._answer:
+            self._answer.cancel()
+            await asyncio.wait([self._answer])
+        try:
+            await run.subagents.stop_all("the session was closed")
+            run.end(self._reason, self._text, None)
+        finally:
+            await run.close()
+
+    @property
+    def run(self) -> Run:
+        """The run behind it, for what this class has no word for."""
+        if self._run is None:
+            raise UserError("The session is not open.", "Use `async with cowork.Session(…) as session:`.")
+        return self._run
+
+    @property
+    def id(self) -> str:
+        """What `resume` takes to go on with this session."""
+        return self.run.session_id
+
+    @property
+    def cost(self) -> float | None:
+        """USD so far, children and retries counted in; None when a price is not known."""
+        return self.run.ledger.cost_usd
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens so far, children and retries counted in."""
+        return self.run.ledger.usage
+
+    @overload
+    def ask(self, prompt: str, *, images: Sequence[Image] = ()) -> PendingAnswer[None]: ...
+    @overload
+    def ask(self, prompt: str, *, schema: type[T], images: Sequence[Image] = ()) -> PendingAnswer[T]: ...
+    @overload
+    def ask(self, prompt: str, *, schema: Any, images: Sequence[Image] = ()) -> PendingAnswer[Any]: ...
+    def ask(self, prompt: str, *, schema: Any = None, images: Sequence[Image] = ()) -> PendingAnswer[Any]:
+        """Put a prompt to the main agent: iterate over what this gives for events, or await it for the Result."""
+        wanted = None if schema is None else schema_of(schema)
+        said = Prompt(prompt, images=tuple(images))
+        return PendingAnswer(self, lambda on_event: self._ask(said, wanted, schema, on_event))
+
+    @overload
+    async def task(self, agent: str | AgentDef, prompt: str, *, description: str = "", model: str = "") -> str: ...
+    @overload
+    async def task(
+        self, agent: str | AgentDef, prompt: str, *, schema: type[T], description: str = "", model: str = ""
+    ) -> T: ...
+    @overload
+    async def task(
+        self, agent: str | AgentDef, prompt: str, *, schema: Any, description: str = "", model: str = ""
+    ) -> Any: ...
+    async def task(
+        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, description: str = "", model: str = ""
+    ) -> Any:
+        """Send out an agent; gives its result, a text or a value of the schema's type. Many may run at once."""
+        record = await self.task_record(agent, prompt, schema=schema, description=description, model=model)
+        if record.status == "error" or (schema is not None and "structured_output" not in record.data):
+            raise TaskFailed(record)
+        return record.data["result"] if schema is None else value_as(schema, record.data["structured_output"])
+
+    async def task_record(
+        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, description: str = "", model: str = ""
+    ) -> ToolRecord:
+        """The whole record of a task: status, result, receipts; failures are records too."""
+        run = self.run
+        if isinstance(agent, AgentDef):
+            if run.subagents.agents.get(agent.name) is not agent:
+                run.subagents.agents = run.subagents.agents.with_added([agent])
+            agent = agent.name
+        order = TaskOrder(
+            description=description or " ".join(prompt.split())[:60],
+            prompt=prompt,
+            subagent_type=agent,
+            model=model,
+            output_schema=None if schema is None else schema_of(schema),
+        )
+        try:
+            return await run.subagents.spawn(run.agent.runner.context(), order)
+        except ToolError as refusal:
+            return failed(refusal.code, refusal.text, **refusal.data)
+
+    def cancel(self) -> None:
+        """Stop the answer that is under way, and all subagents, from any thread; `ask` raises Cancelled."""
+        if self._loop and threading.get_ident() != self._thread:
+            self._loop.call_soon_threadsafe(self.cancel)
+            return
+        if self._run:
+            self._run.subagents.kill_all()
+        if self._answer:
+            self._answer.cancel()
+
+    async def _ask(self, prompt: Prompt, wanted: Json | None, kind: Any, on_event: Emit | None) -> Result[Any]:
+        async with self._asking:
+            run = self.run
+            run.output_schema, run.structured = wanted, None
+            before = (run.agent.turns, run.ledger.usage, run.ledger.cost_usd)
+            if on_event:
+                run.emitter.add(on_event)
+            self._answer = asyncio.create_task(_in_time(run, prompt))
+            try:
+                await _done(self._answer)
+                return self._result(self._answer, kind, before)
+            finally:
+                self._answer = None
+                if on_event:
+                    run.emitter.remove(on_event)
+
+    def _result(self, answer: asyncio.Task[Outcome], kind: Any, before: tuple[int, Usage, float | None]) -> Result[Any]:
+        run = self.run
+        reason, text, error = run.ending(answer)
+        self._reason, self._text = reason, text
+        if bug := bug_in(answer):
+            raise bug
+        turns, usage, cost = before
+        result = Result(
+            text,
+            value_as(kind, run.structured) if reason == "completed" else None,
+            reason,
+            run.session_id,
+            run.agent.turns - turns,
+            run.ledger.usage - usage,
+            cost_since(run.ledger.cost_usd, cost),
+            error or {},
+        )
+        if reason != "completed":
+            raise failure(result)
+        return result
+
+
+class PendingAnswer(Generic[T]):
+    """An answer to come: `async for event in it`, or `await it` for the Result. Either raises what went wrong."""
+
+    def __init__(self, session: Session, answer: Callable[[Emit | None], Coroutine[Any, Any, Result[T]]]) -> None:
+        self._session = session
+        self._answer = answer
+        self.result: Result[T] | None = None  # once it is there
+
+    def __await__(self) -> Generator[Any, None, Result[T]]:
+        return self._whole().__await__()
+
+    async def _whole(self) -> Result[T]:
+        self.result = await self._answer(None)
+        return self.result
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        events: asyncio.Queue[Event | None] = asyncio.Queue()
+        answer = asyncio.create_task(self._answer(events.put_nowait))
+        answer.add_done_callback(lambda done: events.put_nowait(None))
+        try:
+            while (event := await events.get()) is not None:
+                yield event
+            self.result = await answer
+        finally:
+            if not answer.done():  # whoever iterated has seen enough
+                answer.cancel()
+                await asyncio.wait([answer])
+
+
+def run(prompt: str, *, schema: Any = None, **options: Unpack[SessionOptions]) -> Result[Any]:
+    """Answer one prompt and give the Result; raises RunFailed. Works wherever, inside a running loop too."""
+
+    async def answer() -> Result[Any]:
+        async with Session(**options) as session:
+            return await session.ask(prompt, schema=schema)
+
+    return in_own_loop(answer)
+
+
+def in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run it to its end: here, or in a thread of its own where a loop runs already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work())
+    ended: list[tuple[bool, Any]] = []
+
+    def elsewhere() -> None:
+        try:
+            ended.append((True, asyncio.run(work())))
+        except BaseException as error:
+            ended.append((False, error))
+
+    thread = threading.Thread(target=elsewhere, name="cowork")
+    thread.start()
+    thread.join()
+    done, value = ended[0]
+    if not done:
+        raise value
+    return cast(T, value)
+
+
+async def _in_time(run: Run, prompt: Prompt) -> Outcome:
+    async with asyncio.timeout(run.config.limits.timeout or None):
+        return await run.ask(prompt)
+
+
+async def _done(task: asyncio.Task[Any]) -> None:
+    """Wait until it ended; a cancel of who waits ends it first."""
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
