@@ -20,12 +20,14 @@ app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
     no_args_is_help=True,
-    help="Conversations that were kept: list, show, remove.",
+    help="Conversations that were kept: list, show, export, remove.",
     epilog="""
 Examples:
   cowork sessions list               those of this folder, last used first
   cowork sessions list --all         of every folder
   cowork sessions show k3v           one as Markdown (the start of its id is enough)
+  cowork sessions export k3v --html -o k3v.html
+                                     as a page to look at
   cowork sessions rm k3v             delete it for good
   cowork --resume k3v                go on with it""",
 )

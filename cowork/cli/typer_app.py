@@ -15,6 +15,7 @@ from cowork.cli import (
     config_commands,
     doctor_commands,
     permission_commands,
+    report_commands,
     session_commands,
     tools_command,
 )
@@ -135,6 +136,7 @@ def _before(ctx: typer.Context) -> dict[str, Any]:
 app.add_typer(agent_commands.app, name="agents")
 app.command("tools", cls=HelpCommand, epilog=tools_command.TOOLS_EXAMPLES)(tools_command.tools)
 app.add_typer(session_commands.app, name="sessions")
+session_commands.app.command("export", cls=HelpCommand, epilog=report_commands.EXPORT_EXAMPLES)(report_commands.export)
 app.command("cost", cls=HelpCommand, epilog=session_commands.COST_EXAMPLES)(session_commands.cost)
 app.add_typer(session_commands.tasks_app, name="tasks")
 app.add_typer(config_commands.app, name="config")

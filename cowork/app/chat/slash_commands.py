@@ -21,7 +21,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
-from cowork.sessions import export, index
+from cowork.sessions import index
 from cowork.sessions.log.fork import fork
 from cowork.sessions.resume_state import rewind_points, surviving, todos
 from cowork.sessions.summary import title_of
@@ -52,7 +52,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("resume", "go on with another session", on.resume, "[id]", on.session_ids, resets=True),
         Command("fork", "go on in a copy of this session", on.fork, resets=True),
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
-        Command("export", "write the conversation to a file", on.export, "[file.md|file.json]"),
+        Command("export", "write the conversation to a file", on.export, "[file.md|file.html|file.json]"),
         Command("init", "write AGENTS.md by exploring", on.init, sends=True),
         Command("review", "look for mistakes in what changed", on.review, "[what to look at]", sends=True),
         Command("memory", "edit AGENTS.md in your editor", on.memory, "[user]", lambda: ("user",)),
@@ -233,14 +233,15 @@ class _Commands:
         return Draft(point.label or point.text, told) if what in ("chat", "both") else told
 
     async def export(self, rest: str) -> CommandResult:
+        from cowork.app.exports import EXPORTS, form_of  # only whoever exports pays for the pages
+
         target = Path(rest or f"cowork-{self.host.run.session_id}.md").expanduser()
         path = self.host.run.root / target
         if path.exists():
             raise UserError(f"{target} exists already.", "Give another name: /export FILE")
-        as_json = path.suffix == ".json"
-        text = export.as_json(self.host.events) if as_json else export.markdown(self.host.events)
         try:
-            path.write_text(text, encoding="utf-8")
+            with path.open("x", encoding="utf-8") as file:
+                file.writelines(EXPORTS[form_of(path)].write(self.host.events))
         except OSError as error:
             hint = "Give another name: /export FILE"
             raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error

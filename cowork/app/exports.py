@@ -1,0 +1,47 @@
+"""The forms a session can be exported in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cowork.core.events import Event
+from cowork.reports.html import session_page
+from cowork.sessions.export import as_json, markdown
+from cowork.sessions.index import find
+from cowork.sessions.log.reader import read
+from cowork.sessions.log.writer import LOG
+
+Pieces = Iterable[str]
+
+
+@dataclass(frozen=True)
+class ExportForm:
+    """How a session is written; `redacts` where it can be without contents."""
+
+    write: Callable[[Sequence[Event]], Pieces]
+    write_redacted: Callable[[Sequence[Event]], Pieces] | None = None
+
+    @property
+    def redacts(self) -> bool:
+        return self.write_redacted is not None
+
+
+EXPORTS: dict[str, ExportForm] = {
+    "md": ExportForm(lambda events: [markdown(events)]),
+    "json": ExportForm(lambda events: [as_json(events)]),
+    "html": ExportForm(session_page, lambda events: session_page(events, redact=True)),
+}
+
+
+def export_session(sessions: Path, session: str, form: str, *, redact: bool = False) -> Pieces:
+    """A stored session in one of the forms, in pieces; `session` is the start of its id."""
+    events = read(sessions / find(sessions, session).id / LOG).events
+    chosen = EXPORTS[form]
+    return chosen.write_redacted(events) if redact and chosen.write_redacted else chosen.write(events)
+
+
+def form_of(path: Path) -> str:
+    """The form that the ending of a name asks for."""
+    return {".html": "html", ".htm": "html", ".json": "json"}.get(path.suffix.lower(), "md")
