@@ -50,7 +50,7 @@ def names(request: Request) -> list[str]:
     return [b.name for b in respond(request) if isinstance(b, ToolUse)]
 
 
-FOUND = {"def|class": "src/a.py:7:def frob(x):\ntests/t.py:3:def frob():\n\n2 matches in 2 files."}
+FOUND = {"class|const": "src/a.py:7:def frob(x):\ntests/t.py:3:def frob():\n\n2 matches in 2 files."}
 PAGE = {
     "Read": '6\t\n7\tdef frob(x):\n8\t    """Frobs it."""\n9\t    return x',
     "count": "src/a.py:4\n\n4 matches in 1 file.",

@@ -33,7 +33,7 @@ from cowork.providers.offline.questions import parse
         ("what is the entry point?", "entry", ""),
         ("what are the dependencies?", "manifest", "what are the dependencies"),
         ("how many python files are there?", "count", "python files are there"),
-        ("list the TODOs", "inventory", "todos"),
+        ("list the TODOs", "list", "list the TODOs"),
         ("show function parse_script", "show", "parse_script"),
         ("what does fold do?", "show", "fold"),
         ("explain cowork/engine/loop.py", "explain", "cowork/engine/loop.py"),
@@ -47,16 +47,10 @@ from cowork.providers.offline.questions import parse
         ("does this repo use asyncio?", "uses", "asyncio"),
         ("find all classes that inherit from Section", "uses", "Section"),
         ("what are the largest files?", "count", "lines"),
-        ("does it have tests?", "count", "tests"),
-        ("which environment variables are read?", "inventory", "variables"),
-        ("what exceptions does this library define?", "inventory", "errors"),
-        ("what error classes are there?", "inventory", "errors"),
-        ("what command line flags are supported?", "inventory", "options"),
-        ("which commands does it have?", "inventory", "commands"),
-        ("list the endpoints", "inventory", "routes"),
-        ("which errors can prepare_url raise?", "raises", "prepare_url"),
-        ("what can Router.match throw?", "raises", "Router.match"),
-        ("which exceptions are raised by `connect`?", "raises", "connect"),
+        ("which environment variables are read?", "list", "which environment variables are read"),
+        ("which errors can prepare_url raise?", "show", "prepare_url"),
+        ("what can Router.match throw?", "show", "Router.match"),
+        ("which exceptions are raised by `connect`?", "where", "connect"),
         ("where are errors handled?", "describe", "errors handled"),
         ("which tests cover send_file?", "uses", "send_file"),
         ("where is cargo invoked to compile?", "describe", "cargo invoked to compile"),
@@ -75,6 +69,23 @@ from cowork.providers.offline.questions import parse
 def test_questions_are_understood(text: str, kind: str, subject: str) -> None:
     intent = parse(text)
     assert (intent.kind, intent.subject) == (kind, subject)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("list the TODOs", "todos"),
+        ("which environment variables are read?", "variables"),
+        ("what exceptions does this library define?", "errors"),
+        ("what error classes are there?", "errors"),
+        ("what command line flags are supported?", "options"),
+        ("which commands does it have?", "commands"),
+        ("list the endpoints", "routes"),
+        ("list the classes in a/b.py", "classes"),
+    ],
+)
+def test_what_is_to_be_listed_is_understood(text: str, hint: str) -> None:
+    assert (parse(text).kind, parse(text).hint) == ("list", hint)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +139,7 @@ def test_parts_become_questions_of_their_own() -> None:
     found = intents("where are ModelSpec, ToolSpec and AgentDef defined?")
     assert [i.subject for i in found] == ["ModelSpec", "ToolSpec", "AgentDef"]
     found = intents("1. what is in this repo?\n2. how do I build it?\n3. list the TODOs")
-    assert [i.kind for i in found] == ["outline", "howto", "inventory"]
+    assert [i.kind for i in found] == ["outline", "howto", "list"]
 
 
 def test_one_question_with_an_and_in_it_stays_one() -> None:

@@ -6,10 +6,12 @@ import re
 
 import pytest
 
-from cowork.providers.offline import source, testing
+from cowork.providers.offline import testing
 from cowork.providers.offline.languages import (
+    body,
     definition,
     definition_pattern,
+    first_words,
     outline_pattern,
 )
 
@@ -85,15 +87,15 @@ def test_the_body_of_a_definition_ends_where_it_ends() -> None:
     lines = dict(enumerate(text.splitlines(), 1))
     found = definition("a.py", 1, lines[1], "add")
     assert found
-    assert source.body(lines, found)[0] == 7
-    assert source.first_words(lines, 1, "a.py") == "Sum."
+    assert body(lines, found)[0] == 7
+    assert first_words(lines, 1, "a.py") == "Sum."
     script = dict(
         enumerate("/** Adds. */\nfunction add(a, b) {\n  return a + b\n}\nfunction other() {\n}".splitlines(), 1)
     )
     found = definition("a.js", 2, script[2], "add")
     assert found
-    assert source.body(script, found)[0] == 4
-    assert source.first_words(script, 2, "a.js") == "Adds."
+    assert body(script, found)[0] == 4
+    assert first_words(script, 2, "a.js") == "Adds."
 
 
 PYTEST = """F.                                                                       [100%]

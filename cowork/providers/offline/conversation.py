@@ -87,41 +87,36 @@ def _schema(messages: tuple[Message, ...]) -> Json | None:
 
 def as_json(answer: str, schema: Json) -> str:
     """The answer as a value of the schema: places go to paths and lines, the text to whatever takes text."""
-    places = [(m[1], int(m[2])) for m in _AT.finditer(answer)]
-    return json.dumps(_value(schema, "", answer, places, 0), ensure_ascii=False)
+    return json.dumps(_value(schema, "", answer), ensure_ascii=False)
 
 
-def _value(schema: Any, name: str, answer: str, places: list[tuple[str, int]], depth: int) -> Any:
-    if not isinstance(schema, dict) or depth > 6:
-        return answer
+def _value(schema: Json, name: str, answer: str) -> Any:
+    place = _AT.search(answer)
     if "const" in schema:
         return schema["const"]
     if options := schema.get("enum"):
         return next((o for o in options if isinstance(o, str) and o.lower() in answer.lower()), options[0])
-    for key in ("anyOf", "oneOf", "allOf"):
-        if schema.get(key):
-            return _value(schema[key][0], name, answer, places, depth + 1)
+    if several := schema.get("anyOf") or schema.get("oneOf"):
+        return _value(several[0], name, answer)
     kind = schema.get("type") or ("object" if "properties" in schema else "string")
     match kind[0] if isinstance(kind, list) else kind:
         case "object":
-            inner = schema.get("properties") or {}
-            wanted = inner if places else [key for key in inner if key in (schema.get("required") or inner)]
-            return {key: _value(inner[key], key, answer, places, depth + 1) for key in wanted}
+            return {key: _value(inner, key, answer) for key, inner in (schema.get("properties") or {}).items()}
         case "array":
-            each = places[:20] or ([("", 0)] if schema.get("minItems") else [])
-            return [_value(schema.get("items") or {}, name, answer, [place], depth + 1) for place in each]
+            each = [row for row in answer.splitlines() if _AT.search(row)] or [answer]
+            return [_value(schema.get("items") or {}, name, row) for row in each[:20]]
         case "integer" | "number":
             number = re.search(r"(?<![\w.:])(\d[\d,]*)", answer)
-            if places and (not number or re.search(r"line|number|offset", name, re.IGNORECASE)):
-                return places[0][1]
+            if place and (not number or re.search(r"line|number|offset", name, re.IGNORECASE)):
+                return int(place[2])
             return int(number[1].replace(",", "")) if number else 0
         case "boolean":
             return not re.search(r"\b(?:nothing|none|not|no)\b", answer[:200])
         case "null":
             return None
-    if places and re.search(r"location|where", name, re.IGNORECASE):
-        return f"{places[0][0]}:{places[0][1]}"
-    return places[0][0] if places and re.search(r"file|path", name, re.IGNORECASE) else answer
+    if place and re.search(r"location|where", name, re.IGNORECASE):
+        return f"{place[1]}:{place[2]}"
+    return place[1] if place and re.search(r"file|path", name, re.IGNORECASE) else answer
 
 
 def summary(conversation: str) -> str:

@@ -8,7 +8,7 @@ from cowork.core.blocks import Json
 from cowork.providers.offline.intent import Intent, Kind
 from cowork.providers.offline.locate import resolve
 from cowork.providers.offline.markdown import code, plural, shortened
-from cowork.providers.offline.plans import Call, Plan, Result, grep, read
+from cowork.providers.offline.plans import Call, Plan, grep, read
 
 _MOST_FILES = 40
 _MOST_EDITS = 60
@@ -35,21 +35,21 @@ _ORDERS: tuple[tuple[Kind, str], ...] = (
 
 def order(text: str) -> Intent | None:
     """The edit a sentence orders, if it is one of the known shapes."""
-    for kind, pattern in _ORDERS:
-        if not (hit := re.fullmatch(pattern, text, re.IGNORECASE | re.DOTALL)):
-            continue
-        said = hit.groupdict(default="")
-        path, old, new = said["file"], _bare(said.get("a", "")), said.get("b", "")
-        if kind == "create":
-            return Intent(kind, path, path, other=_unfenced(new))
-        if kind == "add":
-            top = said["end"].lower() in ("top", "start", "beginning")
-            is_file = "." in path or "/" in path or path[0].isupper()
-            return Intent(kind, old, path, other="top" if top else "end") if is_file else None
-        if kind == "rename":
-            return Intent(kind, old.removesuffix("()"), path, other=_bare(new).removesuffix("()"))
-        return Intent(kind, old, path, other=_bare(new))
-    return None
+    hits = ((kind, re.fullmatch(pattern, text, re.IGNORECASE | re.DOTALL)) for kind, pattern in _ORDERS)
+    kind, hit = next(((kind, hit) for kind, hit in hits if hit), ("", None))
+    if hit is None:
+        return None
+    said = hit.groupdict(default="")
+    path, old, new = said["file"], _bare(said.get("a", "")), _bare(said.get("b", ""))
+    if kind == "create":
+        return Intent(kind, path, path, other=_unfenced(said["b"]))
+    if kind == "add":
+        top = said["end"].lower() in ("top", "start", "beginning")
+        is_file = "." in path or "/" in path or path[0].isupper()
+        return Intent(kind, old, path, other="top" if top else "end") if is_file else None
+    if kind == "rename":
+        old, new = old.removesuffix("()"), new.removesuffix("()")
+    return Intent(kind, old, path, other=new)
 
 
 def _bare(text: str) -> str:
@@ -66,28 +66,34 @@ def _unfenced(text: str) -> str:
 
 def edit(intent: Intent) -> Plan:
     """Do the edit that was ordered."""
-    if intent.kind == "create":
-        return (yield from _create(intent))
-    path = (yield from resolve(intent.path)) if intent.path else ""
+    path = (yield from resolve(intent.path)) if intent.path and intent.kind != "create" else intent.path
     if intent.kind == "rename":
-        return (yield from _everywhere(intent, path, rf"\b{re.escape(intent.subject)}\b"))
+        return (yield from _rename(intent, path, rf"\b{re.escape(intent.subject)}\b"))
     (page,) = yield [read(path)]
-    if page.failed:
+    rows = [text for _, text in sorted(page.page.items())]
+    if intent.kind == "create":
+        if not page.failed:
+            return f"I changed nothing: `{path}` is already there."
+        call = Call("Write", {"file_path": path, "content": intent.other})
+    elif page.failed:
         hint = f" To make it: create file {path} with …" if intent.kind == "add" else ""
         return f"I changed nothing. {page.text}{hint}"
-    rows = [text for _, text in sorted(page.page.items())]
-    return (yield from (_add if intent.kind == "add" else _replace)(intent, path, rows, page))
-
-
-def _replace(intent: Intent, path: str, rows: list[str], page: Result) -> Plan:
-    old, new = intent.subject, intent.other
-    if intent.kind == "remove":
-        old = next((f"{text}\n" for text in rows if old in text), old)
-    many = "\n".join([*rows, ""]).count(old) > 1
-    (done,) = yield [_edit(path, old, new, everywhere=many)]
+    elif intent.kind == "add" and not rows:
+        call = Call("Write", {"file_path": path, "content": intent.subject + "\n"})
+    elif intent.kind == "add":
+        top = intent.other == "top"
+        anchor = _unique(rows, top=top) if page.total_lines <= len(rows) else ""
+        if not anchor:
+            return f"I changed nothing: I found no unique text at the {intent.other} of `{path}` to hold on to."
+        call = _edit(path, anchor, f"{intent.subject}\n{anchor}" if top else f"{anchor}\n{intent.subject}")
+    else:
+        old = intent.subject
+        old = next((f"{text}\n" for text in rows if old in text), old) if intent.kind == "remove" else old
+        call = _edit(path, old, intent.other, everywhere="\n".join([*rows, ""]).count(old) > 1)
+    (done,) = yield [call]
     if done.failed and "occurs" in done.text:  # further down than was read
-        (done,) = yield [_edit(path, old, new, everywhere=True)]
-    return _ended(path, done)
+        (done,) = yield [Call("Edit", call.input | {"replace_all": True})]
+    return f"I changed nothing in `{path}`. {done.text}" if done.failed else f"Done. {done.text}"
 
 
 def _edit(path: str, old: str, new: str, *, everywhere: bool = False) -> Call:
@@ -95,7 +101,7 @@ def _edit(path: str, old: str, new: str, *, everywhere: bool = False) -> Call:
     return Call("Edit", given | ({"replace_all": True} if everywhere else {}))
 
 
-def _everywhere(intent: Intent, path: str, pattern: str) -> Plan:
+def _rename(intent: Intent, path: str, pattern: str) -> Plan:
     """Change every line that holds the text, file by file, each through the permission dialog."""
     old, new = intent.subject, intent.other
     (result,) = yield [grep(pattern, path=path, head_limit=2000)]
@@ -133,35 +139,8 @@ def _line_edits(lines: dict[int, str], pattern: str, new: str) -> list[Json]:
     return sorted(edits.values(), key=lambda e: -len(e["old_string"]))
 
 
-def _create(intent: Intent) -> Plan:
-    (there,) = yield [read(intent.path, limit=1)]
-    if not there.failed:
-        return f"I changed nothing: `{intent.path}` is already there."
-    (done,) = yield [Call("Write", {"file_path": intent.path, "content": intent.other})]
-    return _ended(intent.path, done)
-
-
-def _add(intent: Intent, path: str, rows: list[str], page: Result) -> Plan:
-    if not rows:
-        (done,) = yield [Call("Write", {"file_path": path, "content": intent.subject + "\n"})]
-        return _ended(path, done)
-    if page.total_lines > len(rows):
-        return f"I changed nothing: `{path}` is too long for me to add to safely."
-    top = intent.other == "top"
-    anchor = _unique(rows, top=top)
-    if not anchor:
-        return f"I changed nothing: I found no unique text at the {intent.other} of `{path}` to hold on to."
-    new = f"{intent.subject}\n{anchor}" if top else f"{anchor}\n{intent.subject}"
-    (done,) = yield [_edit(path, anchor, new)]
-    return _ended(path, done)
-
-
 def _unique(rows: list[str], *, top: bool) -> str:
     """As many lines from one end as make a text that occurs once."""
     whole = "\n".join(rows)
     parts = ("\n".join(rows[:size] if top else rows[-size:]) for size in range(1, min(len(rows), 40) + 1))
     return next((part for part in parts if part.strip() and whole.count(part) == 1), "")
-
-
-def _ended(path: str, done: Result) -> str:
-    return f"I changed nothing in `{path}`. {done.text}" if done.failed else f"Done. {done.text}"

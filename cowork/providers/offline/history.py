@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from cowork.providers.offline import source, words
+from cowork.providers.offline import words
 from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.locate import definitions, resolve, split_name
+from cowork.providers.offline.locate import resolve
 from cowork.providers.offline.markdown import bullets, code, plural, shortened
 from cowork.providers.offline.plans import Plan, Result, Steps, bash, read
 
 _FORMAT = "--date=short --format='@`%h` %ad %s (%an)'"
-_NUMBERS = {"two": 2, "couple": 2, "three": 3, "few": 3, "four": 4, "five": 5}
 _STATES = {"M": "modified", "A": "added", "D": "deleted", "R": "renamed", "?": "untracked", "U": "in conflict"}
 _STATUS = ("status --short --branch --untracked-files=all", "diff --stat HEAD")
 _UNCOMMITTED = (
@@ -33,17 +32,11 @@ _RAW = {  # questions that one command answers as it is
     r"\bcontribut|\bauthors?\b|\bmost commits\b|\bwho works\b": "shortlog -sn HEAD",
 }
 _ID = r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"
-_ONE = r"\b(?:previous|head|tip|last|latest|newest|most recent) (?:commit|change)\b|\bcommit before\b|\bhead\b"
 _FIRST = r"\b(?:first|oldest|initial|earliest|add|added|introduced|created)\b"
-_SINCE = (
-    r"\bsince ([\w -]+)|\b(?:in|over|during) the (?:last|past) ([\w ]+)"
-    r"|\b(today|yesterday|(?:this|last) (?:week|month|year))\b"
-)
-_SOME = rf"\bcommit|\blog\b|\bhistory\b|\brecent|\bby [A-Z]|{_ID}|{_ONE}|{_FIRST}|{_SINCE}"
 
 
 def history(intent: Intent) -> Plan:
-    """Answer by the kind of question: what is not committed, what one command tells, commits, or the first and last."""
+    """Answer by the kind of question: what is not committed, what one command tells, or commits."""
     said = intent.subject.lower()
     raw = next((command for pattern, command in _RAW.items() if re.search(pattern, said)), "")
     if re.search(_UNCOMMITTED, said):
@@ -51,18 +44,22 @@ def history(intent: Intent) -> Plan:
         return results if isinstance(results, str) else _uncommitted(said, *results)
     if raw:
         results = yield from _git(raw)
-        rows = [] if isinstance(results, str) else [row for row in results[0].text.splitlines() if row.strip()]
-        rows = [
-            re.sub(r"^\s*(\d+)\s+(.+)$", lambda hit: f"{hit[2]}: {plural(int(hit[1]), 'commit')}", row) for row in rows
-        ]
-        return results if isinstance(results, str) else f"By `git {raw.split()[0]}`:\n\n{bullets(rows, 30)}"
-    named = [n for n in words.quoted(intent.subject) + words.names(intent.subject) if not words.is_acronym(n)]
-    if named or words.files(intent.subject) or re.search(_SOME, said):
-        return (yield from _commits(intent, named))
+        if isinstance(results, str):
+            return results
+        rows = [" ".join(row.split()) for row in results[0].text.splitlines() if row.strip()]
+        return f"By `git {raw.split()[0]}`:\n\n{bullets(rows, 30)}"
+    about = ((yield from resolve(files[0])) if (files := words.files(intent.subject)) else "") or _name(intent)
+    if about or re.search(rf"\bcommit|\blog\b|\bhistory\b|\brecent|\bsince\b|{_ID}|\bhead\b|{_FIRST}", said):
+        return (yield from _commits(intent.subject, about, is_file=bool(files)))
     results = yield from _git(*_STATUS, f"log {_FORMAT} -n 10")
     if isinstance(results, str):
         return results
     return f"{_uncommitted('', *results[:2])}\n\nLatest commits:\n\n{bullets(_read(results[2])[0])}"
+
+
+def _name(intent: Intent) -> str:
+    named = [n for n in words.quoted(intent.subject) + words.names(intent.subject) if not words.is_acronym(n)]
+    return named[0].removesuffix("()") if named else ""
 
 
 def _git(*commands: str) -> Steps[list[Result] | str]:
@@ -90,17 +87,13 @@ def _without_git(denied: Result) -> Plan:
 def _uncommitted(said: str, status: Result, stat: Result) -> str:
     kind, (_, marks) = next(item for item in _PARTS.items() if re.search(item[1][0], said))
     rows = [row for row in status.text.splitlines() if re.match(r"[ MADRCUT?!]{2} ", row) and re.match(marks, row)]
-    branch = re.search(r"^## (.+)$", status.text, re.MULTILINE)
-    head = f"Branch `{branch[1]}`.\n\n" if branch else ""
-    shown = [
-        f"`{row[3:]}` {_STATES.get(row.strip()[0], 'changed')}{', staged' if row[0] not in ' ?' else ''}"
-        for row in rows
-    ]
+    if not rows:
+        return f"Nothing is {kind}."
+    staged = {row: ", staged" if row[0] not in " ?" else "" for row in rows}
+    shown = [f"`{row[3:]}` {_STATES.get(row.strip()[0], 'changed')}{staged[row]}" for row in rows]
     total = re.findall(r"^.*files? changed.*$", stat.text, re.MULTILINE) if kind == "not committed" else []
     sum_ = f"\n\nIn sum: {total[-1].strip()}." if total else ""
-    return head + (
-        f"{plural(len(rows), 'file')} {kind}:\n{bullets(shown, 30)}{sum_}" if rows else f"Nothing is {kind}."
-    )
+    return f"{plural(len(rows), 'file')} {kind}:\n{bullets(shown, 30)}{sum_}"
 
 
 def _read(log: Result) -> tuple[list[str], list[str]]:
@@ -110,56 +103,36 @@ def _read(log: Result) -> tuple[list[str], list[str]]:
     return re.findall(r"^@(.*)$", log.text, re.MULTILINE), list(dict.fromkeys(told))
 
 
-def _commits(intent: Intent, named: list[str]) -> Plan:
-    """The commits of a file, of a definition, with a text, of a time, by somebody; the first or the last of them."""
-    said, about = intent.subject.lower(), ""
-    options = _of_time(intent.subject)
-    if files := words.files(intent.subject):
-        about = yield from resolve(files[0])
-        options = f"--follow -- {quote(about)}"
-    elif named:
-        about = named[0]
-        options = yield from _of_name(intent, about)
+def _commits(question: str, about: str, *, is_file: bool) -> Plan:
+    """The commits of a file, with a text, of a time; the first or the last of them."""
+    options = _of_time(question)
+    if about:
+        options = f"--follow -- {quote(about)}" if is_file else f"-S {quote(about)} -n 50 --name-status"
     results = yield from _git(f"log {_FORMAT} {options}")
     if isinstance(results, str):
         return results
     commits, changed = _read(results[0])
     if not commits:
         return f"I found no such commit (`git log {options}`)."
-    lead = f"{plural(len(commits), 'commit')}, latest first"
+    lead = f"{plural(len(commits), 'commit')}, latest first:"
     if about:
-        first = re.search(_FIRST, said)
-        lead = f"{code(about)} {'first came with' if first else 'was last changed by'} {commits[-1 if first else 0]}"
-        at = re.search(r"-L (\d+),(\d+):(.+)$", options)
-        commits = [f"`{at[3]}:{at[1]}-{at[2]}`"] if at else [] if first else commits[1:10]
-    files_ = f"\n\n{plural(len(changed), 'file')} changed:\n{bullets(changed, 30)}" if changed else ""
-    return f"{lead}:\n\n{bullets(commits, 30)}{files_}" if commits else f"{lead}."
+        first = re.search(_FIRST, question.lower())
+        lead = f"{code(about)} {'first came with' if first else 'was last changed by'} {commits[-1 if first else 0]}."
+        commits = [] if first else commits[1:10]
+    files = f"{plural(len(changed), 'file')} changed:\n{bullets(changed, 30)}" if changed else ""
+    return "\n\n".join(part for part in (lead, bullets(commits, 30), files) if part)
 
 
 def _of_time(question: str) -> str:
-    """Options of git log for what is asked: how many, since when, by whom, the first, the last, or one by its id."""
+    """Options of git log for what is asked: how many, since when, the first, the last, or one by its id."""
     said = question.lower()
-    number = re.search(r"\b(?:last|latest|recent|past|newest) (\w+)(?: of)? (?:\w+ )?(?:commits|changes)", said)
-    many = number[1] if number else ""
-    author = re.search(r"\bby ([A-Z][\w.-]+)", question)
-    by = f" --author={quote(author[1])}" if author else ""
+    number = re.search(r"\b(?:last|latest|recent|past|newest) (\d+) (?:\w+ )?(?:commits|changes)", said)
     if id := re.search(_ID, said):
         return f"-n 1 --name-status --first-parent {id[0]}"
     if re.search(r"\b(?:first|oldest|initial|earliest)\b", said):
         return "--max-parents=0"
-    if re.search(_ONE, said):
-        return f"-n 1 --name-status --first-parent{' --skip 1' if re.search('before|previous', said) else ''}"
-    if not number and (since := re.search(_SINCE, said)):
-        when = since[1] or (f"{since[2]} ago" if since[2] else since[3].replace("today", "midnight"))
-        return f"-n 50 --name-status --since={quote(when)}{by}"
-    return f"-n {many if many.isdigit() else _NUMBERS.get(many, 10)} --name-status{by}"
-
-
-def _of_name(intent: Intent, subject: str) -> Steps[str]:
-    """Options of git log for a definition, by the lines it stands on; or for what added or removed a text."""
-    name, container = split_name(Intent("where", subject))
-    hits = yield from definitions(Intent("where", name, text=intent.text), name, container)
-    if not hits or re.search(rf"{_FIRST}|\bremov|\bdelet|\bdropp", intent.subject, re.IGNORECASE):
-        return f"-S {quote(name)} -n 50"
-    (page,) = yield [read(hits[0].path, hits[0].line, 260)]
-    return f"-n 1 -s -L {hits[0].line},{source.body(page.page, hits[0])[0]}:{quote(hits[0].path)}"
+    if re.search(r"\b(?:head|last|latest|newest|most recent) (?:commit|change)\b|\bhead\b", said):
+        return "-n 1 --name-status --first-parent"
+    if since := re.search(r"\bsince ([\w -]+)|\b(today|yesterday|(?:this|last) (?:week|month|year))\b", said):
+        return f"-n 50 --name-status --since={quote((since[1] or since[2]).replace('today', 'midnight'))}"
+    return f"-n {number[1] if number else 10} --name-status"

@@ -1,10 +1,10 @@
-"""What a definition looks like, language by language: for lookups of one name and for outlines of a file."""
+"""What a definition looks like, language by language: how to search for it, where it ends, what it says."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline.plans import Result
@@ -153,11 +153,8 @@ def _compiled(family: str, name: str, ignore_case: bool) -> tuple[tuple[str, re.
     return tuple((kind, re.compile(pattern.replace("NAME", wanted), flags)) for kind, pattern in ordered)
 
 
-_LEADING = (
-    r"def|class|function|func|fn|fun|sub|struct|enum|union|trait|interface|type|typedef|protocol|record|object|module"
-    r"|mod|namespace|package|const|let|var|val|static|macro_rules|#\s*define|message|service|rpc|TABLE|table|VIEW"
-    r"|defp|defmodule|defmacro|extension|using|local|export"
-)
+_ALL_WORDS = {word.strip("!@") for kinds in _WORDS.values() for words in kinds.values() for word in words.split()}
+_LEADING = "|".join(sorted(_ALL_WORDS | {"union", "typedef", "static", r"#\s*define", "TABLE", "table", "VIEW"}))
 
 
 def definition_pattern(name: str) -> str:
@@ -175,10 +172,9 @@ def definition_pattern(name: str) -> str:
     )
 
 
-OUTLINE_PATTERN = (  # loose: what it finds is looked at again
-    r"^\s*(?:[\w()]+\s+){0,4}(?:def|class|function|func|fn|fun|struct|enum|trait|interface|type|impl|module|mod|namespace"
-    r"|record|object|protocol|macro_rules!|message|service|defmodule|defp?|sub)\b"
-)
+# Loose: what it finds is looked at again.
+_OUTLINED = "|".join(sorted((_ALL_WORDS | {"impl"}) - {"const", "let", "var", "val", "static"}))
+OUTLINE_PATTERN = rf"^\s*(?:[\w()]+\s+){{0,4}}(?:{_OUTLINED})\b"
 _WORDLESS = {  # how definitions begin in languages that have no word for them
     "script": r"^\s*(?:export\s+)?(?:(?:const|let|var)\s+)?(?:[\w$]+\.)*[\w$]+\s*[:=]\s*(?:async\s*)?"
     r"(?:function\b|\([^)]*\)\s*=>)"
@@ -221,3 +217,61 @@ def enclosing(outline: Sequence[Definition], line: int) -> str:
             chain.pop()
         chain.append(item)
     return ".".join(item.name for item in chain)
+
+
+_DOCSTRING = re.compile(r'\s*[rRuU]?("""|\'\'\')\s*(.*?)\s*(?:\1|\n\s*\n|$)', re.DOTALL)
+_COMMENT = re.compile(r"^\s*(?:///?!?|#+|--|;+|%+|/?\*+!?)\s?(.*?)(?:\s*\*+/)?$")
+_CLOSES = re.compile(r"\s*(?:[)\]}{]|else\b|elif\b|except\b|finally\b|catch\b|end\b)")
+
+
+def first_words(lines: Mapping[int, str], at: int, path: str) -> str:
+    """The first sentence of the docstring below a definition, or of the comment above it."""
+    if family_of(path) == "python":
+        below = "\n".join(lines.get(number, "") for number in range(at, at + 25))
+        after = re.search(r":\s*(?:#.*)?\n", below)
+        found = _DOCSTRING.match(below[after.end() :]) if after else None
+        return _sentence(found[2]) if found else ""
+    rows: list[str] = []
+    for number in range(at - 1, max(at - 12, 0), -1):
+        text = lines.get(number, "").strip()
+        if text.startswith(("@", "#[", "[")) and not rows:
+            continue
+        hit = _COMMENT.match(text) if text else None
+        if not hit:
+            break
+        said = hit[1].strip(" */")
+        rows = [] if said.startswith("@") else [said, *rows]  # tags come after the words
+    return _sentence(" ".join(rows))
+
+
+def module_words(lines: Mapping[int, str]) -> str:
+    """The first sentence of the docstring or comment a file begins with."""
+    text = "\n".join(lines.get(number, "") for number in range(1, 16))
+    if found := re.match(r"(?:#.*\n|\s)*(?=[rRuU]?(?:\"\"\"|'''))", text):
+        found = _DOCSTRING.match(text, found.end())
+        return _sentence(found[2]) if found else ""
+    said = (hit[1] for row in text.split("\n")[:8] if not row.startswith("#!") and (hit := _COMMENT.match(row)))
+    return _sentence(next((text for text in said if len(text) > 15), ""))
+
+
+def body(lines: Mapping[int, str], item: Definition) -> tuple[int, str]:
+    """(last line, text) of a definition: what is indented deeper than its first line, and the line that closes it."""
+    deep = _indent(lines.get(item.line, ""))
+    end = item.line
+    for number in range(item.line + 1, max(lines, default=item.line) + 1):
+        text = lines.get(number, "")
+        if text.strip() and _indent(text) <= deep and not _CLOSES.match(text):
+            break
+        end = number if text.strip() else end
+    return end, "\n".join(lines.get(n, "") for n in range(item.line, end + 1))
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split())
+    found = re.match(r"(.{15,}?[.!?])(?:\s+[A-Z`*(]|$)", text)
+    text = found[1] if found else text
+    return text if len(text) <= 220 else text[:219] + "…"
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())

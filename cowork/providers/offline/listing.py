@@ -5,15 +5,81 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cowork.providers.offline import source, words
-from cowork.providers.offline.declarations import KINDS, Declared, kind_named
+from cowork.core.frozen import frozen
+from cowork.providers.offline import languages, words
 from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import definition, family_of
-from cowork.providers.offline.locate import define, definitions, describe, resolve
+from cowork.providers.offline.locate import describe, resolve
 from cowork.providers.offline.markdown import bullets, code, evidence, fence, plural
-from cowork.providers.offline.plans import Plan, Steps, bash, glob, grep, listed, read
-from cowork.providers.offline.project import look, outline, scripts
+from cowork.providers.offline.plans import Plan, bash, glob, grep, listed, read
+from cowork.providers.offline.project import outline
 from cowork.providers.offline.ranking import is_source, path_affinity, place_weight
+
+_MADE = r"^\s*(?:(?:export|default|declare|pub(?:\([^)]*\))?|public|private|protected|static|final|abstract|async)\s+)*"
+_ERROR = r"\w*(?:Error|Exception|Warning)\b"
+
+
+@frozen
+class Declared:
+    """A sort of declaration."""
+
+    asked: str  # how a question names it
+    pattern: str  # how a line looks that declares one
+    noun: str
+    everywhere: bool = False  # asked for of the whole program, and looked for in its source only
+
+
+KINDS = {
+    "todos": Declared(r"todos?|fixmes?|xxx|hacks?", r"(?:^|[^\w])(?:TODO|FIXME|XXX|HACK)\b", "mark"),
+    "errors": Declared(
+        r"(?:custom |own )?(?:exceptions?|errors?)(?: class(?:es)?| types?)?"
+        r"(?=$|.*\b(?:defined?|declared?|there|exist|have|has|own|custom)\b)",
+        rf"{_MADE}(?:class|enum|struct|type)\s+{_ERROR}|^\s*class\s+\w+\s*\([^)]*\b{_ERROR}|\bextends\s+{_ERROR}"
+        r"|^\s*(?:var\s+)?Err[A-Z]\w* =", "error type", everywhere=True),
+    "variables": Declared(
+        r"(?:environment|env) var(?:iable)?s",
+        r"environ(?:\.get\(|\[)|getenv\(|process\.env[.\[]|env::var|os\.LookupEnv|ENV\[|\benvvar\s*=",
+        "read of the environment", everywhere=True),
+    "options": Declared(
+        r"(?:command.?line|cli) (?:options|flags|switches|arguments|args|parameters)"
+        r"|(?:options|flags|switches)(?=$|.*\b(?:command|cli|script|program|accept|take|support|have|there|available)\w*\b)",
+        r"^\s*(?:.*(?:arg|option|opt|flag)\w*[(.].*)?[\"'`]--?[a-z][\w-]*", "option", everywhere=True),
+    "settings": Declared(
+        r"(?:config(?:uration)? )?(?:settings|values|keys)(?=$|.*\b(?:config\w*|set|available|there|have|exist)\b)",
+        _MADE + r"(?:class|interface|struct|type)\s+\w*(?:Config|Settings|Options|Defaults|Preferences)\b|\baddini\("
+        r"|^\s*\w*(?:DEFAULTS?|CONFIG|SETTINGS)\w*\s*(?::[^=]+)?=\s*[{\[(]", "setting", everywhere=True),
+    "commands": Declared(
+        r"(?:sub)?commands",
+        r"add_parser\(|^\s*@(?:\w+\.)*(?:command|group)\(|\.command\(\s*['\"`]|\.add_command\(|cobra\.Command\{"
+        r"|derive\([^)]*Subcommand|^\s*(?:async\s+)?def\s+\w+_command\(", "command", everywhere=True),
+    "routes": Declared(
+        r"(?:http )?(?:routes|endpoints)",
+        r"^\s*@?\w+(?:\.\w+)*\.(?:route|get|post|put|delete|patch|all|websocket)\(\s*['\"`]|\bHandle(?:Func)?\(\s*\""
+        r"|^\s*(?:re_)?path\(\s*r?['\"]|#\[(?:get|post|put|delete|patch|route)\(", "route", everywhere=True),
+    "targets": Declared(r"targets?|make commands", r"^[A-Za-z][\w.-]*\s*:(?:[^=]|$)", "target"),
+    "tests": Declared(
+        r"tests?", r"^\s*(?:(?:async\s+)?def test\w*|func Test\w+|#\[(?:tokio::)?test\]|(?:it|test)\()", "test"),
+    "functions": Declared(
+        r"functions?|definitions?", _MADE + r"(?:def|function|func|fn|fun|sub)\s+\*?\s*[\w(]", "function"),
+    "methods": Declared(r"methods?", r"^\s+(?:[a-z]+\s+)*(?:def|func|fn|fun)\s+\w", "method"),
+    "classes": Declared(r"(?:sub)?class(?:es)?", _MADE + r"(?:class|interface|struct|enum|trait)\s+\w", "class"),
+    "imports": Declared(
+        r"imports?", r"^\s*(?:import\s|from\s+\S+\s+import\b|use\s+\w|#\s*include|.*\brequire\()", "import"),
+    "constants": Declared(
+        r"constants?", r"^[A-Z][A-Z0-9_]+\s*(?::[^=]+)?=(?!=)|^\s*#\s*define\s+[A-Z]|" + _MADE + r"const\s+\w",
+        "constant"),
+    "fixtures": Declared(r"fixtures?", r"@(?:pytest\.)?fixture\b", "fixture"),
+    **{f"{word}s": Declared(rf"{word}s?", rf"{_MADE}(?:{word}|type\s+\w+\s+{word})\s|^\s*class\s+\w+\(.*{base}", word)
+       for word, base in (("enum", "(?:Enum|Flag)"), ("struct", "Structure"), ("trait", "Protocol"),
+                          ("interface", "Protocol"), ("type", "NewType"))},
+}  # fmt: skip
+
+
+def kind_named(text: str) -> str:
+    """The first kind that a text names, if any."""
+    hits = ((re.search(rf"\b(?:{kind.asked})\b", text, re.IGNORECASE), name) for name, kind in KINDS.items())
+    return min(((hit.start(), name) for hit, name in hits if hit), default=(0, ""))[1]
+
 
 _FILES = {  # how people name files of a sort, and the glob for them
     r"\btests? files?\b": "{test_*,*_test.*,*.test.*,*.spec.*}",
@@ -22,17 +88,12 @@ _FILES = {  # how people name files of a sort, and the glob for them
     r"\bjavascript\b": "*.{js,jsx,mjs,cjs}",
     r"\btypescript\b": "*.{ts,tsx}",
     r"\brust\b": "*.rs",
-    r"\bc\+\+": "*.{cc,cpp,cxx,hpp,hh}",
-    r"\bc\b": "*.{c,h}",
-    r"\bruby\b": "*.rb",
-    r"\bshell\b": "*.{sh,bash}",
     r"\bmarkdown\b": "*.md",
     r"\byaml\b": "*.{yml,yaml}",
-    r"\b(go|java|json|toml|html|css|sql|txt)\b": "*.{}",
+    r"\b(go|java|c|json|toml|html|css|sql|txt)\b": "*.{}",
     r"(?<![\w.])\.(\w{1,6})\b(?= files?)": "*.{}",
     r"\bmodules?\b": "*.{py,js,ts,mjs,cjs,jsx,tsx,go,rs,rb,java,kt,ex,hs,ml}",
 }
-_VALUE = r"(-?\d[\w.]*(?:\s*[*+/-]\s*\d+)*|[rbfu]?\"[^\"]*\"|[rbfu]?'[^']*'|True|False|true|false|[A-Z][A-Z0-9_]{2,})"
 
 
 def _glob_of(text: str) -> str:
@@ -41,7 +102,7 @@ def _glob_of(text: str) -> str:
         return star[0] if "/" in star[0] else f"**/{star[0]}"
     hits = ((re.search(said, text, re.IGNORECASE), pattern) for said, pattern in _FILES.items())
     hit, pattern = next(((hit, pattern) for hit, pattern in hits if hit), (None, ""))
-    return f"**/{pattern.format(*hit.groups()) if hit and hit.groups() else pattern}" if hit else ""
+    return f"**/{pattern.format(*hit.groups()) if hit.groups() else pattern}" if hit else ""
 
 
 def list_(intent: Intent) -> Plan:
@@ -68,50 +129,29 @@ def _folder(path: str) -> Plan:
     return f"{first}\n\n" + fence("\n".join([*rows[:60], *(["…"] if len(rows) > 60 else [])]), "tree.txt")
 
 
-def inventory(intent: Intent) -> Plan:
-    """Every declaration of a kind in the program, or of one command."""
-    kind, path = KINDS[intent.subject], intent.path
-    if intent.container:
-        path = (yield from _source_of_script(intent.container)) or path
-        if path == intent.path and (yield from definitions(intent, intent.container)):
-            return (yield from define(replace(intent, kind="show", subject=intent.container, container="")))
-    named = [mark for mark in ("TODO", "FIXME", "XXX", "HACK") if re.search(rf"\b{mark}S?\b", intent.text.upper())]
-    if named:
-        kind = replace(kind, pattern=rf"(?:^|[^\w])(?:{'|'.join(named)})\b", noun=" or ".join(named))
-    return (yield from _declared(replace(intent, path=path), kind))
-
-
-def _source_of_script(name: str) -> Steps[str]:
-    """The file or folder that a command's options are declared in, by the manifest that installs it."""
-    files = yield from look()
-    path = next((i.value.split(":")[0].replace(".", "/") for i in scripts(files.items) if i.key == name), "")
-    (near,) = yield [grep(KINDS["options"].pattern, glob=f"**/{path}.py,**/{path.rpartition('/')[0] or path}/**")]
-    hits = sorted((hit.path for hit in near.hits if path), key=lambda p: (path not in p, p.count("/"), p))
-    return "" if not hits else hits[0] if path in hits[0] else hits[0].rpartition("/")[0]
-
-
 def _declared(intent: Intent, kind: Declared) -> Plan:
     """Search for the shape of a declaration; list the lines, those of the program first, or only count them."""
     path = yield from resolve(intent.path)
+    marks = ("TODO", "FIXME", "XXX", "HACK") if kind == KINDS["todos"] else ()
+    if named := [mark for mark in marks if re.search(rf"\b{mark}S?\b", intent.text.upper())]:
+        kind = replace(kind, pattern=rf"(?:^|[^\w])(?:{'|'.join(named)})\b", noun=" or ".join(named))
     files = "{Makefile,justfile,*.mk}" if kind.noun == "target" else ""
-    limit = 900 if kind.after else 300
-    (result,) = yield [grep(kind.pattern, path=path, after=kind.after, glob=files, head_limit=limit)]
+    (result,) = yield [grep(kind.pattern, path=path, glob=files, head_limit=300)]
     place = f" in `{path}`" if path else ""
     if intent.kind == "count":
         where_ = place or f" in {plural(result.totals[1], 'file')}"
         return f"{plural(result.totals[0], kind.noun)}{where_}, counted by lines that declare one."
-    hits = [hit for hit in result.hits_with_context if path or family_of(hit.path)]
+    hits = [hit for hit in result.hits if path or family_of(hit.path)]
     if kind.everywhere and not path:
         hits = [hit for hit in hits if is_source(hit.path) and family_of(hit.path) != "data"]
-    searched = f"I searched{place or ' all files'} for {plural(2, kind.noun)[2:]} and found none."
-    if not hits and kind.everywhere:
-        return f"{searched}\n\n" + (yield from describe(replace(intent, subject=clean(intent.text))))
+    if not hits:
+        searched = f"I searched{place or ' all files'} for {plural(2, kind.noun)[2:]} and found none."
+        found = (yield from describe(replace(intent, subject=clean(intent.text)))) if kind.everywhere else ""
+        return f"{searched}\n\n{found}".strip()
     said = words.keywords(intent.text)
     hits.sort(key=lambda h: (-place_weight(h.path) - 4 * path_affinity(h.path, said), h.path, h.number))
-    head = (
-        f"{plural(max(len(hits), result.totals[0]), kind.noun)} in {plural(len({h.path for h in hits}), 'file')}{place}"
-    )
-    return f"{head}:\n\n{bullets(evidence(hits))}" if hits else searched
+    number, many = max(len(hits), result.totals[0]), len({hit.path for hit in hits})
+    return f"{plural(number, kind.noun)} in {plural(many, 'file')}{place}:\n\n{bullets(evidence(hits))}"
 
 
 def count(intent: Intent) -> Plan:
@@ -165,30 +205,6 @@ def read_file(intent: Intent) -> Plan:
     items = [d for d in found if d and d.kind in ("class", "function", "method", "type", "macro", "target", "heading")]
     if intent.kind == "read" or not items:
         return shown
-    told = {d.line: source.first_words(page.page, d.line, path) for d in items}
+    told = {d.line: languages.first_words(page.page, d.line, path) for d in items}
     outlined = [f"`{d.at}` {d.kind} {code(d.name)}{f': {told[d.line]}' if told[d.line] else ''}" for d in items]
-    return f"`{path}` has {plural(total, 'line')}. {source.module_words(page.page)}\n\n{bullets(outlined, 60)}"
-
-
-def default(intent: Intent) -> Plan:
-    """What something is by default: assignments, parameters and fields whose name fits, with their values."""
-    asked = words.terms(intent.subject)
-    pattern = rf"(?:{words.either(asked)})\w*['\"]?\)?\s*(?::[^=]*)?[=:(,]"
-    (result,) = yield [grep(pattern, ignore_case=True, path=intent.path, head_limit=900)]
-    given = []
-    for hit in (hit for hit in result.hits if is_source(hit.path) and family_of(hit.path) not in ("doc", "")):
-        for name, value in re.findall(
-            rf"([\w-]+)['\"]?\s*(?::[\w\[\], |.<>&' ]+?)?\s*(?:=(?!=)|:)\s*{_VALUE}", hit.text
-        ):
-            parts = words.parts(name)
-            fit = sum(term.in_(parts) for term in asked) / max(len(asked), 1)
-            score = (
-                10 * fit - 1.5 * abs(len(parts) - len(asked)) + 6 * ("default" in parts) + place_weight(hit.path) / 20
-            )
-            given += (
-                [(-score, hit.path, hit.number, f"{code(name)} is {code(value)} at `{hit.at}`")] if fit >= 0.6 else []
-            )
-    if not given:
-        return (yield from describe(replace(intent, subject=clean(intent.text))))
-    best, *others = [told for *_, told in sorted(given)]
-    return f"{best}." + (f"\n\nOr:\n{bullets(others[:8])}" if others else "")
+    return f"`{path}` has {plural(total, 'line')}. {languages.module_words(page.page)}\n\n{bullets(outlined, 60)}"

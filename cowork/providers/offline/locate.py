@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cowork.providers.offline import ranking, source, words
+from cowork.providers.offline import ranking, words
 from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import (
     INNER,
     Definition,
+    body,
     definition,
     definition_pattern,
     enclosing,
     family_of,
+    first_words,
+    module_words,
     named_pattern,
     outline_of,
     outline_pattern,
@@ -121,13 +123,13 @@ def define(intent: Intent) -> Plan:
         read(best.path, max(1, best.line - 12), 600),
         grep(rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)", "count"),
     ]
-    end, body = source.body(page.page, best)
-    told = source.first_words(page.page, best.line, best.path)
+    end, text = body(page.page, best)
+    told = first_words(page.page, best.line, best.path)
     shown = f"{container}.{name}" if container else best.name
     if intent.kind == "where":
         parts = [f"{code(shown)} is defined at `{best.at}` ({best.kind})", fence(best.text, best.path)]
     else:
-        rows = body.splitlines()
+        rows = text.splitlines()
         more = ["…"] if len(rows) > _MOST_BODY else []
         parts = [
             f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`",
@@ -159,7 +161,7 @@ def describe(intent: Intent) -> Plan:
     best, *rest = places
     (page,) = yield [read(best.at.path, max(1, best.at.line - 12), 45)]
     is_file = best.at.kind == "file"
-    told = source.module_words(page.page) if is_file else source.first_words(page.page, best.at.line, best.at.path)
+    told = module_words(page.page) if is_file else first_words(page.page, best.at.line, best.at.path)
     rows = [f"Most likely {best.told}{f': {told}' if told else ''}"]
     worth = [place for place in rest if place.score >= 0.5 * best.score and place.at.name != best.at.name]
     others = {place.at.name: place for place in reversed(worth)}
@@ -209,38 +211,39 @@ def _evidence(asked: Sequence[Term], best: Place) -> str:
     return f"Ranked by words, not understood: {'; '.join(parts)}."
 
 
-_IMPORT = re.compile(r"^\s*(?:from\s+\S+\s+import\b|import\b|use\s|#\s*include|.*\brequire\b|export\s+.*\bfrom\b)")
-_USES = {"call": "call", "base": "subclass", "mention": "other use", "import": "import", "text": "textual mention"}
-_WANTED = {
-    "import": r"\bimport",
-    "base": r"\b(?:subclass|inherit|extend)",
-    "call": r"\bcall|\binvo|\binstantiat|\brais",
+_IMPORT = re.compile(r"\s*(?:from\s+\S+\s+import\b|import\b|use\s|#\s*include|.*\brequire\b|export\s+.*\bfrom\b)")
+_TEXT = re.compile(r"\s*(?:#|//|\*|/\*|--)")
+_SHAPES = {  # how a question names a kind of use, and how a line looks that is one
+    r"\bimport": _IMPORT.pattern,
+    r"\b(?:subclass|inherit|extend)": r"\s*(?:\w+\s+)*class\s.*\bNAME\b",
+    r"": r".*\bNAME\s*(?:<[^>]*>)?\(|\s*@NAME\b",
 }
 
 
 def uses(intent: Intent) -> Plan:
-    """What uses a name: calls first, then imports and mentions, each with the function it stands in."""
-    for_tests = intent.hint == "tests"
+    """What uses a name: the kind of use that is asked for first, each with the function it stands in."""
+    for_tests = bool(re.search(r"\btests?\b", intent.text))
     if len(intent.subject.split()) > 1:
-        return (yield from describe(replace(intent, subject=f"tests {intent.subject}") if for_tests else intent))
+        return (yield from describe(intent))
     name, container = split_name(intent)
     before = r"(?:\.|::|->)" if container else r"(?:^|[^\w$])"
     (result,) = yield [grep(rf"{before}{re.escape(name)}(?:[^\w$]|$)", path=intent.path, head_limit=1000)]
-    kinds: dict[str, list[Line]] = defaultdict(list)
-    for hit in by_place(result.hits):
-        if is_test(hit.path) or not for_tests:
-            kinds[_kind_of_use(hit, name)].append(hit)
-    if not kinds:
-        place = "all tests" if for_tests else f"all files under `{intent.path}`" if intent.path else "all files"
-        return f"I searched {place} for {code(intent.subject)} and found nothing."
-    made = kinds.pop("definition", [])
+    hits = [hit for hit in by_place(result.hits) if is_test(hit.path) or not for_tests]
+    made = [hit for hit in hits if (d := definition(hit.path, hit.number, hit.text, name)) and d.kind not in INNER]
+    hits = [hit for hit in hits if hit not in made]
     defined = f"; defined at `{made[0].at}`" if made else ""
-    wanted = next(
-        (k for k, said in _WANTED.items() if kinds.get(k) and re.search(said, intent.text, re.IGNORECASE)), ""
-    )
-    shown = [hit for kind in ([wanted] if wanted else _USES) for hit in kinds.get(kind, [])][:_MOST_USES]
-    if not shown:
-        return f"{code(name)} is defined but I found no use of it{defined}."
+    if not hits:
+        place = "all tests" if for_tests else f"all files under `{intent.path}`" if intent.path else "all files"
+        return f"I searched {place} for uses of {code(intent.subject)} and found none{defined}."
+    asked = next(shape for said, shape in _SHAPES.items() if re.search(said, intent.text, re.IGNORECASE))
+    wanted = re.compile(asked.replace("NAME", re.escape(name)))
+
+    def order(hit: Line) -> int:
+        if family_of(hit.path) in ("doc", "") or _TEXT.match(hit.text):
+            return 3
+        return 0 if wanted.match(hit.text) else 2 if _IMPORT.match(hit.text) else 1
+
+    shown = sorted(hits, key=order)[:_MOST_USES]
     files = list(dict.fromkeys(hit.path for hit in shown))[:8]
     looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
     outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
@@ -248,23 +251,7 @@ def uses(intent: Intent) -> Plan:
     for hit in shown:
         inside = enclosing(outlines.get(hit.path, []), hit.number)
         rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shortened(hit.text, 90))}")
-    head = ", ".join(plural(len(kinds[kind]), noun) for kind, noun in _USES.items() if kinds.get(kind))
-    rest = {hit.path: hit for kind in reversed(_USES) for hit in reversed(kinds.get(kind, [])) if hit.path not in files}
+    rest = {hit.path: hit for hit in reversed(hits) if hit.path not in files}
     also = "\n\nAlso in " + ", ".join(f"`{hit.at}`" for hit in by_place(rest.values())[:30]) + "." if rest else ""
-    return f"{code(name)}: {head}{defined}.\n\n{bullets(rows)}{also}"
-
-
-def _kind_of_use(hit: Line, name: str) -> str:
-    escaped = re.escape(name)
-    if family_of(hit.path) in ("doc", ""):
-        return "text"
-    if re.search(rf"\bclass\s+(?!{escaped}\b)\w+[^:{{]*[(:,\s<]{escaped}\b", hit.text):
-        return "base"
-    item = definition(hit.path, hit.number, hit.text, name)
-    if item and item.kind not in INNER:
-        return "definition"
-    if _IMPORT.match(hit.text):
-        return "import"
-    if re.match(r"\s*(?:#|//|\*|/\*|--)", hit.text):
-        return "text"
-    return "call" if re.search(rf"{escaped}\s*(?:<[^>]*>)?\(|@{escaped}\b", hit.text) else "mention"
+    number, many = plural(len(hits), "use"), plural(len({hit.path for hit in hits}), "file")
+    return f"{code(name)}: {number} in {many}{defined}.\n\n{bullets(rows)}{also}"

@@ -25,7 +25,6 @@ _PIECES = re.compile(r"\S+\s*|\s+")
 PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
     "where": locate.define,
     "show": locate.define,
-    "raises": locate.define,
     "describe": locate.describe,
     "uses": locate.uses,
     "outline": project.outline,
@@ -33,10 +32,8 @@ PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
     "entry": project.entry,
     "manifest": project.manifest,
     "list": listing.list_,
-    "inventory": listing.inventory,
     "count": listing.count,
     "search": listing.search,
-    "default": listing.default,
     "read": listing.read_file,
     "explain": listing.read_file,
     "changes": history,

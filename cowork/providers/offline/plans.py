@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, TypeVar
 
 from cowork.core.blocks import Json, Message, Text, ToolResult
 from cowork.core.frozen import frozen
 
 _LINE = re.compile(r"^(.+?):(\d+):(.*)$")
-_CONTEXT = re.compile(r"^(.+?)[:-](\d+)[:-](.*)$")
-_UNDER = re.compile(r"^(\d+)([:-])(.*)$")  # the path stands above
+_UNDER = re.compile(r"^(\d+):(.*)$")  # the path stands above
 _TOTAL = re.compile(r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$", re.MULTILINE)
 _COUNT = re.compile(r"^(.+):(\d+)$", re.MULTILINE)
 _FILES = re.compile(r"^(?:more than )?([\d,]+) files?, newest first\.$", re.MULTILINE)
@@ -63,20 +61,17 @@ class Result:
 
     @property
     def hits(self) -> list[Line]:
-        """The lines a Grep found."""
-        return [line for line, mark in self.rows() if mark == ":"]
-
-    @property
-    def hits_with_context(self) -> list[Line]:
-        """The lines a Grep found, each with the lines shown after it joined to it."""
-        joined: list[Line] = []
-        for line, mark in self.rows():
-            if mark == ":":
-                joined.append(line)
-            elif joined and joined[-1].path == line.path:
-                last = joined.pop()
-                joined.append(Line(last.path, last.number, f"{last.text} {line.text.strip()}"))
-        return joined
+        """The lines a Grep found; the path of each stands before it, or above several of one file."""
+        found: list[Line] = []
+        path = ""
+        for row in [] if self.failed else self.text.split("\n"):
+            if hit := _UNDER.match(row) if path else None:
+                found.append(Line(path, int(hit[1]), hit[2]))
+            elif hit := _LINE.match(row):
+                found.append(Line(hit[1], int(hit[2]), hit[3]))
+            elif not row or not path:
+                path = "" if row == "--" else row
+        return found
 
     @property
     def totals(self) -> tuple[int, int]:
@@ -99,6 +94,7 @@ class Result:
 
     @property
     def total_files(self) -> int:
+        """How many files a Glob found."""
         found = _FILES.search(self.text)
         return _number(found[1]) if found and not self.failed else 0
 
@@ -113,22 +109,6 @@ class Result:
         """How many lines the file of a Read has."""
         found = re.search(r"\[Lines \d+-\d+ of (?:more than )?(\d+)", self.text)
         return int(found[1]) if found else max(self.page, default=0)
-
-    def rows(self) -> Iterator[tuple[Line, str]]:
-        """Each line a Grep shows, and the mark that tells a hit from context."""
-        path = ""
-        rows = [] if self.failed else self.text.split("\n")
-        for row, after in pairwise([*rows, ""]):
-            if not row:
-                path = ""
-            elif path and (found := _UNDER.match(row)):
-                yield Line(path, int(found[1]), found[3]), found[2]
-            elif not path and row != "--" and _UNDER.match(after) and not _LINE.match(row):
-                path = row
-            elif found := _LINE.match(row):
-                yield Line(found[1], int(found[2]), found[3]), ":"
-            elif found := _CONTEXT.match(row):
-                yield Line(found[1], int(found[2]), found[3]), "-"
 
 
 T = TypeVar("T")
@@ -188,12 +168,9 @@ def _advance(plan: Plan, shared: Memory) -> list[Call] | str:
         return str(end.value)
 
 
-def grep(pattern: str, mode: str = "content", **options: Any) -> Call:
-    """A search for lines; `ignore_case`, `after` and the tool's own options."""
-    given: Json = {"pattern": pattern, "output_mode": mode}
-    for name, flag in (("ignore_case", "-i"), ("after", "-A")):
-        if value := options.pop(name, 0):
-            given[flag] = value
+def grep(pattern: str, mode: str = "content", *, ignore_case: bool = False, **options: Any) -> Call:
+    """A search for lines, with the tool's own options; empty ones are left out."""
+    given: Json = {"pattern": pattern, "output_mode": mode} | ({"-i": True} if ignore_case else {})
     return Call("Grep", given | {name: value for name, value in options.items() if value})
 
 

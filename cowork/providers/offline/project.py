@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cached_property
 
-from cowork.core.frozen import frozen
 from cowork.providers.offline import manifests, words
 from cowork.providers.offline.intent import Intent
+from cowork.providers.offline.locate import describe
 from cowork.providers.offline.manifests import Item
 from cowork.providers.offline.markdown import bullets, code, evidence, plural, shortened
-from cowork.providers.offline.plans import Line, Plan, Result, Steps, glob, grep, listed, read
-from cowork.providers.offline.ranking import by_place, is_source, is_test
+from cowork.providers.offline.plans import Line, Plan, Result, Steps, grep, listed, read
+from cowork.providers.offline.ranking import by_place, is_test
 
 _MOST_READ = 12
-_SCRIPTS = re.compile(r"(?:^|\.)(?:(?:gui[-_]|console[-_])?scripts|entry[-_]points(?:\..+)?)$")
 
 
 class Files:
@@ -24,17 +23,15 @@ class Files:
     def __init__(self, tree: Result, texts: dict[str, dict[int, str]]) -> None:
         self.tree = tree
         self.texts = texts
-        self.readme = next((name for name in texts if name.lower().startswith("readme")), "")
 
     @cached_property
     def items(self) -> list[Item]:
         """Everything the manifests declare."""
         return [item for name, lines in self.texts.items() for item in manifests.items(name, lines)]
 
-    def text(self, name: str) -> str:
-        return "\n".join(line.text for line in self.lines(name))
-
-    def lines(self, name: str) -> list[Line]:
+    @property
+    def readme(self) -> list[Line]:
+        name = next((name for name in self.texts if name.lower().startswith("readme")), "")
         return [Line(name, number, text) for number, text in sorted(self.texts.get(name, {}).items())]
 
 
@@ -48,16 +45,6 @@ def look(path: str = "") -> Steps[Files]:
     base = f"{path.rstrip('/')}/" if path else ""
     pages = (yield [read(base + name, limit=400) for name in wanted]) if wanted else []
     return Files(tree, {name: page.page for name, page in zip(wanted, pages, strict=True)})
-
-
-def scripts(entries: Iterable[Item]) -> list[Item]:
-    """The commands that packages of Python declare, each keyed by its name and valued by what it calls."""
-    out = []
-    for item in entries:
-        told = re.search(r"(?:([\w.-]+)\s*=\s*)?([\w.]+:[\w.]+)", item.value)
-        if told and _SCRIPTS.search(item.section):
-            out.append(Item(item.file, item.line, item.section, told[1] or item.key, told[2]))
-    return out
 
 
 def outline(intent: Intent) -> Plan:
@@ -89,85 +76,64 @@ def _folder_row(folder: str, listing: Result) -> str:
 def _purpose(files: Files) -> Line | None:
     """What the project says it is: the description of a manifest, else the first prose of the README."""
     for item in files.items:
-        if item.key.lower() in ("description", "summary") and item.section in ("", "project", "package", "metadata"):
+        if item.path in ("description", "project.description", "package.description", "metadata.description"):
             return Line(item.file, item.line, item.value.strip("\"'"))
-    plain = r"\s*(?![#<\[!=*|:.-])\S.{30,}"
-    return next((line for line in files.lines(files.readme) if re.match(plain, line.text)), None)
+    return next((line for line in files.readme if re.match(r"\s*(?![#<\[!=*|:.-])\S.{30,}", line.text)), None)
 
 
-@frozen
-class Verb:
-    """Something to do with a project: how a question names it, what does it, and the commands docs give for it."""
-
-    asked: str
-    targets: str  # of Makefiles, and scripts of package.json
-    documented: str
-    usual: str = ""  # what tools of Python do it with
-
-
-_VERBS = {
-    "test": Verb(r"\btests?\b|\bpytest\b", r"tests?|check",
-                 r"make (?:test|check)|(?:python -m )?(?:pytest|unittest)\b|tox\b|nox\b|(?:npm|yarn|pnpm)(?: run)? test"
-                 r"|cargo (?:test|nextest)|go test|(?:uv|poetry|hatch) (?:run )?(?:pytest|test)", "pytest"),
-    "lint": Verb(r"\blint|\bformat|\btype.?check|\bcheck\b", r"lint|check|format|fmt",
-                 r"make (?:lint|check|format)|ruff|mypy|pre-commit|(?:npm|yarn|pnpm) run lint|cargo (?:clippy|fmt)"
-                 r"|go vet"),
-    "build": Verb(r"\bbuild|\bcompile", r"build|all|dist|compile",
-                  r"make(?: build| all)?\s*$|python -m build|(?:uv|hatch|cargo|go) build|(?:npm|yarn|pnpm) run build"
-                  r"|cmake"),
-    "install": Verb(r"\binstall|\bset ?up\b", r"install|setup|deps",
-                    r"(?:python -m )?pip install|uv (?:pip install|add|tool install|sync)|(?:pipx|cargo|go|brew|make"
-                    r"|conda)"
-                    r" install|(?:npm|yarn|pnpm) (?:i|install|add)\b", "pip install -e ."),
-    "benchmark": Verb(r"\bbench", r"bench(?:mark)?", r"make bench|python -m bench|cargo bench|asv "),
-    "run": Verb(r"", r"run|start|serve|dev|demo|up",
-                r"make (?:run|start|demo|dev)|python -m \w|(?:npm|yarn|pnpm) (?:run )?(?:start|dev)|cargo run|go run"
-                r"|docker (?:run|compose)|uvx|uv run|npx|\./\w"),
-}  # fmt: skip
+_TOOLS = (
+    r"make|just|npm|yarn|pnpm|npx|cargo|go|python3? -m|pip|pipx|uvx?|poetry|hatch|tox|nox|pytest|docker|cmake|ruff|mypy"
+    r"|pre-commit|brew|conda|\./"
+)
+_VERBS = {  # what somebody may want to do, and the words of commands, targets and scripts that do it
+    "test": r"tests?|check|pytest|unittest|tox|nox",
+    "lint": r"lint|check|format|fmt|ruff|mypy|clippy|vet|pre-commit",
+    "build": r"build|compile|all|dist|cmake",
+    "install": r"install|setup|set up|sync|deps",
+    "benchmark": r"bench\w*",
+    "run": r"run|start|serve|dev|demo|up|uvx|npx|python3? -m \w+$",
+}
+_MAKERS = {"Makefile": "make", "justfile": "just", "package.json": "npm run"}
 
 
 def _commands(files: Files, verb: str) -> list[str]:
     """Commands the manifests and the README give, a row each with its place."""
-    do = _VERBS[verb]
-    makers = {"Makefile": "make", "justfile": "just", "package.json": "npm run"}
-    targets = [item for item in files.items if item.section in ("targets", "scripts") and item.file in makers]
-    found = [(f"{makers[i.file]} {i.key}", i.at) for i in targets if re.fullmatch(rf"(?:{do.targets})(?::.*)?", i.key)]
+    makes = [item for item in files.items if item.section in ("targets", "scripts") and item.file in _MAKERS]
+    found = [(f"{_MAKERS[i.file]} {i.key}", i.at) for i in makes if re.fullmatch(rf"(?:{_VERBS[verb]})(?::.*)?", i.key)]
     if verb == "run":
-        found += [(item.key, item.at) for item in scripts(files.items)]
-    usual = {
-        "Cargo.toml": f"cargo {verb}",
-        "go.mod": f"go {verb} ./...",
-        "pyproject.toml": do.usual,
-        "setup.py": do.usual,
-    }
-    if verb in ("run", "test", "build", "install"):
-        found += [(command, f"{name}:1") for name, command in usual.items() if command and name in files.texts]
-    found += [
-        (line.text.strip("$ `>"), line.at) for line in files.lines(files.readme) if _runnable(line, do.documented)
-    ]
+        found += [(item.key, item.at) for item in _scripts(files.items)]
+    found += [(f"{tool} {verb}", f"{name}:1") for name, tool in (("Cargo.toml", "cargo"), ("go.mod", "go"))
+              if name in files.texts and verb != "lint"]  # fmt: skip
+    found += [(line.text.strip("$ `>"), line.at) for line in files.readme if re.search(_documented(verb), line.text)]
     return [f"{code(command)} (`{at}`)" for command, at in reversed(dict(reversed(found)).items())]
 
 
-def _runnable(line: Line, documented: str) -> bool:
-    plain = line.text.strip().strip("`")
-    fits = re.match(rf"\s*(?:\$ |`)?(?:{documented})", line.text)
-    return bool(fits) and len(plain) < 140 and "`" not in plain and "==" not in plain
+def _documented(verb: str) -> str:
+    """For lines of documents: a command alone on its line that does it."""
+    return rf"^\s*(?:\$ |`)?(?:{_TOOLS})\b[^`]{{0,100}}?\b(?:{_VERBS[verb]})\b[^`]{{0,60}}`?$"
 
 
 def howto(intent: Intent) -> Plan:
     """How to run, build, test or install it, from what the project itself says."""
     files = yield from look(intent.path)
-    verb = next(name for name, do in _VERBS.items() if re.search(do.asked, intent.subject.lower()))
+    verb = next((verb for verb, said in _VERBS.items() if re.search(rf"\b(?:{said})\b", intent.subject.lower())), "run")
     rows = [row for each in ((verb, "install") if verb == "run" else (verb,)) for row in _commands(files, each)]
-    documented = _VERBS[verb].documented
-    (docs,) = yield [grep(rf"^\s*(?:\$ |`)?(?:{documented})", glob="*.md,*.rst,*.txt,*.yml", head_limit=80)]
-    hits = [hit for hit in docs.hits if _runnable(hit, documented) and hit.path != files.readme]
-    hits = [hit for hit in hits if not re.search(r"CHANGE|HISTORY|NEWS|egg-info/", hit.path, re.IGNORECASE)]
-    rows += [f"{code(shortened(hit.text.strip(' $`>')))} (`{hit.at}`)" for hit in by_place(hits)[:5]]
+    (docs,) = yield [grep(_documented(verb), glob="*.md,*.rst,*.txt,*.yml,!CHANGE*,!HISTORY*,!NEWS*", head_limit=80)]
+    rows += [f"{code(shortened(hit.text.strip(' $`>')))} (`{hit.at}`)" for hit in by_place(docs.hits)[:5]]
     if rows:
-        return f"To {verb} it:\n\n{bullets(rows)}"
+        return f"To {verb} it:\n\n{bullets(list(dict.fromkeys(rows)))}"
     looked = ", ".join(files.texts) or "no README or manifest at the top"
     return f"I found no command to {verb} this: I looked at {looked} and at the docs for commands."
+
+
+def _scripts(entries: Iterable[Item]) -> list[Item]:
+    """The commands that packages of Python declare, each keyed by its name and valued by what it calls."""
+    out = []
+    for item in entries:
+        told = re.search(r"(?:([\w.-]+)\s*=\s*)?([\w.]+:[\w.]+)", item.value)
+        if told and re.search(r"scripts$|entry[-_]points(?:\.|$)", item.section):
+            out.append(Item(item.file, item.line, item.section, told[1] or item.key, told[2]))
+    return out
 
 
 _BEGINS = (
@@ -177,59 +143,34 @@ _BEGINS = (
 
 
 def entry(intent: Intent) -> Plan:
-    """Where execution begins: declared commands and what they call, main functions, files called main."""
+    """Where execution begins: declared commands, main functions, files called main."""
     files = yield from look(intent.path)
-    commands = scripts(files.items)
-    calls = []
-    for module, _, function in (item.value.partition(":") for item in commands[:4]):
-        path, name = module.replace(".", "/"), re.escape(function)
-        made = rf"^\s*(?:async )?def {name}\b|^{name}\s*=|import .*\b{name}\b"
-        calls.append(grep(made, glob=f"**/{path}.py,**/{path}/__init__.py", head_limit=5))
-    begun, *called = yield [grep(_BEGINS, head_limit=60), *calls]
-    rows = [f"`{item.at}` declares the command {code(item.key)}: {code(item.value)}" for item in commands]
-    rows += [row for result in called for row in evidence(result.hits[:1])]
+    (begun,) = yield [grep(_BEGINS, head_limit=60)]
+    rows = [f"`{i.at}` declares the command {code(i.key)}: {code(i.value)}" for i in _scripts(files.items)]
     declared = [item for item in files.items if re.match(r"(?:main|bin)\b", item.path) and item.value not in ("{", "[")]
     rows += [f"`{item.at}` {item.path}: {code(item.value)}" for item in declared]
     rows += evidence(hit for hit in by_place(begun.hits)[:8] if not is_test(hit.path))
     if not rows:
         return "I looked for console scripts and main functions, and found none."
-    return f"Entry points:\n\n{bullets(list(dict.fromkeys(rows)))}"
+    return f"Entry points:\n\n{bullets(rows)}"
 
 
-@frozen
-class Fact:
-    """Something a manifest says: how a question names it, and the entries that say it, as `path = value`."""
-
-    name: str
-    asked: str
-    keys: str
-
-
-_DEV = r"(?:dev|develop|development|tests?|testing|docs?|lint|typing|ci|bench)"
-_GROUPS = (  # sorts of dependencies, by the tables they stand in
-    Fact("development", rf"\b(?:{_DEV})\b",
-         rf"dev-?dependencies|dev-packages|dev-requirements|tests_require|require-dev|dependency-groups\.[\w-]+"
-         rf"|group\.[\w-]+\.dependencies|(?:optional-dependencies|extras_require)\.{_DEV}[\w-]*"),
-    Fact("optional", r"\b(?:optional|extras?|peer|features?)\b",
-         r"(?:optional-dependencies|extras_require)\.[\w-]+|(?:peer|optional)dependencies"),
-    Fact("build", r"\b(?:build|building|compile)\b", r"build-system\.requires|build-dependencies|setup_requires"),
-    Fact("runtime", r"\b(?:runtime|production|prod|main|direct)\b",
-         r"dependencies|install_requires|requires-dist|requirements|require|packages"),
-)  # fmt: skip
-_VERSION = r"^_*version_*\s*(?::[^=]+)?=\s*[\"'(\w]"
-_OWN = r"^(?:(?:tool\.)?(?:project|package|metadata|poetry|hatch|setuptools(?:\.dynamic)?|setup)\.)?"
-_FACTS = (
-    Fact("license", r"\blicen[cs]", r"(?:^|\.)licen[cs]e(?:-?files?|-expression)?\b|= License ::"),
-    Fact("version supported", r"\b(?:python|node|rust|go|ruby|java|minimum|support\w*|compatible)\b.*\bversions?\b"
-         r"|\bversions? of (?:python|node|rust|go)\b|\b(?:which|what) pythons?\b|\bedition\b",
-         r"requires?[-_.]python|python_requires|rust-version|edition|^engines\b|^go =|dependencies\.python ="),
-    Fact("version", r"\bversion", _OWN + r"version\b"),
-    Fact("author", r"\bauthors?\b|\bwrote\b|\bmaintain", r"author|maintainer|contributors"),
-    Fact("address", r"\b(?:homepage|urls?|website|repository|tracker)\b", r"homepage|repository|\burls?\b|bugs"
-                                                                          r"|documentation"),
-    Fact("script", r"\bscripts\b", r"^scripts\."),
-    Fact("name", r"\bname\b|\b(?:called|named)$", _OWN + r"name\b|^module\b"),
-)  # fmt: skip
+_OWN = r"^(?:(?:tool\.)?(?:project|package|metadata|poetry|setup)\.)?"
+_FACTS = {  # how a question names it, and the entries that say it, as `path = value`
+    r"\blicen[cs]": r"(?:^|\.)licen[cs]e|= License ::",
+    r"\b(?:python|node|rust|go|minimum|support\w*|compatible)\b.*\bversions?\b|\bversions? of (?:python|node|rust|go)\b"
+    r"|\b(?:which|what) pythons?\b|\bedition\b": r"requires?[-_.]python|rust-version|edition|^engines\b|^go =",
+    r"\bversion": _OWN + r"version\b",
+    r"\bauthors?\b|\bwrote\b|\bmaintain": r"author|maintainer|contributors",
+    r"\b(?:homepage|urls?|website|repository|tracker)\b": r"homepage|repository|\burls?\b|bugs|documentation",
+    r"\bscripts\b": r"^scripts\.",
+    r"\bname\b|\b(?:called|named)$": _OWN + r"name\b|^module\b",
+}
+_DEPENDENCIES = re.compile(  # the tables that list what a project needs
+    r"(?:^|\.)(?:[\w-]*dependencies|[\w-]*requires?|requirements|dependency-groups\.[\w-]+"
+    r"|(?:optional-dependencies|extras_require)\.[\w-]+)$",
+    re.IGNORECASE,
+)
 
 
 def manifest(intent: Intent) -> Plan:
@@ -237,61 +178,27 @@ def manifest(intent: Intent) -> Plan:
     files = yield from look(intent.path)
     said = intent.subject.lower()
     entries = manifests.of_language(files.items, said)
-    fact = next((fact for fact in _FACTS if re.search(fact.asked, said)), None)
-    own = {item.value.strip("\"'").lower() for item in entries if item.key == "name"}
-    spoken = set(re.findall(r"[\w@/.-]+", said)) - own - words.STOP
-    named = [item for item in entries if _group(item) and len(item.key) > 2 and item.key.lower() in spoken]
-    if named and (fact is None or fact.name == "version"):
-        return f"Declared:\n\n{bullets([f'`{item.at}` {_shown(item)} ({_group(item)})' for item in named[:8]])}"
-    rows = []
-    if fact:
-        told = [item for item in entries if re.search(fact.keys, f"{item.path} = {item.value}", re.IGNORECASE)]
-        rows = [f"`{item.at}` {_shown(item)}" for item in told] + (yield from _elsewhere(fact.name))
-    answer = (
-        f"The {fact.name}:\n\n{bullets(rows, 30)}" if fact and rows else "" if fact else _dependencies(entries, said)
-    )
-    looked = f"I looked in {', '.join(files.texts) or 'the top folder'} and found no"
-    return answer or f"{looked} {fact.name if fact else 'list of dependencies'}."
+    needed = [i for i in entries if _DEPENDENCIES.search(i.section) and i.key != "python" and i.value[:1] != "["]
+    spoken = set(re.findall(r"[\w@/.-]+", said)) - words.STOP - {"dependencies", "requirements"}
+    fact = next((keys for asked, keys in _FACTS.items() if re.search(asked, said)), "")
+    if named := [item for item in needed if item.key.lower() in spoken]:
+        told = named
+    elif fact:
+        told = [item for item in entries if re.search(fact, f"{item.path} = {item.value}", re.IGNORECASE)]
+    else:
+        told = [i for i in needed if any(word in i.section.lower() for word in spoken)] or needed
+    tables: dict[str, list[Item]] = {}
+    for item in told:
+        tables.setdefault(f"{item.file} {item.section}".strip(), []).append(item)
+    if not tables:
+        looked = f"I looked in {', '.join(files.texts) or 'the top folder'} and found no entry for that."
+        return f"{looked}\n\n{(yield from describe(intent))}"
+    return "\n\n".join(_table(name, rows) for name, rows in tables.items())
 
 
-def _elsewhere(name: str) -> Steps[list[str]]:
-    """What stands outside of manifests: a version in code, a licence in its own file."""
-    if name == "version":
-        (result,) = yield [grep(_VERSION, ignore_case=True, glob="*.py,*.js,*.ts,*.go,*.rs", head_limit=40)]
-        return evidence(hit for hit in by_place(result.hits)[:4] if is_source(hit.path))
-    if name == "license":
-        (kept,) = yield [glob("{LICENSE*,LICENCE*,COPYING*,UNLICENSE,licenses/*}")]
-        return [f"`{path}:1`" for path in sorted(kept.paths)[:3]]
-    return []
-
-
-def _group(item: Item) -> str:
-    """The group of dependencies an entry belongs to, if it is one."""
-    if item.key.lower() in ("python", "include-group") or not re.match(r"[@\w]", item.key):
-        return ""
-    return next((g.name for g in _GROUPS if re.search(rf"(?:^|[.'])(?:{g.keys})$", item.section.lower())), "")
-
-
-def _shown(item: Item) -> str:
-    """An entry as it is written, never a piece of it; with the extra or the group that brings it."""
-    plain = item.value.strip("\"'") if item.value.count(item.value[:1]) == 2 else item.value
-    pair = plain if plain.startswith(item.key) else f"{item.key} = {item.value}"
-    table, _, extra = item.section.rpartition(".")
-    brought = re.search(r"optional-dependencies|extras_require|dependency-groups", table)
-    return code(shortened(item.key if item.value in ("", "[", "{", "(") else pair)) + (f" ({extra})" if brought else "")
-
-
-def _dependencies(entries: Sequence[Item], said: str) -> str:
-    groups: dict[str, dict[tuple[str, str], Item]] = {}
-    for item in entries:
-        if group := _group(item):
-            groups.setdefault(group, {}).setdefault((item.file, item.path), item)
-    asked = [g.name for g in _GROUPS if re.search(g.asked, said) and g.name in groups]
-    first = asked or (["runtime"] if "runtime" in groups else list(groups))
-    parts = []
-    for name in first:
-        rows = [f"`{item.at}` {_shown(item)}" for item in groups[name].values()]
-        parts.append(f"{plural(len(rows), f'{name} dependency')}:\n{bullets(rows, 30)}")
-    rest = {name: list(groups[name].values())[:12] for name in groups if name not in first}
-    others = [f"{name} ({', '.join(code(item.key) for item in some)})" for name, some in rest.items()]
-    return "\n\n".join(parts + (["Also declared: " + "; ".join(others) + "."] if others else []))
+def _table(name: str, rows: list[Item]) -> str:
+    """The entries of one table as they are written, each with its place."""
+    shown = (item.value if item.value.startswith(item.key) else f"{item.key} = {item.value}" for item in rows)
+    plain = [shortened(text.removesuffix(" = ")) for text in shown]
+    told = [f"`{item.at}` {code(text)}" for item, text in zip(rows, plain, strict=True)]
+    return f"{plural(len(rows), 'entry')} in {code(name)}:\n{bullets(told, 30)}"

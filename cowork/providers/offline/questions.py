@@ -7,16 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cowork.providers.offline import words
-from cowork.providers.offline.declarations import KINDS, kind_named
 from cowork.providers.offline.edits import order
 from cowork.providers.offline.intent import Intent, Kind, about, clean, place_of
+from cowork.providers.offline.listing import KINDS, kind_named
 
 _HERE = re.compile(
-    r"\s*\b(?:in|inside|within|of|for|from|across|on) (?:this|the|our|my|that)(?: (?:whole|entire|current|python"
-    r"|git))? "
-    r"(?:repo|repository|project|codebase|code|source code|tree|workspace|library|package|app|application|program"
-    r"|folder"
-    r"|directory)\b",
+    r"\s*\b(?:in|inside|within|of|for|from|across|on) (?:this|the|our|my|that)(?: (?:whole|entire|python|git))? "
+    r"(?:repo|repository|project|codebase|code|tree|workspace|library|package|app|application|program|folder|directory)\b",
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(
@@ -50,7 +47,7 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
         return intent
     if intent.kind == "count":  # the name goes where the pronoun stands
         return replace(intent, subject=_PRONOUN.sub(f"`{before.subject}`", intent.subject, count=1))
-    code = intent.kind in ("where", "describe", "uses", "show", "explain", "read", "raises")
+    code = intent.kind in ("where", "describe", "uses", "show", "explain", "read")
     pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
     if words.keywords(_PRONOUN.sub("", intent.subject) if pointing else intent.subject) or not (code or pointing):
         return intent
@@ -81,15 +78,13 @@ def _whole(kind: Kind, subject: str | None = None) -> Make:
     return lambda text, hit: Intent(kind, text if subject is None else subject, place_of(text))
 
 
-def _about(kind: Kind, hint: str = "", *, name: bool = False) -> Make:
+def _about(kind: Kind, *, name: bool = False) -> Make:
     """A question about the name or phrase in the first group that is filled; with `name`, only about a name."""
 
     def make(text: str, hit: re.Match[str]) -> Intent | None:
         intent = about(next(filter(None, hit.groups())), kind)
         alone = len(intent.subject.split()) == 1
-        return (
-            replace(intent, path=intent.path or place_of(text), hint=hint or intent.hint) if alone or not name else None
-        )
+        return replace(intent, path=intent.path or place_of(text)) if alone or not name else None
 
     return make
 
@@ -101,13 +96,9 @@ def _inventory(name: str) -> Make:
         named = [n for n in words.quoted(text) + words.names(text) if not words.is_acronym(n)]
         if "make" in text.lower().split() or (named and name != "options"):
             return None
-        return Intent("inventory", name, place_of(text), container=named[0] if named else "")
+        return Intent("list", text, place_of(text), name)
 
     return make
-
-
-def _default(text: str, hit: re.Match[str]) -> Intent:
-    return Intent("default", " ".join(words.keywords(next(filter(None, hit.groups())))), place_of(text))
 
 
 def _tests(text: str, hit: re.Match[str]) -> Intent:
@@ -166,7 +157,8 @@ _LISTED = ("public", "top", "level", "workspace", "python", "make", "makefile", 
 _X = r"(?P<x>.+)"
 _USE = (
     r"(?:us(?:es?|ing)|call(?:s|ing)?|import(?:s|ing)?|referenc(?:es?|ing)|invok(?:es?|ing)|depends? on|mentions?"
-    r"|instantiates?|rais(?:es?|ing)|overrides?|inherit(?:s|ing)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?)"
+    r"|instantiates?|rais(?:es?|ing)|overrides?|inherit(?:s|ing)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?"
+    r"|cover(?:s|ing)?|exercises?)"
 )
 _USED = r"(?:used|called|imported|referenced|instantiated|invoked|subclassed|inherited from|mentioned)"
 _USERS = r"(?:callers?|calls?|usages?|uses|users|references|call sites?|occurrences?|importers|subclasses)"
@@ -178,64 +170,43 @@ _FOLLOWS = (
 _CHANGED = r"(?:changed?|changes|modified|modifications|edited|edits|touched|updated)"
 _PROJECT = r"(?:repo|repository|project|codebase|folder|directory|code|package|library|program|tool|app)"
 _GIT = (  # what only the history or the working tree can tell
-    r"^(?!where|how|why|explain|run|find|what happens|who (?:calls|uses)|.*\b(?:function|class|method|module"
-    r"|code) (?:that"
-    r"|which|for|to)\b|who wrote (?:it|this|that)?$|.*\bthe author\b)(?:.*\bgit \w+|status$|.*\bworking (?:tree|copy)\b"
-    r"|.*\bun-?committed\b|.*\buntracked\b|.*\b(?:un)?staged\b|.*\bcommit(?:s|ted)?\b|.*\bstash(?:es)?\b|.*\bcontributors?\b"
-    r"|.*\bHEAD\b|.*\bhistory\b|.*\bremote url\b|.*\b(?:latest|last|newest) (?:tag|release)\b"
-    rf"|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b|(?:what|which files?|anything|files?|did|has|have|show"
-    rf"|list"
-    rf"|recent|last|latest|the)\b.{{0,40}}\b{_CHANGED}\b|{_CHANGED}\b|what(?:'s| is)? new\b"
-    rf"|who\b.*\b(?:{_CHANGED}|touch|wrote|added|introduced|removed|created|worked)\b|when (?:was|were|did)\b)"
+    r"^(?!where|how|why|explain|run|find|what happens|who (?:calls|uses)|.*\b(?:function|class|method|module|code)"
+    r" (?:that|which|for|to)\b|who wrote|.*\bthe author\b)(?:status$|.*\b(?:git \w+|working (?:tree|copy)|un-?committed"
+    r"|untracked|(?:un)?staged|commit(?:s|ted)?|stash(?:es)?|contributors?|HEAD|history|remote url"
+    r"|(?:latest|last|newest) (?:tag|release))\b|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b"
+    rf"|(?:what|which files?|anything|files?|did|has|have|show|list|recent|last|latest|the)\b.{{0,40}}\b{_CHANGED}\b"
+    rf"|{_CHANGED}\b|what(?:'s| is)? new\b|who\b.*\b(?:{_CHANGED}|added|introduced|removed|created)\b"
+    r"|when (?:was|were|did)\b)"
 )
 _FACTS = (  # what manifests say
     r"^(?!where|how (?:does|do)\b|why|find|locate|run|explain|search|.*\b(?:function|class|method|file|code|tests)\b"
-    r"|.*--\w"
-    r"|.*\w\(\)).*(?:\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
-    r"|\bthird.party\b"
-    r"|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:needs?|needed|requires?|required|uses?|pulls?)\b"
-    r"|\b(?:needs?|needed|requires?|required) (?:at|for|to) |\bversions?\b|\blicen[cs]ed?\b|\bwho (?:wrote|maintains)\b"
-    r"|\bauthors?\b|\bmaintainers?\b|\b(?:which|what) pythons?\b|\bhomepage\b|\bedition\b|\bnpm scripts\b"
-    r"|\bname of (?:the|this) (?:package|project|crate)\b|\bthe (?:package|project|crate|library) (?:called|named)\b)"
+    r"|.*--\w|.*\w\(\)).*(?:\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
+    r"|\bthird.party\b|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:needs?|needed|requires?|required|uses?)\b"
+    r"|\bversions?\b|\blicen[cs]ed?\b|\bwho (?:wrote|maintains)\b|\bauthors?\b|\bmaintainers?\b|\bhomepage\b"
+    r"|\b(?:which|what) pythons?\b|\bedition\b|\bnpm scripts\b"
+    r"|\b(?:name of )?(?:the|this) (?:package|project|crate|library)(?: called| named)\b)"
 )
 _RUN_TESTS = (
-    r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+)|(?:npm|cargo|go"
-    r"|make) test)$"
+    r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+))$"
+    r"|^(?:npm|cargo|go|make) test$"
     r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:(?:are |is |currently )*fail(?:ing|s)?|pass(?:ing)?|green|red"
-    r"|broken)\b"
-    r"|^(?:do|does|is)\b.*test\S* (?:pass|fail)|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
+    r"|broken)\b|^(?:do|does|is)\b.*test\S* (?:pass|fail)|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
 )
 _TABLE: tuple[tuple[str, Make], ...] = (
-    (r"^(?:hi|hello|hey|help|thanks?|thank you|(?:who|what) are you|what can you do|test|ping"
-     r"|\?)?$", _whole("hello", "")),
-    (r"^(?!.*\b(?:tool|class|panel)\b).*\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|item"
-     r"|write))", _whole("inventory", "todos")),
+    (r"^(?:hi|hello|hey|help|thanks?|thank you|(?:who|what) are you|what can you do|test|ping|\?)?$",
+     _whole("hello", "")),
     (r"\bbase class (?:of|for) (?:all |the |every |each )*(?P<x>\w+)",
      lambda t, h: Intent("where", h["x"].removesuffix("s").capitalize(), "", "class")),
     (r"\bdifference between\b|\bcompare\b|\bpros and cons\b|\bshould (?:i|we)\b", _whole("unknown", "")),
     (r"\b(?:largest|biggest|longest)\b.*\b(?:files?|modules?)\b|^how (?:big|large|long) is (?:it|this|the)\b",
      _whole("count", "lines")),
-    (r"^(?:does|do|is|are) (?:it|this|they|there|the \w+)(?: \w+)? (?:have |any )*(?:any "
-     r"|a )?tests?$", _whole("count", "tests")),
-    (r"^(?:what|which)(?: kinds? of)? (?:errors?|exceptions?) (?:can|could|does|do|may|might"
-     r"|will)\s+(.+?)\s+(?:raise|throw"
-     r"|return|give)[sn]?\b|^(?:what|which) (?:errors?|exceptions?)(?: are| is| can be)? (?:raised|thrown"
-     r"|returned) by\s+(.+)"
-     r"|^(?:what|when|how) (?:can|does|could|might)\s+(.+?)\s+(?:raise|throw|fail)s?$", _about("raises", name=True)),
+    (r"^(?!.*\b(?:tool|class|panel)\b).*\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|item|write))",
+     _inventory("todos")),
     *((rf"{_ASKS}(?:{kind.asked}){_FOLLOWS}", _inventory(name)) for name, kind in KINDS.items() if kind.everywhere),
-    (r"^(?:what|which|how \w+)(?:'s| is| are)?(?: the)? default(?: value| setting)?(?: of| for)?\s+(?!branch)(.+)"
-     r"|^what (?:does|do|is|are)\s+(.+?)\s+(?:default to|(?:set to )?by default)$", _default),
-    (r"^(?:what|which) (?:arguments?|parameters?|args|options)(?: does| do| can)\s+(.+?)\s+(?:take|accept|have"
-     r"|expect|need)s?$",
-     _about("show")),
-    (r"^how (?:many|much) (?:\w+ )?(?:dependencies|crates|requirements)\b", _whole("manifest")),
-    (rf"^(?:how (?:many|much)|(?:count|number of)(?: the| all| how many)?(?: number of)?) {_X}",
+    (rf"^(?:how (?:many|much)|(?:count|number of)(?: the| all| how many)?(?: number of)?) (?!.*dependenc){_X}",
      lambda t, h: Intent("count", h["x"].strip(), place_of(t))),
     (_RUN_TESTS, _tests),
     (_GIT, _whole("changes")),
-    (r"^(?:which|what|are there|where are|show|list|find)\b(?:\s+(?:any|the|all|me|unit|a))*\s+tests?\s+(?:that "
-     r"|which )?"
-     rf"(?:cover|for|of|test|exercise|check|use|call|touch)(?:s|es|ing)?\s+{_X}", _about("uses", "tests")),
     (rf"^(?:what|who|which|show|list|find|every|all|any|where|does|do|is|are)\b(?: [\w-]+){{0,7}}? {_USE}\s+"
      r"([`'\"]?[\w@.:$]+(?:\(\))?[`'\"]?)(?:\s+(?:in|from|under|at|anywhere)\b.*)?$", _about("uses", name=True)),
     (r"^(?:where|how|in (?:which|what) \w+|is|are|(?:show me |list )?(?:every\w*|all|any\w*))"
@@ -246,31 +217,28 @@ _TABLE: tuple[tuple[str, Make], ...] = (
      r"(?P<x>(?:run|start|launch|use|execute|build|compile|install|test|set ?up|deploy|lint|format|type.?check|try"
      r"|benchmark|develop|contribute)s?\b.*)", lambda t, h: Intent("howto", h["x"])),
     (r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
-     r"|\bexecutables?\b"
-     r"|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?)\b|\bbinar(?:y|ies)\b"
+     r"|\bexecutables?\b|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?)\b|\bbinar(?:y|ies)\b"
      r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$", _whole("entry", "")),
     (_FACTS, _whole("manifest")),
-    (rf"^(?:list|enumerate|name)(?: out)?(?: me)?\s+{_X}", _list),
-    (r"^(?:what|which)\s+(?P<x>(?:\w+ )?(?:files|classes|functions|methods|targets|tests|modules|folders|definitions"
-     r"|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b.*)", _list),
+    (r"^(?:(?:list|enumerate|name)(?: out)?(?: me)?|(?:what|which)(?=(?: \w+)? (?:files|classes|functions|methods"
+     r"|targets|tests|modules|folders|definitions|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b))\s+"
+     rf"{_X}", _list),
     (rf"^what(?:'s| is| does)?(?: there)?(?: in)?(?: (?:here|it|this|the)(?: {_PROJECT})?)?(?: do| for| about)?$"
      rf"|^(?:describe|tour|summari[sz]e|explain)(?: (?:it|this|the)(?: {_PROJECT})?)?$"
      r"|\b(?:overview|outline|layout|structure|architecture)\b(?! (?:function|class|method))"
      r"|^how is .{0,20}\b(?:organi[sz]ed|structured|laid out)", _outline),
-    (r"^(?:search|grep|look)(?: for)?(?: the)?(?: text| string| word)?\s+(.+)|^(?:which|what) files? (?:contain"
-     r"|mention|have"
-     r"|include)s?\s+(.+)", lambda t, h: Intent("search", (words.quoted(t) or [h[1] or h[2]])[0], place_of(t))),
+    (r"^(?:(?:search|grep|look)(?: for)?(?: the)?(?: text| string| word)?|(?:which|what) files? (?:contain|mention|have"
+     rf"|include)s?)\s+{_X}", lambda t, h: Intent("search", (words.quoted(t) or [h["x"]])[0], place_of(t))),
     (r"^(?:where|wherever)(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it |they )?"
      rf"(?:find )?{_X}", _about("where")),
     (r"^(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of the code)? "
      rf"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*{_X}", _about("where")),
     (rf"^(?:find|locate|go to|jump to|definition of|look up)\s+(?:the )?(?:definition of )?{_X}", _about("where")),
     (r"^(?:show|print|display|read|open|cat|view|see)(?: me)?(?: the)?(?: source| body| code| contents?| definition"
-     r"| text"
-     rf"| signature| docstring| implementation)?(?: of| for)?\s+{_X}", _show),
+     rf"| text| signature| docstring| implementation)?(?: of| for)?\s+{_X}", _show),
     (rf"^(?:explain|describe|outline|summari[sz]e|document)\s+(?:to me )?(?:what |how )?{_X}", _explain),
-    (r"^(?:what|how) (?:does|do)\s+(.+?)\s+(?:do|work|look like|return|take|accept|contain|say|mean"
-     r"|define)s?\b", _explain),
+    (r"^(?:what|how|which)(?: \w+)? (?:does|do|can|could|may)\s+(.+?)\s+(?:do|work|look like|return|take|accept|contain"
+     r"|say|mean|define|raise|throw|fail|expect|need)s?\b", _explain),
     (r"^(?:what(?:'s| is| are)(?: in| inside)?|who is|signature of)\s+(?:the )?(?:(?:signature|docstring|purpose"
      rf"|definition) of )?{_X}", _explain),
 )  # fmt: skip

@@ -52,7 +52,10 @@ def _test_command(intent: Intent) -> Steps[tuple[str, list[str]]]:
     target = (f" {quote(path)}" if path else "") + (f" -k {quote(only)}" if only else "")
     if any(name.endswith(".py") for name in names):
         runner = ".venv/bin/python" if any(p.endswith("python") for p in local.paths) else "python3"
-        told = "".join(files.text(name) for name in ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt"))
+        told = "".join(
+            "".join(files.texts.get(name, {}).values())
+            for name in ("pyproject.toml", "setup.cfg", "tox.ini", "requirements.txt")
+        )
         told += "".join(hit.text for hit in cases.hits)
         if "pytest" in told or "TestCase" not in told:
             return f"{runner} -m pytest -q{target}", names
