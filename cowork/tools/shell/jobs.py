@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import marshal
 import os
 import shutil
 import signal
@@ -14,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from cowork.core import spawn
 from cowork.core.errors import ToolError
@@ -87,14 +88,14 @@ class Reaper:
     def pid(self) -> int:
         return self._process.pid
 
-    def open(self) -> tuple[socket.socket, int]:
-        """(control socket, descriptor of the output) of a new keeper."""
+    def open(self, request: int) -> tuple[socket.socket, int]:
+        """(control socket, descriptor of the output) of a new keeper for what is asked for in a file."""
         ours, theirs = socket.socketpair()
         out, into = os.pipe()
         with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
             fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
         try:
-            socket.send_fds(self._socket, [b"c"], [theirs.fileno(), into])
+            socket.send_fds(self._socket, [b"c"], [theirs.fileno(), into, request])
         except OSError:
             ours.close()
             os.close(out)
@@ -129,9 +130,7 @@ class Command:
     hold: Hold
     _control: socket.socket
     _output: int
-    _unread: bytes = b""
-    _keeper: int = 0
-    _report: dict[str, Any] | None = None
+    _told: bytes = b""  # by the keeper: its number, and at the end its report
     _started: asyncio.Event = field(default_factory=asyncio.Event)
     _reported: asyncio.Event = field(default_factory=asyncio.Event)
     _drained: asyncio.Event = field(default_factory=asyncio.Event)
@@ -208,25 +207,21 @@ class Command:
             return
         except OSError:
             data = b""
-        messages, self._unread = script.unpacked(self._unread + data)
-        for told in messages:
-            self._keeper = told.get("keeper", self._keeper)
-            self._report = None if "keeper" in told else told
-        if messages:
-            self._started.set()
-        if self._report is not None:
-            asyncio.get_running_loop().remove_reader(self._control)
-            self._reported.set()
-        elif not data:
-            self._lose_keeper()
-
-    def _lose_keeper(self) -> None:
-        """It was killed: the reaper ends what it leaves, and what the reaper cannot see is looked for."""
+        self._told += data
+        self._started.set()
+        if data:
+            return
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._control)
-        self._started.set()
-        self._sweeping = loop.create_task(self._sweep())
-        self._sweeping.add_done_callback(lambda _: self._reported.set())
+        if len(self._told) > script.PID_BYTES:
+            self._reported.set()
+        else:  # it was killed: the reaper ends what it leaves, and what the reaper cannot see is looked for
+            self._sweeping = loop.create_task(self._sweep())
+            self._sweeping.add_done_callback(lambda _: self._reported.set())
+
+    @property
+    def _keeper(self) -> int:
+        return int.from_bytes(self._told[: script.PID_BYTES], "big")
 
     def _finish(self) -> Ended:
         if self.ended is None:
@@ -237,7 +232,7 @@ class Command:
             os.close(self._output)
             self.stopped = time.monotonic()
             self.on_text(self.capture.finish())
-            self.ended = _ended(self._report)
+            self.ended = _ended(self._told[script.PID_BYTES :])
         return self.ended
 
     async def _sweep(self) -> None:
@@ -261,33 +256,30 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
     try:
         program, *arguments = tree.wrap(shell, cwd, ctx.box)
-        control, output = _opened(tree)
+        argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
+        request = {"argv": argv, "cwd": str(cwd), "env": environ, "wrapped": program != shell[0]}
+        control, output = _opened(tree, script.write_request(request, command))
     except BaseException:
         hold.release()
         raise
-    argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
     running = Command(capture, on_text, mark, hold, control, output)
     loop = asyncio.get_running_loop()
-    request = {"argv": argv, "cwd": str(cwd), "env": environ, "script": command, "wrapped": program != shell[0]}
-    try:
-        await loop.sock_sendall(control, script.packed(request))
-    except OSError as error:
-        running.abandon()
-        raise ToolError("INTERNAL_ERROR", f"The command could not be started: {error.strerror}. Try again.") from error
-    except asyncio.CancelledError:
-        running.abandon()
-        raise
     loop.add_reader(output, running.on_output)
     loop.add_reader(control, running.on_report)
     return running
 
 
-def _opened(tree: TreeState) -> tuple[socket.socket, int]:
+def _opened(tree: TreeState, request: int) -> tuple[socket.socket, int]:
     try:
-        return prepare(tree).open()
-    except OSError:  # it was killed; a new one will do
-        tree.reaper = None
-        return prepare(tree).open()
+        try:
+            return prepare(tree).open(request)
+        except OSError:  # it was killed; a new one will do
+            tree.reaper = None
+            return prepare(tree).open(request)
+    except OSError as error:
+        raise ToolError("INTERNAL_ERROR", f"The command could not be started: {error.strerror}. Try again.") from error
+    finally:
+        os.close(request)
 
 
 @dataclass(slots=True)
@@ -337,9 +329,10 @@ def _shell(environ: Mapping[str, str]) -> list[str]:
     return ["/bin/sh", "-c", _SH, "sh"]
 
 
-def _ended(raw: dict[str, Any] | None) -> Ended:
-    if raw is None:
+def _ended(told: bytes) -> Ended:
+    if not told:
         return Ended(signal="SIGKILL")
+    raw = marshal.loads(told)
     if "error" in raw:
         return Ended(error=str(raw["error"]))
     status = raw["status"]

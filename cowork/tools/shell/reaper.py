@@ -22,7 +22,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from typing import Any
 
 CWD_FD, SCRIPT_FD = 3, 4
@@ -31,10 +31,27 @@ GONE_GRACE = 1.0  # the same, when cowork is gone
 EXIT_GRACE = 0.1  # what a shell left behind may end by itself
 LEFT_GRACE = 0.5  # between TERM and KILL for that
 KILL_TIME = 3.0
-_GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
+PID_BYTES = 4  # a keeper first tells its number, then how the command ended, then closes
 _LENGTH, _INT = 8, 4  # bytes
+_GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
 _LINUX = sys.platform.startswith("linux")
 _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
+
+
+def write_request(request: dict[str, Any], script: str) -> int:
+    """An unnamed file that holds a request and, behind it, the script the shell reads from there."""
+    content = marshal.dumps(request)
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("command")
+    else:
+        path = f"/tmp/cowork-{os.urandom(12).hex()}"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        os.unlink(path)
+    view = memoryview(len(content).to_bytes(_LENGTH, "big") + content + script.encode("utf-8", "replace"))
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
 
 
 def main(fd: int) -> None:
@@ -51,90 +68,88 @@ def main(fd: int) -> None:
     while deadline is None or (keepers and time.monotonic() < deadline):
         waiting = [alarm] if deadline else [alarm, requests.fileno()]
         ready = select.select(waiting, [], [], 0.5 if deadline else None)[0]
-        if alarm in ready:
-            _drain(alarm)
-        if requests.fileno() in ready and deadline is None:
+        _drain(alarm)
+        if requests.fileno() in ready:
             data, descriptors = _handed(requests)
             if not data:
                 deadline = time.monotonic() + 10
                 for keeper in keepers:
                     _signal(keeper, signal.SIGCONT)  # one that was stopped must see the end too
-            elif len(descriptors) == 2:
+            elif len(descriptors) == 3:
                 keepers |= _fork_keeper(requests, alarm, *descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
-        for pid, _status in _reaped():
+        for pid, status in _reaped():
             keepers.discard(pid)
-        _end_strays(keepers)
-    _end_strays(set())
+            if status:  # it was killed, or gave up: its orphans came to us
+                _kill(alarm, apart=keepers)
+    _kill(alarm)
 
 
-def keep(control: socket.socket, output: int) -> None:
-    """Run one command and report on the control socket once none of its processes is left."""
-    os.set_inheritable(output, False)
-    os.set_inheritable(control.fileno(), False)
+def keep(control: socket.socket, output: int, given: int) -> bool:
+    """Run one command and report on the control socket once none of its processes is left, which is what it gives."""
+    for descriptor in (control.fileno(), output, given):
+        os.set_inheritable(descriptor, False)
     alarm = _listen()
     _adopt_orphans()
-    if (request := _receive(control)) is None:
-        return
-    control.sendall(packed({"keeper": os.getpid()}))
+    control.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
+    request = marshal.loads(os.read(given, int.from_bytes(os.read(given, _LENGTH), "big")))
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
-        shell = _start_shell(request, output, cwd_in)
+        shell = _start_shell(request, output, cwd_in, given)
     except OSError as error:
-        control.sendall(packed({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
-        return
-    os.close(output)
-    os.close(cwd_in)
+        control.sendall(marshal.dumps({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
+        return True
+    for descriptor in (output, cwd_in, given):
+        os.close(descriptor)
     status: int | None = None
-    order = b""
+    order, gone = b"", False
     while status is None and not order:
         ready = select.select([alarm, control.fileno()], [], [], None)[0]
-        _drain(alarm)
-        for pid, ended in _reaped():
-            status = ended if pid == shell else status
+        status, gone = _wait(alarm, shell, 0)
         if control.fileno() in ready:
             order = _order(control)
-    left = _names(_below(shell)) if status is not None else []
+    left: list[str] = []
     sandbox = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""
     if status is None:
         status = _end(alarm, shell, _GRACE[order], spared=sandbox)
-    elif left:
-        _wait(alarm, shell, EXIT_GRACE)
-        left = [name for name in _names(_below(shell)) if name != sandbox]  # not left, only slow to go
+    elif not gone and not _wait(alarm, shell, EXIT_GRACE)[1]:
+        left = [name for name in _living(shell).values() if name != sandbox]  # not left, only slow to go
         _end(alarm, shell, LEFT_GRACE)
     names, _, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").rpartition("\0")
-    told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left}
-    control.sendall(packed({**told, "survivors": _names(_below(shell))}))
+    survivors = [] if _wait(alarm, shell, 0)[1] else list(_living(shell).values())
+    told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left, "survivors": survivors}
+    control.sendall(marshal.dumps(told))
+    return not survivors
 
 
-def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int) -> set[int]:
+def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int, given: int) -> set[int]:
     try:
         pid = os.fork()
     except OSError as error:
         try:  # noqa: SIM105
-            socket.socket(fileno=os.dup(control)).sendall(packed({"error": f"{error.strerror}: too many processes"}))
+            os.write(control, bytes(PID_BYTES) + marshal.dumps({"error": f"{error.strerror}: too many processes"}))
         except OSError:
             pass
         return set()
     if pid:
         return {pid}
+    alone = False
     try:
         requests.close()
         signal.set_wakeup_fd(-1)
         os.close(alarm)
-        keep(socket.socket(fileno=control), output)
-    except BrokenPipeError:  # cowork is gone, and so is everything that was to be ended
-        pass
+        alone = keep(socket.socket(fileno=control), output, given)
     finally:
-        os._exit(0)
+        os._exit(not alone)
 
 
-def _start_shell(request: dict[str, Any], output: int, cwd_in: int) -> int:
+def _start_shell(request: dict[str, Any], output: int, cwd_in: int, script: int) -> int:
     """Start the shell in a session of its own; raises what kept it from starting."""
-    script = _unnamed_file(request["script"].encode("utf-8", "replace"))
-    sources = [_above(fd) for fd in (os.open(os.devnull, os.O_RDONLY), output, output, cwd_in, script)]
+    # Copies above the numbers that descriptors of the shell get, closed on exec.
+    given = (os.open(os.devnull, os.O_RDONLY), output, output, cwd_in, script)
+    sources = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32) for descriptor in given]
     actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)]
     os.chdir(request["cwd"])
     argv = request["argv"]
@@ -143,27 +158,8 @@ def _start_shell(request: dict[str, Any], output: int, cwd_in: int) -> int:
         return os.posix_spawn(argv[0], argv, request["env"], file_actions=actions, setsid=True, setsigdef=_RESET)
     finally:
         os.chdir("/")
-        for source in (*sources, script):
+        for source in sources:
             os.close(source)
-
-
-def _above(descriptor: int) -> int:
-    """A copy above the numbers that descriptors of the shell get; closed on exec."""
-    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32)
-
-
-def _unnamed_file(content: bytes) -> int:
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("command")
-    else:
-        path = f"/tmp/cowork-{os.urandom(12).hex()}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.unlink(path)
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def _end(alarm: int, shell: int, grace: float, spared: str = "") -> int | None:
@@ -173,46 +169,59 @@ def _end(alarm: int, shell: int, grace: float, spared: str = "") -> int | None:
     """
     status = None
     if grace:
-        for pid in _below(shell):
-            if not spared or _names([pid]) != [spared]:
+        for pid, name in _living(shell).items():
+            if not spared or name != spared:
                 _signal(pid, signal.SIGTERM)
                 _signal(pid, signal.SIGCONT)
-        status = _wait(alarm, shell, grace)
+        status, _ = _wait(alarm, shell, grace)
+    ended = _kill(alarm, shell)
+    return status if ended is None else ended
+
+
+def _kill(alarm: int, shell: int = 0, apart: Collection[int] = ()) -> int | None:
+    """KILL all below this process, but for those apart, until nothing is left; the shell's exit status if it came."""
+    status = None
     deadline = time.monotonic() + KILL_TIME
-    while time.monotonic() < deadline:
-        pids = _below(shell)
-        if not pids:
-            break
+    while time.monotonic() < deadline and (pids := _living(shell, apart)):
         for pid in pids:  # first all are stopped, so that none can fork while the others are being killed
             _signal(pid, signal.SIGSTOP)
-        for pid in {*pids, *_below(shell)}:
+        for pid in {*pids, *_living(shell, apart)}:
             _signal(pid, signal.SIGKILL)
-        ended = _wait(alarm, shell, 0.02)
+        if not shell:
+            time.sleep(0.01)
+            continue
+        ended, _ = _wait(alarm, shell, 0.02)
         status = status if ended is None else ended
     return status
 
 
-def _wait(alarm: int, shell: int, seconds: float) -> int | None:
-    """Reap until nothing is left or the time is over."""
-    status = None
+def _wait(alarm: int, shell: int, seconds: float) -> tuple[int | None, bool]:
+    """Reap until nothing is left or the time is over: the shell's exit status if it came, and whether all are gone."""
+    status, gone = None, False
     deadline = time.monotonic() + seconds
     while True:
+        _drain(alarm)
         for pid, ended in _reaped():
             status = ended if pid == shell else status
+        gone = not _has_children() if _LINUX else not _living(shell)
         left = deadline - time.monotonic()
-        if left <= 0 or not _below(shell):
-            return status
+        if left <= 0 or gone:
+            return status, gone
         select.select([alarm], [], [], min(left, 0.1))
-        _drain(alarm)
 
 
-def _end_strays(keepers: set[int]) -> None:
-    """Kill what came back from a keeper that was itself killed."""
-    if not _LINUX:
-        return
-    for pid in set(_children(os.getpid())) - keepers:
-        for below in [*_tree(pid), pid]:
-            _signal(below, signal.SIGKILL)
+def _reaped() -> Iterator[tuple[int, int]]:
+    while _has_children() and (ended := os.waitpid(-1, os.WNOHANG))[0]:
+        yield ended
+
+
+def _has_children() -> bool:
+    """Whether a child is there, dead or alive; the reaper of orphans has one as long as anything lives below it."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _signal(pid: int, number: int) -> None:
@@ -222,116 +231,61 @@ def _signal(pid: int, number: int) -> None:
         pass
 
 
-def _reaped() -> Iterator[tuple[int, int]]:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        yield pid, status
+def _living(shell: int, apart: Collection[int] = ()) -> dict[int, str]:
+    """What lives below this process, with its name, without those `apart` and what is below them.
 
-
-def _below(shell: int) -> list[int]:
-    """Every living process of the command."""
-    return _tree(os.getpid()) if _LINUX else _table(shell)
-
-
-def _tree(pid: int) -> list[int]:
-    found: list[int] = []
-    queue = [pid]
+    Where orphans do not come back to us: what lives below the shell and in its group.
+    """
+    table = _table()
+    found = {pid: name for pid, (_, name, group) in table.items() if group == shell and not _LINUX}
+    below: dict[int, list[int]] = {}
+    for pid, (parent, _, _) in table.items():
+        below.setdefault(parent, []).append(pid)
+    queue = [os.getpid() if _LINUX else shell, *found]
     while queue:
-        children = _children(queue.pop())
-        found += children
-        queue += children
+        inner = [pid for pid in below.get(queue.pop(), ()) if pid not in found and pid not in apart]
+        found |= {pid: table[pid][1] for pid in inner}
+        queue += inner
     return found
 
 
-def _children(pid: int) -> list[int]:
-    found: list[int] = []
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += [int(child) for child in file.read().split()]
-    except FileNotFoundError:
-        return found if found or os.path.exists("/proc/thread-self/children") else _children_by_parent(pid)
-    except OSError:
-        return found
-    return [child for child in found if not _is_zombie(child)]
-
-
-def _children_by_parent(pid: int) -> list[int]:
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    fields = file.read().rpartition(b")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == pid and fields[0] != b"Z":
-                found.append(int(name))
+def _table() -> dict[int, tuple[int, str, int]]:
+    """(parent, name, group) of every process that is not just waiting to be reaped."""
+    if not _LINUX:
+        return _table_by_ps()
+    found = {}
+    for number in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{number}/stat", encoding="utf-8", errors="replace") as file:
+                before, _, after = file.read().rpartition(")")
+            state, parent, group = after.split(None, 3)[:3]
+            # A main thread that ended before the others looks like a zombie too, but its process lives on.
+            if state != "Z" or len(os.listdir(f"/proc/{number}/task")) > 1:
+                found[int(number)] = int(parent), before.partition("(")[2], int(group)
+        except OSError:  # ended in this moment
+            continue
     return found
 
 
-def _is_zombie(pid: int) -> bool:
-    """A main thread that ended before the others looks like a zombie too, but its process lives on."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"Z" and len(os.listdir(f"/proc/{pid}/task")) < 2
-    except OSError:
-        return True
-
-
-def _table(shell: int) -> list[int]:
-    """Without /proc: the shell's group and what descends from it, as far as ps can tell."""
+def _table_by_ps() -> dict[int, tuple[int, str, int]]:
     import subprocess
 
-    rows = subprocess.run(["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=False).stdout
-    parents: dict[int, int] = {}
-    found: set[int] = set()
-    for row in rows.splitlines():
-        pid, parent, group, state = row.split(None, 3)
-        if not state.startswith("Z"):
-            parents[int(pid)] = int(parent)
-            if int(group) == shell:
-                found.add(int(pid))
-    grown = True
-    while grown:
-        more = {pid for pid, parent in parents.items() if parent in found or parent == shell} - found
-        found |= more
-        grown = bool(more)
-    return sorted(found)
-
-
-def _names(pids: list[int]) -> list[str]:
-    names = []
-    for pid in pids:
-        try:
-            with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-                names.append(file.read().strip())
-        except OSError:  # ended in this moment, or no /proc here
-            if not _LINUX:
-                names.append(str(pid))
-    return names
+    words = ["ps", "-axo", "pid=,ppid=,pgid=,stat=,comm="]
+    told = subprocess.run(words, capture_output=True, text=True, check=False).stdout
+    rows = [row.split(None, 4) for row in told.splitlines()]
+    return {int(row[0]): (int(row[1]), row[4], int(row[2])) for row in rows if not row[3].startswith("Z")}
 
 
 def _adopt_orphans() -> None:
     if _LINUX:
-        _call("prctl", 36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def _leave_keyring() -> None:
     """Join a new and empty session keyring: the user's may hold keys, and what we start inherits it."""
     number = {"x86_64": 250, "aarch64": 219, "riscv64": 219}.get(os.uname().machine)
     if _LINUX and number:
-        _call("syscall", number, 1, None)
-
-
-def _call(name: str, *arguments: int | None) -> None:
-    """A function of the C library."""
-    ctypes.CDLL(None)[name](*arguments)
+        ctypes.CDLL(None).syscall(number, 1, None)
 
 
 def _listen() -> int:
@@ -352,33 +306,9 @@ def _drain(descriptor: int) -> bytes:
         return b""
 
 
-def packed(message: dict[str, Any]) -> bytes:
-    """A message as it goes over a control socket: its length and its content."""
-    data = marshal.dumps(message)
-    return len(data).to_bytes(_LENGTH, "big") + data
-
-
-def unpacked(data: bytes) -> tuple[list[dict[str, Any]], bytes]:
-    """The messages that are whole, and what is there of the next."""
-    messages: list[dict[str, Any]] = []
-    while len(data) >= (end := _LENGTH + int.from_bytes(data[:_LENGTH], "big")) and len(data) >= _LENGTH:
-        messages.append(marshal.loads(data[_LENGTH:end]))
-        data = data[end:]
-    return messages, data
-
-
-def _receive(control: socket.socket) -> dict[str, Any] | None:
-    messages, data = unpacked(b"")
-    while not messages:
-        if not (piece := control.recv(1 << 16)):
-            return None
-        messages, data = unpacked(data + piece)
-    return messages[0]
-
-
 def _handed(requests: socket.socket) -> tuple[bytes, list[int]]:
     """A byte, empty when cowork is gone, and the descriptors that came with it."""
-    data, more, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(2 * _INT))
+    data, more, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(3 * _INT))
     found = b"".join(part for _, kind, part in more if kind == socket.SCM_RIGHTS)
     return data, [int.from_bytes(found[at : at + _INT], sys.byteorder) for at in range(0, len(found), _INT)]
 
