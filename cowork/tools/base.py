@@ -124,7 +124,6 @@ class TreeState:
     before_command: Callable[[Callable[[str], None]], Awaitable[None]] = no_snapshot  # keeps all, for it may touch any
     watch_files: Callable[[], Awaitable[FileWatch]] = no_watch  # to name what a command changes
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
-    guards: frozenset[str] | None = None  # protected paths that were there when a command was last looked after
     reaper: Any = None  # the process that runs commands, started by the first one
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from cowork.core.frozen import frozen
 from cowork.core.workspace import protected
 
-_FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky", ".config/git", ".config/fish")
+FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky", ".config/git", ".config/fish")
 GIT_FOLDERS = ("hooks", "info")
 GIT_FILES = ("config", "config.worktree", "commondir", "gitdir")  # the last two say which other folder git obeys
 _MOST_MODULES = 64
@@ -31,7 +31,7 @@ def guarded(roots: Sequence[Path]) -> Guarded:
     """What is guarded in the folders commands may write."""
     gits = tuple(dict.fromkeys(git for root in roots for git in _git_folders(root, roots)))
     entries = {root: scan(root) for root in roots}
-    folders = [root / name for root in roots for name in _FOLDERS]
+    folders = [root / name for root in roots for name in FOLDERS]
     folders += [git / name for git in gits for name in GIT_FOLDERS]
     files = [Path(entry.path) for root in roots for entry in entries[root] if protected(Path(entry.name))]
     files = [path for path in files if path.name != ".git" or path.is_file()]

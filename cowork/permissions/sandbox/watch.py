@@ -1,7 +1,8 @@
-"""Watches for what is guarded coming into being while commands run in the write box.
+"""Watches for what is guarded coming into being while commands run.
 
-What is there is mounted so that nobody can write it. What is missing cannot be: something would have to stand in its
-place, for all to see and for a killed run to leave. So what comes is given a name that nothing obeys, and said.
+In the write box what is there is mounted so that nobody can write it. What is missing cannot be: something would have
+to stand in its place, for all to see and for a killed run to leave. So what comes is given a name that nothing obeys,
+and said. Where there is no box it is only said.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from pathlib import Path
 from cowork.core.plain_file import start_of
 from cowork.core.workspace import protected
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.guarded import GIT_FILES, GIT_FOLDERS, Guarded, guarded, scan
+from cowork.permissions.sandbox.guarded import FOLDERS, GIT_FILES, GIT_FOLDERS, Guarded, guarded, scan
 
 _SET_ASIDE = ".set-aside"
+_SAID = 10
 _MOST_CONFIG = 128 * 1024
 # Settings of git that cannot make it run a program, open a connection or follow another file.
 _HARMLESS = re.compile(
@@ -50,25 +52,28 @@ class Watch:
 
     def begin(self, cwd: Path) -> Hold:
         """Note what is there now, for the command that starts in `cwd`."""
+        roots = self._sandbox.roots
+        what, places = guarded(roots), tuple(dict.fromkeys((*roots, cwd)))
         boxed = self._sandbox.active and sys.platform != "darwin"  # seatbelt goes by name, whether it is there or not
-        roots = self._sandbox.roots if boxed else []
-        what = guarded(roots)
-        places = dict.fromkeys((*roots, cwd) if boxed else ())
-        locks, self._sandbox.alone = _shared(roots)
-        self._sandbox.known = what
+        locks: tuple[int, ...] = ()
+        if boxed:
+            locks, self._sandbox.alone = _shared(roots)
+            self._sandbox.known = what
         if self._running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
-        here = _present(what, places)
+        here = _present(what, places, inside=not boxed)
         # In a folder that is watched already, what is new may be another command's work.
         self._known |= {path: goal for path, goal in here.items() if Path(path).parent not in self._watched}
         self._watched |= {*places, *what.gits}
         self._running += 1
-        return Hold(self, what, tuple(places), locks)
+        return Hold(self, what, places, locks, boxed)
 
     def look(self, hold: Hold) -> list[str]:
         """Set aside what came since, and put back links that were changed; gives what the model should know."""
+        here = _present(hold.what, hold.places, inside=not hold.boxed)
+        if not hold.boxed:
+            return self._tell(sorted(here.keys() - self._known.keys() - set(self._written)))
         told = []
-        here = _present(hold.what, hold.places)
         for path, was in list(self._known.items()):
             if was and here.get(path) != was and Path(path).parent in hold.places:
                 told += _set_aside(path) if path in here else []
@@ -85,6 +90,17 @@ class Watch:
             return [f"{text} The user was told. Write them with a file tool, which asks, if they are wanted."]
         return []
 
+    def _tell(self, made: list[str]) -> list[str]:
+        """Say once what came where nothing can be set aside."""
+        self._known |= dict.fromkeys(made, "")
+        if not made:
+            return []
+        names = ", ".join(self._sandbox.workspace.show(Path(path)) for path in made[:_SAID])
+        names += f" and {len(made) - _SAID} more" if len(made) > _SAID else ""
+        text = f"A command made {names}: other programs or agents run or obey such files."
+        self._say(f"{text} Look before you use them.", made)
+        return [f"{text} The user was warned; say why, if you meant it."]
+
     def end(self) -> None:
         self._running -= 1
 
@@ -97,6 +113,7 @@ class Hold:
     what: Guarded
     places: tuple[Path, ...]
     locks: tuple[int, ...]  # say that a command runs in these folders
+    boxed: bool  # what comes can be set aside, for its maker was held
     told: list[str] = field(default_factory=list)
     released: bool = False
 
@@ -156,13 +173,18 @@ def _changed(folder: int, change: Callable[[], None]) -> None:
             os.fchmod(folder, mode)
 
 
-def _present(what: Guarded, places: Iterable[Path]) -> dict[str, str]:
-    """What is protected at the top of these folders, and what steers git in its own; links with their goal."""
+def _present(what: Guarded, places: Iterable[Path], *, inside: bool) -> dict[str, str]:
+    """What is protected at the top of these folders, and what steers git in its own; links with their goal.
+
+    `inside`: also what lies in the protected folders.
+    """
     found: dict[str, str] = {}
     for place in places:
         found |= {entry.path: _goal(entry) for entry in scan(place) if protected(Path(entry.name))}
         below = scan(place / ".config")
         found |= {entry.path: _goal(entry) for entry in below if protected(Path(".config", entry.name))}
+        for folder in (*FOLDERS, ".git/hooks") if inside else ():
+            found |= {entry.path: "" for entry in scan(place / folder) if not entry.name.endswith(".sample")}
     for git in what.gits:
         found |= {entry.path: _goal(entry) for entry in scan(git) if entry.name in (*GIT_FILES, *GIT_FOLDERS)}
     return found

@@ -14,7 +14,6 @@ from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import Param, ToolContext, tool, touches_nothing
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
-from cowork.tools.shell import protected_files as guards
 from cowork.tools.shell.output import WHOLE_BYTES, Capture, Live
 
 TIMEOUT_MS, MOST_MS = 120_000, 600_000
@@ -53,7 +52,6 @@ async def bash(
     notes = _return_to_workspace(ctx)
     if not ctx.reads:
         await ctx.tree.before_command(ctx.output)
-    guards.watch(ctx)
     if run_in_background:
         return await _background(ctx, command, notes)
     capture = Capture(ctx.tree.scratch, "bash")
@@ -74,7 +72,7 @@ async def bash(
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
     told = _why(ctx, command, capture, ended)
-    notes += running.hold.told + guards.new(ctx) + told
+    notes += running.hold.told + told
     if ctx.box == "read" and ended.code and not timed_out:
         ctx.refused = " ".join(told)
     notes += _follow(ctx, ended.cwd) + _leftovers(ended)
@@ -99,7 +97,7 @@ async def bash_output(
         lines.append(f"[No longer recorded: {capture.path} is full. The latest:]\n{capture.tail(2_000)}")
     running.hold.look()
     told, running.hold.told = running.hold.told, []
-    whole = "\n".join([*lines, *told, *guards.new(ctx), "", f"{bash_id} {state}."])
+    whole = "\n".join([*lines, *told, "", f"{bash_id} {state}."])
     display = _terminal(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
     data: Json = {"bash_id": bash_id, "running": job.running, "exit_code": code, "lines": capture.lines}
     make = partial if skipped or capture.full else ok

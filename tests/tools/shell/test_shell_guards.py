@@ -1,4 +1,4 @@
-"""Commands that make files other programs run or obey: the model and the person are told."""
+"""Commands without a box that make files other programs run or obey: the model and the person are told."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from cowork.core.events import Notice
+from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.watch import Watch
 from cowork.tools.shell.bash import bash, bash_output
 from tests.tools.shell.conftest import Desk, soon
 
@@ -14,7 +15,8 @@ from tests.tools.shell.conftest import Desk, soon
 @pytest.fixture
 def told(desk: Desk) -> list[Any]:
     heard: list[Any] = []
-    desk.ctx.emit = heard.append
+    sandbox = Sandbox(workspace=desk.ctx.workspace, mode="off", environ=desk.ctx.tree.environ)
+    desk.ctx.tree.hold = Watch(sandbox, desk.ctx.tree.written, lambda text, paths: heard.append(paths)).begin
     return heard
 
 
@@ -24,10 +26,8 @@ def told(desk: Desk) -> list[Any]:
 async def test_a_protected_file_a_command_made_is_told_once(desk: Desk, told: list[Any], name: str) -> None:
     record = await desk.call(bash, command=f"mkdir -p $(dirname {name}); echo x > {name}")
     assert name in record.text
-    (notice,) = told
-    assert isinstance(notice, Notice)
-    assert (notice.level, notice.code) == ("warning", "protected.made")
-    assert str(desk.root / name) in notice.data["paths"]
+    (paths,) = told
+    assert str(desk.root / name) in paths
     again = await desk.call(bash, command="true")
     assert name not in again.text
     assert len(told) == 1
