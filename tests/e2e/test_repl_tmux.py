@@ -32,7 +32,7 @@ def leave(chat: Tmux) -> list[str]:
     """Everything that is left when what was live is gone."""
     chat.type("<Ctrl+C>")
     chat.wait_until(lambda: READY in chat.screen_text() or "Ctrl-C again" in chat.screen_text(), what="the prompt")
-    chat.wait_until(lambda: not re.search("[╭╰├]", chat.screen_text()), what="the end of the boxes")
+    chat.wait_until(lambda: not re.search("[╭╰├┃]", chat.screen_text()), what="the end of the boxes")
     return chat.scrollback()
 
 
@@ -51,7 +51,7 @@ def test_nothing_live_is_left_behind_when_the_window_changes(typed: str, start: 
         for columns, rows in SIZES:
             resize(chat, columns, rows, SCENES[typed])
         left = leave(chat)
-    assert [row for row in left if re.search("[╭╰├]|^│|^  7[1-7]", row)] == []
+    assert [row for row in left if re.search("[╭╰├┃]|^│|^  7[1-7]", row)] == []
     assert sum(row.rstrip() == f"❯ {typed}" for row in left) == 1, "\n".join(left)
     assert sum("cowork 0.1" in row for row in left) == 1
     numbers = re.findall(r"paragraph number (\d+)", "\n".join(left))
@@ -92,5 +92,5 @@ def test_the_viewer_gives_the_screen_back_after_the_window_changed() -> None:
         chat.wait_for(" explore-1 ")
         chat.resize(100, 30)
         left = leave(chat)
-    assert [row for row in left if re.search("[╭╰├]|^│", row)] == []
+    assert [row for row in left if re.search("[╭╰├┃]|^│", row)] == []
     assert sum(row.rstrip() == "❯ panels 3 60" for row in left) == 1

@@ -233,7 +233,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "rich_panel.panel", "boxes.without_right_edge",
+    "rich_panel.panel", "boxes.barred",
     "boxes.box", "boxes.divider", "completer.Completer.lines", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "paragraph.after", "paragraph.steady", "repl.Repl.compose",
     "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",

@@ -25,16 +25,19 @@ def dialog_lines(
     waiting: Sequence[Question],
     columns: int,
     rows: int,
+    box_width: int = WIDEST,
     *,
     armed: bool = True,
     ready: bool = True,
     cwd: str = "",
     theme: Theme | None = None,
 ) -> list[Line]:
-    """What is asked about, as much as fits, and under it the box with the choices."""
-    box = _box(dialog, min(columns, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
+    """What is asked about, as much as fits, and under it the box of choices; only a diff is wider than that."""
+    narrow = min(columns, box_width)
+    box = _box(dialog, min(narrow, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
     room = max(0, rows - len(box))
-    body = what_lines(dialog.question, columns, cwd, theme)
+    is_diff = dialog.question.display.get("kind") == "diff"
+    body = what_lines(dialog.question, columns if is_diff else narrow, cwd, theme)
     if len(body) > room:
         kept = max(0, room - 1)
         more: Line = [("dim", f"  … {len(body) - kept:,} more lines · Ctrl+O shows all")]

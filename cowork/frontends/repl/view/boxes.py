@@ -8,6 +8,7 @@ from cowork.frontends.repl.view.styled import Line, Span, clip, clip_line, line_
 
 MARGIN = 4  # columns of the two edges
 _EDGES = ("rule", "accent", "warn")  # the styles boxes are drawn in
+_LEFT, _RIGHT = "╭│├╰", "╮│┤╯"
 _DIVIDER = 14  # columns of a divider that stops short
 _HEAD = 10  # columns a title needs beside its facts
 
@@ -31,14 +32,15 @@ def divider(columns: int, style: str) -> Line:
     return [(style, "├"), ("faint", "╌" * max(0, columns - 2)), (style, "┤")]
 
 
-def without_right_edge(line: Line) -> Line:
-    """A row of a box as short as what it holds; a title keeps its rule, and other lines stay as they are."""
-    edge = next((text[0] for style, text in line if text.strip() and style in _EDGES), "")
-    if edge not in ("│", "╰", "├") or not line[-1][1].endswith(("│", "╯", "┤")) or line[-1][0] not in _EDGES:
+def barred(line: Line) -> Line:
+    """A row of a box with a bar at its left instead of the frame, as short as what it holds; others as they are."""
+    style = line[0][0] if line else ""
+    if style not in _EDGES or line[0][1][0] not in _LEFT or line[-1][1][-1:] not in _RIGHT:
         return line
-    if edge == "├":
-        return [line[0], (line[1][0], line[1][1][:_DIVIDER])]
-    kept = [*line[:-1], (line[-1][0], line[-1][1][:-1].rstrip("─"))]
-    while kept and not kept[-1][1].rstrip():
-        kept.pop()
-    return [*kept[:-1], (kept[-1][0], kept[-1][1].rstrip())]
+    inside: Line = [("", " ")] if line[0][1] != "│" else []
+    for kind, text in line[1:-1]:
+        rule = kind in _EDGES and text.strip() and not text.strip(" ─")  # between a title and its facts
+        inside.append((kind, "   " if rule else text[:_DIVIDER] if text.startswith("╌") else text))
+    while inside and not inside[-1][1].rstrip():
+        inside.pop()
+    return [(style, "┃"), *inside[:-1], *((kind, text.rstrip()) for kind, text in inside[-1:])]

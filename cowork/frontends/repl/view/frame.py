@@ -11,7 +11,7 @@ from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.terminal.painter import Frame, rows_taken
 from cowork.frontends.repl.view import status as bar
-from cowork.frontends.repl.view.boxes import without_right_edge
+from cowork.frontends.repl.view.boxes import barred
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, line_width
@@ -19,16 +19,15 @@ from cowork.frontends.repl.view.styled import WIDEST, Line, line_width
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
-_LIST = 40  # columns a list needs at least to be read
+_LEAST = 40  # columns a dialog or a list needs to be read
 
 
 def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
 
     When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
-    so even where rows at the bottom are empty. So under few finished rows boxes go without their right edge, which
-    makes most of their rows short, and where that is not enough blank rows stand between what is finished and what is
-    live: they are pushed out first.
+    so even where rows at the bottom are empty. So under few finished rows boxes become bars, whose rows are short, and
+    where that is not enough blank rows stand between what is finished and what is live: they are pushed out first.
     """
     viewer = repl.open_viewer.viewer
     if viewer is not None:
@@ -40,26 +39,28 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     spare = 0 if repl.environ.get("TMUX") else rows - 1 - len(frame.lines) - above  # other terminals use these first
     if not boxes or _pushed(frame.lines, narrow) <= above + spare:
         return frame
-    if repl.picker.current is not None:  # a list is tall, and all of its rows are long
-        frame = _inline(repl, columns, rows, max(_LIST, narrow))
-    short = [without_right_edge(line) for line in frame.lines]
+    short = [barred(line) for line in frame.lines]
+    if _pushed(short, narrow) > above:
+        frame = _inline(repl, columns, rows, max(_LEAST, narrow))
+        short = [barred(line) for line in frame.lines]
     gap = max(0, min(_pushed(short, narrow) - above, rows - 1 - above - len(short)))
     cursor = (frame.cursor[0] + gap, frame.cursor[1]) if frame.cursor else None
     return Frame([*([] for _ in range(gap)), *short], cursor)
 
 
 def _pushed(lines: Sequence[Line], columns: int) -> int:
-    """How many rows a window of so many columns would push out."""
-    return rows_taken(map(line_width, lines), columns) - len(lines)
+    """How many rows that are not blank a window of so many columns would push out."""
+    blank = next((row for row, line in enumerate(lines) if line), len(lines))
+    return rows_taken(map(line_width, lines), columns) - len(lines) - blank
 
 
-def _inline(repl: Repl, columns: int, rows: int, list_width: int) -> Frame:
+def _inline(repl: Repl, columns: int, rows: int, box_width: int) -> Frame:
     """The frame under the finished lines.
 
     While the window is dragged there is only the input: what is drawn may reach a window that is already smaller.
     """
     room = max(3, rows - 1)
-    below, cursor = _below(repl, columns, room, list_width)
+    below, cursor = _below(repl, columns, room, box_width)
     height = 0 if repl.resizing else max(0, room - len(below) - 1)
     child = repl.selection.panel
     above = live_lines(
@@ -81,7 +82,7 @@ def _inline(repl: Repl, columns: int, rows: int, list_width: int) -> Frame:
     return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]))
 
 
-def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[Line], tuple[int, int] | None]:
+def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Line], tuple[int, int] | None]:
     """Dialog or input, and the status line; and where in them the cursor stands."""
     status = _status(repl, min(columns, WIDEST + 1))
     dialog = repl.dialogs.current
@@ -91,11 +92,11 @@ def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[L
         return [status], None
     if dialog is not None and repl.dialogs.armed:
         ready = repl.dialogs.ready
-        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, ready=ready, cwd=cwd, theme=repl.theme)
+        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, box_width, ready=ready, cwd=cwd, theme=repl.theme)
         return [*asked, status], None
     if repl.picker.current is not None:
         return [
-            *picker_lines(repl.picker.current, min(list_width, columns - 1, WIDEST), rows - 1, repl.theme),
+            *picker_lines(repl.picker.current, min(box_width, columns - 1, WIDEST), rows - 1, repl.theme),
             status,
         ], None
     menu = repl.completer.lines(columns - 1, rows // 3)
@@ -115,7 +116,7 @@ def _below(repl: Repl, columns: int, rows: int, list_width: int) -> tuple[list[L
         box = markdown_lines(KEYS, columns - 1, repl.theme)[: max(0, rows - len(written) - 2)]
     if dialog is not None and not repl.resizing:
         limit = max(4, rows - len(menu) - len(written) - 2)
-        box = dialog_lines(dialog, waiting, columns - 1, limit, armed=False, cwd=cwd, theme=repl.theme)
+        box = dialog_lines(dialog, waiting, columns - 1, limit, box_width, armed=False, cwd=cwd, theme=repl.theme)
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 
 
