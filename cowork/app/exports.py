@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
+from cowork.core.errors import UserError
 from cowork.core.events import Event
 from cowork.reports.html import session_page
 from cowork.sessions.export import as_json, markdown
@@ -40,6 +42,19 @@ def export_session(sessions: Path, session: str, form: str, *, redact: bool = Fa
     events = read(sessions / find(sessions, session).id / LOG).events
     chosen = EXPORTS[form]
     return chosen.write_redacted(events) if redact and chosen.write_redacted else chosen.write(events)
+
+
+def export_beside(sessions: Path, report: Path, ids: Iterable[str]) -> dict[str, str]:
+    """Write the pages of sessions into a folder beside a report; gives their addresses, seen from there."""
+    folder = report.with_name(f"{report.stem}-sessions")
+    try:
+        folder.mkdir(exist_ok=True)
+        for session in ids:
+            with (folder / f"{session}.html").open("w", encoding="utf-8") as file:
+                file.writelines(export_session(sessions, session, "html"))
+    except OSError as error:
+        raise UserError(f"{folder} cannot be written: {error.strerror}.", "Give another name: -o FILE") from error
+    return {path.stem: f"{quote(folder.name)}/{path.name}" for path in folder.glob("*.html")}
 
 
 def form_of(path: Path) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cowork.core import format
 
 if TYPE_CHECKING:
-    from cowork.sessions.cost import Spending
     from cowork.sessions.cost_report import CostReport, CostRow
     from cowork.sessions.tasks import TaskRow
 
@@ -33,13 +32,6 @@ def lines(report: CostReport, by: str, days: int | None) -> list[str]:
     return found if report.rows else ["", f"{heading}: nothing"]
 
 
-def usd(spent: Spending) -> str:
-    """What was spent; `+` marks a sum that holds requests of unknown price."""
-    if spent.cost_usd is None:
-        return format.money(spent.known_usd) + "+"
-    return format.money(spent.cost_usd, "unknown")
-
-
 def task_line(task: TaskRow) -> str:
     """One task: when, who, what for, and what it came to."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
@@ -59,7 +51,7 @@ def _cells(row: CostRow) -> list[str]:
     tasks = row.tasks
     rate = tasks.failure_rate
     return [
-        usd(row.spent),
+        format.money_sum(row.spent.cost_usd, row.spent.known_usd),
         "" if row.change is None else _arrow(row.change),
         str(tasks.tasks or ""),
         "" if tasks.cost_per_task is None else format.money(tasks.cost_per_task),

@@ -1,4 +1,4 @@
-"""`cowork sessions export`: sessions as files to look at, to give away or to process."""
+"""`cowork sessions export` and `cowork report`: sessions to look at, to give away or to process."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 
 from cowork.config import paths
 from cowork.core.errors import UserError
+from cowork.core.hygiene import ascii_json
 
 EXPORT_EXAMPLES = """
 Examples:
@@ -19,6 +20,14 @@ Examples:
   cowork sessions export k3v -o k3v.md            the ending of the name says the form
   cowork sessions export k3v --html --redact -o k3v.html
                                      times and costs without what was said"""
+
+REPORT_EXAMPLES = """
+Examples:
+  cowork report                      the last 30 days: bars, tasks that stand out
+  cowork report --since 7d --here    of this folder
+  cowork report --html -o report.html --pages
+                                     as a page, with the pages of the sessions it names
+  cowork report --since all --json   for programs"""
 
 
 def export(
@@ -39,6 +48,39 @@ def export(
     if redact and not EXPORTS[form].redacts:
         raise UserError(f"--redact cannot be used with --{form}.", "It is for --html.")
     write(export_session(paths.sessions_dir(os.environ), session, form, redact=redact), output)
+    return 0
+
+
+def report(
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")
+    ] = "30d",
+    here: Annotated[bool, typer.Option("--here", help="Only conversations of this folder.")] = False,
+    html: Annotated[bool, typer.Option("--html", help="A page in one file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")] = None,
+    pages: Annotated[bool, typer.Option("--pages", help="Export the sessions it names too, and link to them.")] = False,
+) -> int:
+    """Say what agents did in many sessions: cost, durations, failures and what stands out."""
+    from cowork.app.exports import export_beside
+    from cowork.reports.bars import report_lines
+    from cowork.reports.html import report_page
+    from cowork.reports.overview import overview
+    from cowork.sessions.cost_report import days_of
+    from cowork.sessions.index import list_sessions
+
+    if html and json:
+        raise UserError("--html and --json ask for two forms.", "Leave one of them out.")
+    html = html or (not json and output is not None and output.suffix.lower() in (".html", ".htm"))
+    if pages and not (html and output):
+        raise UserError("--pages needs a file to put the pages beside.", "cowork report --html -o report.html --pages")
+    sessions = paths.sessions_dir(os.environ)
+    found = overview(list_sessions(sessions, paths.here() if here else None, empty=True), days_of(since))
+    if html:
+        links = export_beside(sessions, output, found.session_ids()) if pages and output else {}
+        write(report_page(found.to_dict(), links), output)
+    else:
+        write([ascii_json(found.to_dict()) + "\n"] if json else (f"{line}\n" for line in report_lines(found)), output)
     return 0
 
 

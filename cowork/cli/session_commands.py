@@ -127,7 +127,11 @@ def cost(
     if as_json:
         print(ascii_json(report.to_dict(by)))
         return 0
-    row(" · ".join(f"{name} {cost_tables.usd(spent)}" for name, spent in report.periods.items()))
+    row(
+        " · ".join(
+            f"{name} {format.money_sum(spent.cost_usd, spent.known_usd)}" for name, spent in report.periods.items()
+        )
+    )
     for line in cost_tables.lines(report, by, days):
         row(line)
     if any(line.spent.cost_usd is None for line in report.rows):

@@ -138,6 +138,7 @@ app.command("tools", cls=HelpCommand, epilog=tools_command.TOOLS_EXAMPLES)(tools
 app.add_typer(session_commands.app, name="sessions")
 session_commands.app.command("export", cls=HelpCommand, epilog=report_commands.EXPORT_EXAMPLES)(report_commands.export)
 app.command("cost", cls=HelpCommand, epilog=session_commands.COST_EXAMPLES)(session_commands.cost)
+app.command("report", cls=HelpCommand, epilog=report_commands.REPORT_EXAMPLES)(report_commands.report)
 app.add_typer(session_commands.tasks_app, name="tasks")
 app.add_typer(config_commands.app, name="config")
 app.command("trust", cls=HelpCommand, epilog=permission_commands.TRUST_EXAMPLES)(permission_commands.trust)

@@ -14,6 +14,11 @@ def money(usd: float | None, unknown: str = "$?") -> str:
     return f"${usd:.3f}" if 0 < usd < 0.0995 else f"${usd:,.2f}"
 
 
+def money_sum(usd: float | None, known: float) -> str:
+    """A sum; `$1.42+` where it holds requests of unknown price."""
+    return f"{money(known)}+" if usd is None else money(usd)
+
+
 def tokens(count: int) -> str:
     """`980`, `6.1k`, `148k`, `1.2M`."""
     if count < 1_000:

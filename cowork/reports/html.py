@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from cowork.core.hygiene import visible_line
 from cowork.reports.page_data import parts, session_facts, to_script
 
 _ASSETS = Path(__file__).parent / "assets"
+_REPORT = ("base.js", "timeline.js", "report.js")
 _SESSION = ("base.js", "markdown.js", "timeline.js", "session.js")
 
 
@@ -22,6 +23,11 @@ def session_page(events: Sequence[Event], *, redact: bool = False) -> Iterator[s
     """A session as a page, in pieces to be written one after another."""
     facts = session_facts(events, redact=redact)
     return page(facts["title"] or f"Session {facts['id']}", _SESSION, [facts, *parts(events, redact=redact)])
+
+
+def report_page(data: Json, links: Mapping[str, str]) -> Iterator[str]:
+    """An overview as a page; `links` are the pages of sessions, by id."""
+    return page("cowork report", _REPORT, [data | {"links": dict(links)}])
 
 
 def live_page(facts: Json) -> str:

@@ -554,6 +554,8 @@ function startSession() {
   sessionKeys(session, { search, line, swap, help });
   addEventListener("beforeprint", () => { for (const node of document.querySelectorAll(".group")) node.fill(); });
   if (about.live) follow(session, redraw);
+  const task = session.current.get(new URLSearchParams(location.hash.slice(1)).get("task"));
+  if (task && task !== session.main) goTo(revealChild(session, task)); // a link from a report
   document.documentElement.dataset.ready = "1";
   return session;
 }
