@@ -11,9 +11,10 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event
 from cowork.reports.html import session_page
 from cowork.sessions.export import as_json, markdown
-from cowork.sessions.index import find
+from cowork.sessions.index import SessionEntry, find, latest, list_sessions
+from cowork.sessions.log.lock import holder
 from cowork.sessions.log.reader import read
-from cowork.sessions.log.writer import LOG
+from cowork.sessions.log.writer import LOCK, LOG
 
 Pieces = Iterable[str]
 
@@ -55,6 +56,15 @@ def export_beside(sessions: Path, report: Path, ids: Iterable[str]) -> dict[str,
     except OSError as error:
         raise UserError(f"{folder} cannot be written: {error.strerror}.", "Give another name: -o FILE") from error
     return {path.stem: f"{quote(folder.name)}/{path.name}" for path in folder.glob("*.html")}
+
+
+def watched_session(sessions: Path, prefix: str, cwd: Path) -> SessionEntry:
+    """The session to follow: one by its id, else that which is being written in this folder, else the last of it."""
+    if prefix:
+        return find(sessions, prefix)
+    here = list_sessions(sessions, cwd, empty=True)
+    running = [entry for entry in here if holder(sessions / entry.id / LOCK) is not None]
+    return running[0] if running else latest(sessions, cwd)
 
 
 def form_of(path: Path) -> str:

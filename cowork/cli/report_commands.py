@@ -1,4 +1,4 @@
-"""`cowork sessions export` and `cowork report`: sessions to look at, to give away or to process."""
+"""`cowork sessions export`, `cowork report` and `cowork watch`: sessions to look at, to give away or to process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from cowork.config import paths
+from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
 
@@ -28,6 +29,13 @@ Examples:
   cowork report --html -o report.html --pages
                                      as a page, with the pages of the sessions it names
   cowork report --since all --json   for programs"""
+
+WATCH_EXAMPLES = """
+Examples:
+  cowork watch                       the session that runs in this folder, or ran last
+  cowork watch k3v --port 8123       one by its id, on a port of your choice
+  ssh -L 8123:127.0.0.1:8123 builder cowork watch --port 8123
+                                     one on another machine"""
 
 
 def export(
@@ -81,6 +89,35 @@ def report(
         write(report_page(found.to_dict(), links), output)
     else:
         write([ascii_json(found.to_dict()) + "\n"] if json else (f"{line}\n" for line in report_lines(found)), output)
+    return 0
+
+
+def watch(
+    session: Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it.")] = "",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 0,
+) -> int:
+    """Follow a session on a page of this machine while it runs; Ctrl+C ends it."""
+    import asyncio
+
+    from cowork.app.exports import watched_session
+    from cowork.reports.watch import WatchServer
+
+    sessions = paths.sessions_dir(os.environ)
+    entry = watched_session(sessions, session, paths.here())
+    served = WatchServer(sessions / entry.id, entry, port)
+
+    async def serve() -> None:
+        await served.start()
+        print(
+            f"{format.one_line(entry.title, 60) or entry.id}\n{served.url}  (opens once, on this machine)", flush=True
+        )
+        await asyncio.get_running_loop().create_future()  # until Ctrl+C
+
+    try:
+        asyncio.run(serve())
+    except OSError as error:
+        hint = "Give another one, or leave --port out."
+        raise UserError(f"Port {port} cannot be used: {error.strerror}.", hint) from error
     return 0
 
 

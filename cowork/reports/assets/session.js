@@ -589,7 +589,7 @@ function sessionKeys(session, { search, line, swap, help }) {
 
 // A live page: the server sends what is new, and the page grows.
 function follow(session, redraw) {
-  const source = new EventSource("events?from=" + session.about.offset), sign = document.querySelector(".live");
+  const source = new EventSource("events"), sign = document.querySelector(".live");
   let waiting = false;
   source.addEventListener("message", (message) => {
     const part = JSON.parse(message.data), bottom = innerHeight + scrollY > document.body.scrollHeight - 120;

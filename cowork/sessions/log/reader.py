@@ -53,6 +53,27 @@ def read(path: Path) -> Loaded:
     return reader.finish()
 
 
+def read_from(path: Path, offset: int, most: int = 1 << 22) -> tuple[list[Event], int]:
+    """The events of the whole lines after `offset`, about `most` bytes of them, and where to go on; for followers.
+
+    A line without its end is being written. What is damaged or of a newer version is passed over.
+    """
+    events: list[Event] = []
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        file.seek(offset)
+        for line in file.readlines(most):
+            if not line.endswith(b"\n"):
+                break
+            offset += len(line)
+            try:
+                event = from_dict(raw) if (raw := decode(line[:-1])) else None
+            except (TypeError, ValueError, AttributeError):
+                continue
+            if event is not None:
+                events.append(event)
+    return events, offset
+
+
 def has_good_checksum(line: bytes) -> bool:
     """Whether a line without its line end is as it was written."""
     return line[-TRAILER_BYTES:] == b',"_crc":"%08x"}' % zlib.crc32(memoryview(line)[:-TRAILER_BYTES])
