@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from cowork.api.tools import tool as tool
     from cowork.core.errors import CoworkError as CoworkError
     from cowork.core.errors import UserError as UserError
+    from cowork.core.hooks import HookCall as HookCall
+    from cowork.core.hooks import HookVerdict as HookVerdict
     from cowork.core.ports import AgentDef as AgentDef
     from cowork.core.ports import Answer as Answer
     from cowork.core.ports import Question as Question
@@ -37,6 +39,7 @@ _HOMES = {
     "api.session": "Session run",
     "api.tools": "tool",
     "core.errors": "CoworkError UserError",
+    "core.hooks": "HookCall HookVerdict",
     "core.ports": "AgentDef Answer Question",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
+from cowork.api.hooks import FunctionHooks, HookFunction
 from cowork.api.tools import ProgramTool
 from cowork.app.project import Additions
 from cowork.config.options import RunOptions
@@ -29,6 +30,7 @@ class SessionOptions(TypedDict, total=False):
     deny: Sequence[str]  # rules that refuse
     ask: Ask  # answers questions; without it they are denied
     on_event: Callable[[Event], None]  # hears every event, in order
+    hooks: Mapping[str, HookFunction]  # functions to call at these moments, as {"PreToolUse:Bash": function}
     budget: float  # USD at most, children and retries counted in
     max_turns: int  # requests for one prompt
     max_tokens: int
@@ -63,4 +65,5 @@ def options_for(given: SessionOptions) -> tuple[RunOptions, Additions]:
     values["deny"] = tuple(given.get("deny", ()))
     values["no_session"] = not given.get("store", True)
     values["non_interactive"] = True
-    return RunOptions(**values), Additions(own, given.get("agents", ()))  # type: ignore[arg-type]
+    hooks = FunctionHooks(given.get("hooks", {}))
+    return RunOptions(**values), Additions(own, given.get("agents", ()), hooks)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
 from typing import Any, Generic, TypeVar, Unpack, cast, overload
 
 from cowork.api.errors import TaskFailed, failure
@@ -15,14 +15,16 @@ from cowork.api.schemas import schema_of, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in
+from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, Json, Usage, cost_since
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import finish_all
-from cowork.core.ports import AgentDef, Emit, TaskOrder, ToolRecord, failed
+from cowork.core.ports import AgentDef, Ask, Emit, TaskOrder, ToolRecord, failed
 from cowork.engine.exchange import Outcome, Prompt
 
 T = TypeVar("T")
+WHOLE = 1 << 30  # bytes of a result: a program has room for all of it
 
 
 class Session:
@@ -30,14 +32,24 @@ class Session:
 
     def __init__(self, **options: Unpack[SessionOptions]) -> None:
         finish_all()
-        self._given = options
         self._options, self._added = options_for(options)
+        self._environ = options.get("environ", os.environ)
+        self._person = options.get("ask")
+        self._sinks = [options["on_event"]] if "on_event" in options else []
         self._run: Run | None = None
         self._asking = asyncio.Lock()  # one prompt at a time
         self._answer: asyncio.Task[Outcome] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._reason, self._text = "completed", ""
+
+    @classmethod
+    def of(cls, options: RunOptions, environ: Mapping[str, str], ask: Ask | None, sinks: Sequence[Emit]) -> Session:
+        """A session with the options of a command line."""
+        session = cls()
+        session._options, session._environ, session._person = options, environ, ask
+        session._sinks = list(sinks)
+        return session
 
     async def __aenter__(self) -> Session:
         await self.open()
@@ -52,9 +64,9 @@ class Session:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
             self._run = build(
                 self._options,
-                self._given.get("environ", os.environ),
-                ask=self._given.get("ask"),
-                sinks=[self._given["on_event"]] if "on_event" in self._given else [],
+                self._environ,
+                ask=self._person,
+                sinks=self._sinks,
                 on_sink_failure=lambda sink, error: None,
                 program=self._added,
             )
@@ -142,6 +154,7 @@ class Session:
             subagent_type=agent,
             model=model,
             output_schema=None if schema is None else schema_of(schema),
+            result_bytes=WHOLE,
         )
         try:
             return await run.subagents.spawn(run.agent.runner.context(), order)

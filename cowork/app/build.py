@@ -22,6 +22,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
+from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
@@ -73,7 +74,8 @@ def build(
         )
         if log:
             emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
-        run = _joined(place, emitter, log, past, ask, waits=not chat)
+        hooks = program.hooks if program else NoHooks()
+        run = _joined(place, emitter, log, past, ask, hooks, waits=not chat)
     except BaseException:
         if log:
             log.close()  # nothing was said in it, so it leaves no trace
@@ -101,7 +103,14 @@ def _keep_warning(run: Run, event: Event) -> None:
 
 
 def _joined(
-    place: Project, emitter: Emitter, log: SessionLog | None, past: list[Event], ask: Ask | None, *, waits: bool
+    place: Project,
+    emitter: Emitter,
+    log: SessionLog | None,
+    past: list[Event],
+    ask: Ask | None,
+    hooks: Hooks,
+    *,
+    waits: bool,
 ) -> Run:
     """Models, tools, permissions and children around one conversation."""
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
@@ -121,6 +130,7 @@ def _joined(
         permit_for=lambda modes: tightened(permissions, modes),
         model=models,
         compact=compaction,
+        hooks=hooks,
         recall=lambda path: _recalled(log, path),
     )
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
 
 from cowork import prompts
@@ -15,6 +16,7 @@ from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, AgentOrigin, ToolSpec
 from cowork.engine.subagents.assembly import with_agents
 from cowork.engine.subagents.order import Rights
@@ -30,6 +32,7 @@ class Additions:
 
     tools: Sequence[Tool] = ()
     agents: Sequence[AgentDef] = ()
+    hooks: Hooks = field(default_factory=NoHooks)
 
 
 @frozen

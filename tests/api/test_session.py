@@ -317,3 +317,30 @@ def test_a_session_leaves_the_process_as_it_was(scripted: Options) -> None:
     before = (Path.cwd(), loop_log.handlers, loop_log.propagate, logging.getLogger("cowork").handlers)
     cowork.run("go", **scripted({"call": {"Bash": {"command": "cd /; pwd"}}}, {"say": "x"}))
     assert (Path.cwd(), loop_log.handlers, loop_log.propagate, logging.getLogger("cowork").handlers) == before
+
+
+async def test_functions_are_hooks(scripted: Options) -> None:
+    heard: list[str] = []
+
+    def refuse(call: cowork.HookCall) -> cowork.HookVerdict:
+        heard.append(call.subject)
+        return cowork.HookVerdict("deny", "not today")
+
+    async def note(call: cowork.HookCall) -> None:
+        heard.append(call.event)
+
+    hooks = {"PreToolUse:LS|Glob": refuse, "Stop": note}
+    turns = ({"call": {"LS": {}}}, {"call": {"Grep": {"pattern": "x"}}}, {"say": "done"})
+    async with cowork.Session(**scripted(*turns, hooks=hooks)) as session:
+        ended = [e.record["text"] async for e in session.ask("go") if isinstance(e, ToolEnded)]
+    assert "not today" in ended[0]
+    assert "not today" not in ended[1]
+    assert heard == ["LS", "Stop"]
+    with pytest.raises(cowork.UserError, match="no hook event 'Sometimes'"):
+        cowork.Session(hooks={"Sometimes": refuse})
+
+
+async def test_a_long_result_comes_whole(scripted: Options) -> None:
+    text = "word " * 5_000
+    async with cowork.Session(**scripted(children={"explore": [{"say": text}]})) as session:
+        assert await session.task("explore", "look") == text.strip()
