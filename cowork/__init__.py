@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cowork.core.ports import AgentDef as AgentDef
     from cowork.core.ports import Answer as Answer
     from cowork.core.ports import Question as Question
+    from cowork.flows.flow import Flow as Flow
 
 # Where the public names are; one is loaded when it is first used.
 _ERRORS = "ActionDenied AuthFailed Cancelled InvalidAnswer LimitReached RunFailed ServiceFailed TaskFailed TimedOut"
@@ -38,6 +39,7 @@ _HOMES = {
     "api.result": "Result",
     "api.session": "Session run",
     "api.tools": "tool",
+    "flows.flow": "Flow",
     "core.errors": "CoworkError UserError",
     "core.hooks": "HookCall HookVerdict",
     "core.ports": "AgentDef Answer Question",

@@ -158,9 +158,10 @@ _KEYS = {
     "permission_mode": "permission_mode",
     "permissionMode": "permission_mode",
     "color": "color",
+    "isolation": "isolation",
 }
 _PEER_KEYS = frozenset(
-    {"skills", "mcpServers", "hooks", "memory", "background", "effort", "isolation", "initialPrompt"}
+    {"skills", "mcpServers", "hooks", "memory", "background", "effort", "initialPrompt"}
     | {"mode", "temperature", "kind", "steps", "hidden", "prompt", "permission", "timeout_mins"}
 )
 _PEER_MODELS = {"haiku": "light", "sonnet": "main", "opus": "main"}
@@ -194,6 +195,9 @@ def _agent(
     mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
     if mode and mode not in MODES:
         raise _Bad(at("permission_mode"), f"permission_mode: {mode!r} is not one of {', '.join(MODES)}")
+    isolation = str(given.get("isolation", ""))
+    if isolation not in ("", "worktree"):
+        raise _Bad(at("isolation"), f"isolation: {isolation!r} is not worktree")
     color = str(given.get("color", ""))
     if color and color not in COLORS:
         notes.append(Problem(path, at("color"), f"color: {color!r} is not one of {', '.join(COLORS)}", fatal=False))
@@ -209,6 +213,7 @@ def _agent(
         timeout=_number(given, "timeout", at("timeout"), 1, 86_400),
         permission_mode=mode,
         color=color if color in COLORS else "",
+        isolation=isolation,
         origin=origin,
         path=path,
     )

@@ -45,6 +45,15 @@ class SessionOptions(TypedDict, total=False):
     environ: Mapping[str, str]  # instead of os.environ: keys, HOME, COWORK_*
 
 
+class TaskOptions(TypedDict, total=False):
+    """What a task can be told beside its prompt."""
+
+    description: str  # a few words for people; else the start of the prompt
+    model: str  # main or light; else what the agent's file says
+    isolation: str  # worktree: it works in a git worktree of its own, which is merged at the end
+    check: str  # a command that must succeed in that worktree before it is merged
+
+
 _SAME = ("model", "provider", "agent", "max_turns", "max_tokens", "timeout", "resume", "trust", "bare", "settings")
 _RENAMED = {"mode": "permission_mode", "budget": "max_cost", "system": "system_prompt_append"}
 

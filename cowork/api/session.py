@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mappi
 from typing import Any, Generic, TypeVar, Unpack, cast, overload
 
 from cowork.api.errors import TaskFailed, failure
-from cowork.api.options import SessionOptions, options_for
+from cowork.api.options import SessionOptions, TaskOptions, options_for
 from cowork.api.result import Result
 from cowork.api.schemas import schema_of, value_as
 from cowork.app.build import build
@@ -121,26 +121,24 @@ class Session:
         return PendingAnswer(self, lambda on_event: self._ask(said, wanted, schema, on_event))
 
     @overload
-    async def task(self, agent: str | AgentDef, prompt: str, *, description: str = "", model: str = "") -> str: ...
+    async def task(self, agent: str | AgentDef, prompt: str, **options: Unpack[TaskOptions]) -> str: ...
     @overload
     async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: type[T], description: str = "", model: str = ""
+        self, agent: str | AgentDef, prompt: str, *, schema: type[T], **options: Unpack[TaskOptions]
     ) -> T: ...
     @overload
+    async def task(self, agent: str | AgentDef, prompt: str, *, schema: Any, **options: Unpack[TaskOptions]) -> Any: ...
     async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any, description: str = "", model: str = ""
-    ) -> Any: ...
-    async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, description: str = "", model: str = ""
+        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
     ) -> Any:
         """Send out an agent; gives its result, a text or a value of the schema's type. Many may run at once."""
-        record = await self.task_record(agent, prompt, schema=schema, description=description, model=model)
+        record = await self.task_record(agent, prompt, schema=schema, **options)
         if record.status == "error" or (schema is not None and "structured_output" not in record.data):
             raise TaskFailed(record)
         return record.data["result"] if schema is None else value_as(schema, record.data["structured_output"])
 
     async def task_record(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, description: str = "", model: str = ""
+        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[TaskOptions]
     ) -> ToolRecord:
         """The whole record of a task: status, result, receipts; failures are records too."""
         run = self.run
@@ -149,12 +147,14 @@ class Session:
                 run.subagents.agents = run.subagents.agents.with_added([agent])
             agent = agent.name
         order = TaskOrder(
-            description=description or " ".join(prompt.split())[:60],
+            description=options.get("description") or " ".join(prompt.split())[:60],
             prompt=prompt,
             subagent_type=agent,
-            model=model,
+            model=options.get("model", ""),
             output_schema=None if schema is None else schema_of(schema),
             result_bytes=WHOLE,
+            isolation=options.get("isolation", ""),
+            check=options.get("check", ""),
         )
         try:
             return await run.subagents.spawn(run.agent.runner.context(), order)

@@ -16,6 +16,7 @@ from cowork.app.project import Additions, Project, load_project
 from cowork.app.repo import branch_of
 from cowork.app.run import Run
 from cowork.app.safety import safety, tightened
+from cowork.app.worktrees import Worktrees
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
@@ -131,6 +132,7 @@ def _joined(
         model=models,
         compact=compaction,
         hooks=hooks,
+        isolate=Worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recalled(log, path),
     )
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)

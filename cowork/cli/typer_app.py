@@ -14,6 +14,7 @@ from cowork.cli import (
     agent_commands,
     config_commands,
     doctor_commands,
+    flow_commands,
     permission_commands,
     report_commands,
     session_commands,
@@ -141,6 +142,7 @@ app.command("cost", cls=HelpCommand, epilog=session_commands.COST_EXAMPLES)(sess
 app.command("report", cls=HelpCommand, epilog=report_commands.REPORT_EXAMPLES)(report_commands.report)
 app.command("watch", cls=HelpCommand, epilog=report_commands.WATCH_EXAMPLES)(report_commands.watch)
 app.add_typer(session_commands.tasks_app, name="tasks")
+app.add_typer(flow_commands.app, name="flow")
 app.add_typer(config_commands.app, name="config")
 app.command("trust", cls=HelpCommand, epilog=permission_commands.TRUST_EXAMPLES)(permission_commands.trust)
 app.add_typer(permission_commands.permissions, name="permissions")

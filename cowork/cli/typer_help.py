@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,12 +26,12 @@ _GROUP_OF: dict[str, str] = {flag: entry[3].group for entry in options_of(chat=F
 _FEW = 12  # options that need no groups
 
 
-def with_options(*, chat: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def with_options(*, chat: bool, left_out: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Give a command the options of the table; it receives them as one `given` mapping."""
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "given"]
-        table = options_of(chat=chat)
+        table = [entry for entry in options_of(chat=chat) if entry[0] not in left_out]
 
         def command(**values: Any) -> Any:
             given = {name: values.pop(name) for name, *_ in table}

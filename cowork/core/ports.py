@@ -229,6 +229,7 @@ class AgentDef:
     timeout: float | None = None
     permission_mode: str = ""
     color: str = ""
+    isolation: str = ""  # worktree: it works in one of its own
     origin: AgentOrigin = "shipped"
     path: Path = field(default_factory=Path)
 
@@ -247,6 +248,8 @@ class TaskOrder:
     output_schema: Json | None = None
     run_in_background: bool = False
     resume: str = ""  # a subagent_id
+    isolation: str = ""  # worktree: works in one of its own; empty: what the agent's file says
+    check: str = ""  # a command that must succeed there before its changes are merged
     result_bytes: int = 0  # most of the result where the settings give no size; 0: the usual size
 
 

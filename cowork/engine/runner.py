@@ -7,7 +7,7 @@ import contextlib
 import difflib
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from uuid import uuid4
@@ -73,6 +73,7 @@ class RunnerPorts:
     permit: Permit
     spawn: Spawn | None = None
     hooks: Hooks = field(default_factory=NoHooks)
+    prepare: Callable[[], Awaitable[None]] | None = None  # awaited before the first calls
 
 
 class Runner:
@@ -99,12 +100,16 @@ class Runner:
         self._changed: dict[str, None] = {}  # files, in order, each once
         self._watches: list[ChangedFiles] = []  # over what background commands change
         self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
+        self._prepare = ports.prepare
         self._workspace = workspace
         self._failures: dict[str, int] = {}
         self._slots = SlotPool(AT_ONCE)
 
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
         """Every call's record, in call order. Readers run side by side, writers one after another."""
+        if self._prepare:
+            await self._prepare()
+            self._prepare = None
         records: list[ToolRecord] = []
         while len(records) < len(calls):
             group = self._next_group(calls[len(records) :])

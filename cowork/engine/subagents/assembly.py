@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
+from typing import Protocol
 
+from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolSpec
@@ -32,8 +34,19 @@ class Services:
     permit_for: Callable[[tuple[str, ...]], Permit]  # permission modes from the top down; each can only tighten
     model: Callable[[str], tuple[Provider, str]]  # main | light | ID -> provider and the tier really used
     compact: Compact | None = None
+    isolate: Callable[[Services, str], Isolation] | None = None  # makes a place for the child of that name
     recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
     hooks: Hooks = field(default_factory=NoHooks)
+
+
+class Isolation(Protocol):
+    """A place of its own for a child, made with its first call."""
+
+    services: Services
+    cwd: Path
+
+    async def begin(self) -> None: ...
+    async def finish(self, description: str, *, merge: bool, check: str) -> Json: ...
 
 
 @frozen
@@ -54,6 +67,7 @@ class AgentSpec:
     chain: tuple[tuple[str, str], ...] = ()
     ask: Ask | None = None  # None: as the run does
     kept_tools: tuple[str, ...] = ()  # that it never hands on
+    isolation: Isolation | None = None
 
 
 def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: Spawn) -> Delegator:
@@ -63,7 +77,7 @@ def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: 
     runner = Runner(
         agent=spec.path,
         tools=spec.tools,
-        ports=RunnerPorts(emit, ask, permit, spawn, services.hooks),
+        ports=RunnerPorts(emit, ask, permit, spawn, services.hooks, spec.isolation.begin if spec.isolation else None),
         workspace=services.workspace,
         state=AgentState(cwd=spec.cwd),
         tree=services.tree,

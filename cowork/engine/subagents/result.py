@@ -47,6 +47,7 @@ class ChildResult:
     structured: Any = None
     still_running: Sequence[str] = ()  # background commands it left
     matched_from: str = ""  # the agent that was asked for, where another one answered
+    worktree: Json = field(default_factory=dict)  # what became of the one it worked in
     lost_tools: Sequence[str] = ()  # that its file names and that it did not have
 
 
@@ -85,6 +86,8 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
         data["usage_estimated"] = True
     if end.structured is not None:
         data["structured_output"] = end.structured
+    if end.worktree:
+        data["worktree"] = end.worktree
     if end.matched_from:
         data["matched_from"] = end.matched_from
     record = ToolRecord(
@@ -161,6 +164,8 @@ def _text(end: ChildResult, result: str) -> str:
         parts += [f"{end.reason or 'It stopped before it was done.'} What it reported:", result]
     else:
         parts.append(result)
+    if end.worktree:
+        parts.append(f"[Worktree: {end.worktree['line']}]")
     return "\n\n".join(parts) + f"\n\n[{receipts(end)}]"
 
 

@@ -1,0 +1,111 @@
+"""`cowork flow` and `cowork batch`: many agents, from a Python file or a list of tasks."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Any
+
+import typer
+
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup, made, with_options
+from cowork.core import format
+from cowork.core.hygiene import ascii_json
+
+app = typer.Typer(
+    cls=HelpGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Many agents in plain Python: run, resume, list, show.",
+    epilog="""
+Examples:
+  cowork flow run review                     findings in the diff against main, each checked by a second agent
+  cowork flow run migrate 'src/*.py' prompt='use pathlib' check='pytest -q'
+  cowork flow run answer 'why is it slow?'   three agents, one judge
+  cowork flow run mine.py 5 name=x           your own: async def main(flow, count: int, name: str)
+  cowork flow run mine.py --dry-run          what would run now, and its price
+  cowork flow resume                         go on with the latest; nothing is paid for twice""",
+)
+
+_LEFT_OUT = ("agent", "continue_", "resume", "no_session", "output_schema", "record", "replay", "dump_requests")
+On = Annotated[str, typer.Option("--on", metavar="WHERE", help="here, local[:N] processes, or dask:ADDRESS.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=1, max=50, help="Tasks at work at once.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing: show what would run now, and its price.")]
+FlowId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it; else the latest.")]
+
+
+@app.command("run", cls=HelpCommand)
+@with_options(chat=False, left_out=_LEFT_OUT)
+def run(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A Python file, or review, migrate, answer.")],
+    args: Annotated[
+        list[str] | None, typer.Argument(metavar="[ARGS]...", help="For its main: VALUE or NAME=VALUE.")
+    ] = None,
+    on: On = "here",
+    jobs: Jobs = 8,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
+) -> int:
+    """Run a flow; its result goes to stdout, what happens to stderr."""
+    from cowork.flows import command
+    from cowork.flows.run import FlowRequest
+
+    return command.run(FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
+
+
+@app.command("resume", cls=HelpCommand)
+@with_options(chat=False, left_out=_LEFT_OUT)
+def resume(
+    flow_id: FlowId = "",
+    on: On = "",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=0, max=50, help="Tasks at work at once.")] = 0,
+    dry_run: DryRun = False,
+    *,
+    given: dict[str, Any],
+) -> int:
+    """Go on with a flow: tasks that are done are taken from its journal, changed ones run again."""
+    from cowork.flows import command
+    from cowork.flows.journal import find
+    from cowork.flows.run import resumed
+
+    known = find(os.environ, flow_id).name
+    return command.run(resumed(os.environ, known, options=given, on=on, jobs=jobs), resume=known, dry=dry_run)
+
+
+@app.command("list", cls=HelpCommand)
+def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False) -> int:
+    """List the flows, last used first."""
+    from cowork.flows.command import listed
+
+    found = listed(dict(os.environ))
+    if as_json:
+        print(ascii_json(found))
+        return 0
+    for flow in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(flow["at"]))
+        words = " ".join([flow["file"], *flow["args"]])
+        facts = f"{format.plural(flow['tasks'], 'task'):>10}  {format.money(flow['cost_usd'], 'unknown'):>9}"
+        row(f"{flow['id']}  {when}  {flow['state']:<11}  {facts}  {format.one_line(words, 60)}")
+    if not found:
+        print("no flows")
+    return 0
+
+
+@app.command("show", cls=HelpCommand)
+def show(
+    flow_id: FlowId = "", as_json: Annotated[bool, typer.Option("--json", help="One JSON object a task.")] = False
+) -> int:
+    """Show the tasks of a flow: key, state, cost and the start of the result."""
+    from cowork.flows.command import shown
+
+    for task in shown(dict(os.environ), flow_id):
+        if as_json:
+            print(ascii_json(task))
+            continue
+        state = {"started": "open"}.get(task["type"], task["type"])
+        text = task.get("message") or (task.get("data") or {}).get("result", "")
+        cost = format.money(task.get("cost_usd"), "unknown") if state != "open" else ""
+        row(f"{state:<7} {cost:>9}  {format.one_line(task['key'], 40):<40}  {format.one_line(text, 60)}")
+    return 0

@@ -1,0 +1,200 @@
+"""What a flow's `main` works with: tasks that are journaled, priced and never paid for twice."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from dataclasses import field
+from typing import Any, Literal, Protocol, TypeVar, Unpack, overload
+
+from cowork.api.errors import TaskFailed
+from cowork.api.options import TaskOptions
+from cowork.api.schemas import schema_of, value_as
+from cowork.api.session import Session
+from cowork.core.blocks import Json
+from cowork.core.events import Notice
+from cowork.core.frozen import frozen
+from cowork.core.ports import AgentDef, ToolRecord
+from cowork.flows.journal import FlowJournal
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+class FlowTaskOptions(TaskOptions, total=False):
+    """What a task of a flow can be told beside its prompt."""
+
+    key: str  # what it is called in the journal; else who does what
+
+
+@frozen
+class FlowTask:
+    """One task of a flow: who does what, and how its result looks."""
+
+    agent: str | AgentDef
+    prompt: str
+    schema: Json | None = None
+    model: str = ""
+    description: str = ""
+    isolation: str = ""  # worktree: in one of its own, merged at the end
+    check: str = ""  # a command that must succeed there before it is merged
+    key: str = ""
+
+    @property
+    def agent_name(self) -> str:
+        return self.agent if isinstance(self.agent, str) else self.agent.name
+
+    @property
+    def input(self) -> str:
+        """A hash of all that the result depends on."""
+        who = self.agent if isinstance(self.agent, str) else [self.agent.name, self.agent.role, self.agent.tools]
+        parts = [who, self.prompt, self.schema, self.model, self.isolation, self.check]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+class Executor(Protocol):
+    """Where tasks run."""
+
+    async def run(self, task: FlowTask) -> ToolRecord: ...
+    async def aclose(self) -> None: ...
+
+
+@frozen
+class Plan:
+    """What a dry run found: tasks that are done, and tasks that would run now."""
+
+    known: list[FlowTask] = field(default_factory=list)
+    open: list[FlowTask] = field(default_factory=list)
+
+
+class PlanEnds(BaseException):
+    """A dry run needs a result that nobody has paid for yet."""
+
+
+class Flow:
+    """Runs tasks of agents; `flow.task` can be awaited, gathered, looped over and put under an `if`."""
+
+    def __init__(
+        self, session: Session, journal: FlowJournal, executor: Executor, *, jobs: int, plan: Plan | None = None
+    ) -> None:
+        self.session = session
+        self.journal = journal
+        self.reused = 0  # tasks whose results came from the journal
+        self._executor = executor
+        self._places = asyncio.Semaphore(jobs)
+        self._plan = plan
+        self._seen: Counter[str] = Counter()
+
+    @property
+    def cost(self) -> float | None:
+        """USD of this flow so far, earlier parts of it counted in."""
+        return self.journal.cost_usd
+
+    def log(self, text: str) -> None:
+        """Tell the person something."""
+        self.session.run.emit(Notice(text))
+
+    @overload
+    async def task(self, agent: str | AgentDef, prompt: str, **options: Unpack[FlowTaskOptions]) -> str: ...
+    @overload
+    async def task(
+        self, agent: str | AgentDef, prompt: str, *, schema: type[T], **options: Unpack[FlowTaskOptions]
+    ) -> T: ...
+    @overload
+    async def task(
+        self, agent: str | AgentDef, prompt: str, *, schema: Any, **options: Unpack[FlowTaskOptions]
+    ) -> Any: ...
+    async def task(
+        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]
+    ) -> Any:
+        """The result of a task: a text, or a value of the schema's type. Raises TaskFailed."""
+        data = await self.record(agent, prompt, schema=schema, **options)
+        return data["result"] if schema is None else value_as(schema, data["structured_output"])
+
+    async def record(
+        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]
+    ) -> Json:
+        """The same with its receipts: `result`, `structured_output`, `total_cost_usd`, `files_changed`, `worktree`…"""
+        wanted = None if schema is None else schema_of(schema)
+        task = FlowTask(agent, prompt, wanted, **options)
+        key, input = self._key(task), task.input
+        if done := self.journal.done(key, input):
+            self.reused += 1
+            if self._plan:
+                self._plan.known.append(task)
+            data: Json = done["data"]
+            return data
+        if self._plan:
+            self._plan.open.append(task)
+            raise PlanEnds
+        async with self._places:
+            return await self._paid(task, key, input)
+
+    async def _paid(self, task: FlowTask, key: str, input: str) -> Json:
+        self.journal.add("started", key=key, input=input)
+        record = await self._executor.run(task)
+        facts = {
+            "key": key,
+            "input": input,
+            "agent": task.agent_name,
+            "cost_usd": record.data.get("total_cost_usd", 0.0),
+        }
+        if record.status == "error" or (task.schema is not None and "structured_output" not in record.data):
+            message = record.error["message"] if record.error else record.data.get("short_result", "")
+            self.journal.add("failed", **facts, message=message)
+            raise TaskFailed(record)
+        self.journal.add("done", **facts, data=record.data)
+        return record.data
+
+    async def map(
+        self,
+        agent: str | AgentDef,
+        items: Iterable[Item] | AsyncIterable[Item],
+        prompt: Callable[[Item], str],
+        *,
+        key: Callable[[Item], str] | None = None,
+        failures: Literal["raise", "return"] = "raise",
+        schema: Any = None,
+        **options: Unpack[TaskOptions],
+    ) -> list[Any]:
+        """One task an item, side by side; results in the order of the items. A failure is raised when all have ended,
+        or stands in the place of its result."""
+        listed: Sequence[Item] = [i async for i in items] if isinstance(items, AsyncIterable) else list(items)
+        tasks = [
+            self.task(agent, prompt(item), schema=schema, key=key(item) if key else "", **options) for item in listed
+        ]
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        wrong = [end for end in ends if isinstance(end, BaseException)]
+        if wrong and (failures == "raise" or not isinstance(wrong[0], Exception)):
+            raise wrong[0]
+        return ends
+
+    def _key(self, task: FlowTask) -> str:
+        """What the task is called in the journal: its key, or who does what; a second one alike gets a number."""
+        name = task.key or f"{task.agent_name}:{task.input[:12]}"
+        self._seen[name] += 1
+        return name if self._seen[name] == 1 else f"{name}#{self._seen[name]}"
+
+
+class InSession:
+    """Runs tasks as children of the flow's own session, in this process."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def run(self, task: FlowTask) -> ToolRecord:
+        return await self._session.task_record(
+            task.agent,
+            task.prompt,
+            schema=task.schema,
+            description=task.description or task.key,
+            model=task.model,
+            isolation=task.isolation,
+            check=task.check,
+        )
+
+    async def aclose(self) -> None:
+        return None

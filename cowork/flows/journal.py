@@ -1,0 +1,137 @@
+"""What a flow has done: an append-only file of JSON lines. A task that is in it is never paid for again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cowork.config import paths
+from cowork.core.blocks import Json, add_cost
+from cowork.core.errors import UserError
+from cowork.sessions.log.lock import Lock
+from cowork.sessions.log.writer import is_id, new_id
+from cowork.sessions.private_files import open_private, private_folder
+
+FILE = "journal.jsonl"
+
+
+class FlowJournal:
+    """The one writer of a flow's journal. Each record is one write, so a crash tears at most the last line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.id = folder.name
+        self.folder = private_folder(folder)
+        self._lock = Lock(folder / "lock")
+        self.records, whole = read(folder / FILE)
+        self._done = {(r["key"], r["input"]): r for r in self.records if r["type"] == "done"}
+        self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        os.ftruncate(self._fd, whole)  # half a line of a process that was killed
+        self._syncing: asyncio.Future[None] | None = None
+        self._unsynced = False
+
+    @classmethod
+    def create(cls, environ: Mapping[str, str]) -> FlowJournal:
+        return cls(private_folder(flows_dir(environ)) / new_id())
+
+    @classmethod
+    def open(cls, environ: Mapping[str, str], flow_id: str) -> FlowJournal:
+        return cls(find(environ, flow_id))
+
+    @property
+    def head(self) -> Json:
+        """What the flow was started with."""
+        return next(r for r in self.records if r["type"] == "flow")
+
+    @property
+    def cost_usd(self) -> float | None:
+        return cost_of(self.records)
+
+    def done(self, key: str, input: str) -> Json | None:
+        """The record of a task that was done with this input."""
+        return self._done.get((key, input))
+
+    def add(self, type: str, **fields: Any) -> Json:
+        """Write a record; the disk is asked to keep it soon after, for several at once."""
+        record = {"type": type, "at": round(time.time(), 3), **fields}
+        data = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str).encode() + b"\n"
+        while data:
+            data = data[os.write(self._fd, data) :]
+        if type == "done":
+            self._done[record["key"], record["input"]] = record
+        if type != "started":
+            self.records.append(record)
+            self._sync_soon()
+        return record
+
+    def _sync_soon(self) -> None:
+        self._unsynced = True
+        if self._syncing is None:
+            self._syncing = asyncio.ensure_future(self._sync())
+
+    async def _sync(self) -> None:
+        while self._unsynced:
+            self._unsynced = False
+            await asyncio.to_thread(getattr(os, "fdatasync", os.fsync), self._fd)  # macOS has no fdatasync
+        self._syncing = None
+
+    async def close(self) -> None:
+        if self._syncing:
+            await self._syncing
+        os.close(self._fd)
+        self._lock.release()
+
+
+def flows_dir(environ: Mapping[str, str]) -> Path:
+    return paths.state_dir(environ) / "flows"
+
+
+def find(environ: Mapping[str, str], start: str) -> Path:
+    """The folder of a flow by its id or the start of it; without one, of the latest."""
+    known = known_flows(environ)
+    found = [folder for folder in known if folder.name.startswith(start)]
+    if not found:
+        raise UserError(f"There is no flow {start!r}." if start else "There are no flows.", "`cowork flow list`")
+    if start and len(found) > 1 and found[0].name != start:
+        raise UserError(f"{start!r} is the start of several flows.", f"{', '.join(f.name for f in found[:8])}")
+    return found[0]
+
+
+def known_flows(environ: Mapping[str, str]) -> list[Path]:
+    """The folders of all flows, last used first."""
+    folder = flows_dir(environ)
+    found = [f for f in folder.iterdir() if is_id(f.name) and (f / FILE).is_file()] if folder.is_dir() else []
+    return sorted(found, key=lambda f: (f / FILE).stat().st_mtime, reverse=True)
+
+
+def read(path: Path) -> tuple[list[Json], int]:
+    """(whole records, bytes they take). What does not parse ends the file: nothing is written after it."""
+    records: list[Json] = []
+    whole = 0
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return [], 0
+    for line in data.splitlines(keepends=True):
+        try:
+            record = json.loads(line)
+        except ValueError:
+            break
+        if not line.endswith(b"\n") or not isinstance(record, dict):
+            break
+        whole += len(line)
+        records.append(record)
+    return records, whole
+
+
+def cost_of(records: list[Json]) -> float | None:
+    """USD of all tasks that ended; None when a price is not known."""
+    total: float | None = 0.0
+    for record in records:
+        if record["type"] in ("done", "failed"):
+            total = add_cost(total, record.get("cost_usd"))
+    return total

@@ -1,0 +1,211 @@
+"""Runs a flow file: `async def main(flow, …)`, with its journal, one budget and one policy for questions."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field, fields, replace
+from pathlib import Path
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from cowork.api.session import Session
+from cowork.config import paths
+from cowork.config.options import RunOptions
+from cowork.core.blocks import Json
+from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
+from cowork.core.ports import Ask, Emit
+from cowork.flows.executors import open_executor
+from cowork.flows.flow import Flow, Plan, PlanEnds
+from cowork.flows.journal import FILE, FlowJournal, find, known_flows, read
+
+SHIPPED = Path(__file__).parent / "shipped"
+_KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
+         "max_cost", "max_turns", "max_tokens", "config_file", "bare", "settings")  # fmt: skip
+
+
+@frozen
+class FlowRequest:
+    """What `cowork flow run` was asked for, or a journal says that it was."""
+
+    file: str
+    args: Sequence[str]
+    options: RunOptions
+    on: str = "here"  # here | local[:N] | dask:ADDRESS
+    jobs: int = 8
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@frozen
+class FlowEnd:
+    """How a flow ended."""
+
+    id: str
+    value: Any
+    done: int
+    reused: int
+    cost_usd: float | None
+    plan: Plan | None = None
+
+
+async def run_flow(
+    request: FlowRequest, *, ask: Ask | None, sinks: Sequence[Emit], resume: str | None = None, dry: bool = False
+) -> FlowEnd:
+    """Run a flow, or go on with one. Raises what its `main` raises."""
+    main = load_main(request.file)
+    args, kwargs = arguments(main, request.args)
+    if resume is None:
+        journal = FlowJournal.create(request.environ)
+        journal.add("flow", file=request.file, args=list(request.args), options=_stored(request.options),
+                    on=request.on, jobs=request.jobs, cwd=str(request.options.cwd or paths.here()))  # fmt: skip
+    else:
+        journal = FlowJournal.open(request.environ, resume)
+    plan = Plan() if dry else None
+    session = Session.of(_within_budget(request, journal), request.environ, ask, sinks)
+    try:
+        async with session:
+            if not dry:
+                journal.add("session", id=session.id)
+            executor = open_executor(request.on, session, request.options, request.jobs)
+            flow = Flow(session, journal, executor, jobs=request.jobs, plan=plan)
+            try:
+                value = await _called(main, flow, args, kwargs)
+            finally:
+                await executor.aclose()
+            if not dry:
+                journal.add("end", value=value)
+            done = len({(r["key"], r["input"]) for r in journal.records if r["type"] == "done"})
+            return FlowEnd(journal.id, value, done, flow.reused, journal.cost_usd, plan)
+    finally:
+        await journal.close()
+        if dry and resume is None:
+            _forget(journal.folder)
+
+
+async def _called(main: Callable[..., Any], flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        return await main(flow, *args, **kwargs)
+    except PlanEnds:
+        return None
+
+
+def resumed(environ: Mapping[str, str], flow_id: str, **changes: Any) -> FlowRequest:
+    """What to run to go on with a flow."""
+    head = read(find(environ, flow_id) / FILE)[0][0]
+    given: dict[str, Any] = {name: _revived(name, value) for name, value in head["options"].items()}
+    given |= {"cwd": Path(head["cwd"])}
+    return FlowRequest(
+        head["file"],
+        head["args"],
+        RunOptions(**given | changes.pop("options", {})),
+        changes.get("on") or head["on"],
+        changes.get("jobs") or head["jobs"],
+        environ,
+    )
+
+
+def load_main(file: str) -> Callable[..., Any]:
+    """The `main` of a flow file, or of one that cowork brings, by its name."""
+    path = Path(file).expanduser()
+    if not path.exists() and re.fullmatch(r"[a-z]+", file) and (SHIPPED / f"{file}.py").exists():
+        path = SHIPPED / f"{file}.py"
+    if not path.is_file():
+        shipped = ", ".join(sorted(p.stem for p in SHIPPED.glob("[a-z]*.py")))
+        raise UserError(f"There is no flow file {file}.", f"Give a Python file, or one of {shipped}.")
+    spec = importlib.util.spec_from_file_location(f"cowork_flow_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as error:
+        raise UserError(f"{path}:{error.lineno} {error.msg}") from error
+    main: Callable[..., Any] | None = getattr(module, "main", None)
+    if not inspect.iscoroutinefunction(main):
+        raise UserError(f"{path} has no `async def main(flow, …)`.", "docs/flows.md shows one.")
+    return main
+
+
+def arguments(main: Callable[..., Any], words: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """The words of a command line as arguments of `main`: in order, or `name=value`; by type where it says one."""
+    parameters = list(inspect.signature(main).parameters.values())[1:]
+    hints = get_type_hints(main)
+    named = {p.name for p in parameters}
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for word in words:
+        name, is_named, value = word.partition("=")
+        if is_named and name in named:
+            kwargs[name] = _typed(name, value, hints.get(name, str))
+        else:
+            free = parameters[min(len(args), len(parameters) - 1)] if parameters else None
+            args.append(_typed(free.name, word, hints.get(free.name, str)) if free else word)
+    try:
+        inspect.signature(main).bind(None, *args, **kwargs)
+    except TypeError as error:
+        wanted = " ".join(p.name if p.default is p.empty else f"[{p.name}={p.default}]" for p in parameters)
+        raise UserError(f"The flow's arguments do not fit: {error}.", f"It takes: {wanted or 'none'}") from error
+    return args, kwargs
+
+
+def _typed(name: str, word: str, kind: Any) -> Any:
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(k for k in get_args(kind) if k is not type(None))
+    if kind is bool:
+        return word.lower() in ("1", "true", "yes", "on")
+    try:
+        return kind(word) if kind in (int, float, Path) else word
+    except ValueError as error:
+        raise UserError(f"{name} must be {kind.__name__}, not {word!r}.") from error
+
+
+def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
+    """The options, with what is left of the budget and room for as many children as there are places."""
+    options, spent = request.options, journal.cost_usd
+    settings = {"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings}
+    if options.max_cost and spent:
+        if spent >= options.max_cost:
+            raise UserError(f"The budget of ${options.max_cost:g} is spent.", "Raise it: --max-cost.", exit_code=4)
+        options = replace(options, max_cost=options.max_cost - spent)
+    return replace(options, settings=settings)
+
+
+def _stored(options: RunOptions) -> Json:
+    """Options that a resumed flow keeps, as JSON."""
+    default = RunOptions()
+    kept = {f.name: getattr(options, f.name) for f in fields(options) if f.name in _KEPT}
+    return {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in kept.items()
+        if value != getattr(default, name)
+    }
+
+
+def _revived(name: str, value: Any) -> Any:
+    if name in ("script", "config_file"):
+        return Path(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def price_of(plan: Plan, environ: Mapping[str, str], price: Callable[[str], float | None]) -> tuple[float | None, bool]:
+    """(USD of the open tasks, whether by what tasks of the same agents cost before); else for their prompts alone."""
+    costs: dict[str, list[float]] = {}
+    for folder in known_flows(environ)[:50]:
+        for record in read(folder / FILE)[0]:
+            if record["type"] == "done" and record.get("cost_usd") is not None:
+                costs.setdefault(record["agent"], []).append(record["cost_usd"])
+    if plan.open and all(task.agent_name in costs for task in plan.open):
+        return sum(sum(known := costs[task.agent_name]) / len(known) for task in plan.open), True
+    parts = [price(task.prompt) for task in plan.open]
+    return (None if any(p is None for p in parts) else sum(p or 0 for p in parts)), False
+
+
+def _forget(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()

@@ -1,0 +1,1 @@
+"""Flows that cowork brings: `cowork flow run review|migrate|answer`."""

@@ -1,0 +1,65 @@
+"""A review of the changes against a base: an agent a file finds faults, a second one tries to refute each of them."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from cowork.flows.flow import Flow
+from cowork.flows.git import git
+
+
+@dataclass
+class Finding:
+    """Something wrong in a change."""
+
+    file: str
+    line: int
+    title: str
+    why: str
+
+
+@dataclass
+class Findings:
+    findings: list[Finding]
+
+
+@dataclass
+class Verdict:
+    """What a second look says of a finding."""
+
+    holds: bool
+    reason: str
+
+
+async def main(flow: Flow, base: str = "HEAD", agent: str = "explore") -> str:
+    root = flow.session.run.root
+    names = (await git(root, "diff", "--name-only", "-z", base)).split("\0")
+    files = [name for name in names if name]
+    if not files:
+        return f"Nothing differs from {base}."
+    found = await asyncio.gather(*(_review(flow, file, base, agent) for file in files))
+    held = [finding for findings in found for finding in findings]
+    lines = [f"- {f.file}:{f.line} {f.title}: {f.why}" for f in held]
+    return "\n".join([f"{len(held)} findings in {len(files)} files:", *lines]) if held else "No findings."
+
+
+async def _review(flow: Flow, file: str, base: str, agent: str) -> list[Finding]:
+    diff = await git(flow.session.run.root, "diff", base, "--", file)
+    prompt = (
+        "Find real faults in this change: wrong results, crashes, lost data, security. No matters of taste. "
+        f"Read around it before you judge. No findings is a good answer.\n\n```diff\n{diff}\n```"
+    )
+    found = await flow.task(agent, prompt, schema=Findings, key=f"find {file}", description=f"review {file}")
+    verdicts = await asyncio.gather(*(_refute(flow, finding, diff, agent) for finding in found.findings))
+    return [finding for finding, verdict in zip(found.findings, verdicts, strict=True) if verdict.holds]
+
+
+async def _refute(flow: Flow, finding: Finding, diff: str, agent: str) -> Verdict:
+    prompt = (
+        f"Somebody says of {finding.file}:{finding.line}: {finding.title}. {finding.why}\n"
+        "Try to refute it: read the code, look for what makes it impossible. It holds only if you cannot."
+        f"\n\n```diff\n{diff}\n```"
+    )
+    key = f"refute {finding.file}:{finding.line} {finding.title}"
+    return await flow.task(agent, prompt, schema=Verdict, key=key, description=f"check {finding.title}")

@@ -1,0 +1,85 @@
+"""The children of a run as a live tree below what already ended, for commands that only send out tasks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
+from cowork.core.format import one_line
+from cowork.frontends.repl.view.children.child_state import ChildState, new_child
+from cowork.frontends.repl.view.children.panels import ended_line, panels_lines
+from cowork.frontends.repl.view.styled import Line
+from cowork.frontends.repl.view.theme import Theme, color_depth, guess_kind
+
+_EVERY = 0.1  # seconds between two frames
+
+
+class TaskTree:
+    """Draws rows for those at work at the bottom of the terminal; a line with receipts stays of each that ended."""
+
+    def __init__(self, out: TextIO, environ: Mapping[str, str], status: Callable[[], str]) -> None:
+        self._out = out
+        self._status = status  # one line about the whole
+        self._theme = Theme(guess_kind(environ), color_depth(environ))
+        self._children: dict[str, ChildState] = {}
+        self._rows = 0  # drawn below the cursor
+        self._drawn = 0.0
+        self._spin = 0
+
+    def __call__(self, event: Event) -> None:
+        """Follow an event; frames are drawn at most ten times a second."""
+        now = time.monotonic()
+        match event:
+            case AgentStarted():
+                self._children[event.agent] = new_child(event, now)
+            case AgentEnded() if child := self._children.pop(event.agent, None):
+                self._print(ended_line(child, event, self._columns, self._theme))
+            case Notice() if event.agent == "main":
+                self._print(
+                    [[("warn" if event.level == "warning" else "dim", one_line(event.text, self._columns - 1))]]
+                )
+            case _ if child := self._children.get(event.agent):
+                child.apply(event, now)
+        if now - self._drawn >= _EVERY:
+            self.draw()
+
+    def draw(self) -> None:
+        """Draw those at work and the status line over the frame before."""
+        self._drawn, self._spin = time.monotonic(), self._spin + 1
+        rows = max(3, shutil.get_terminal_size().lines // 2)
+        lines = panels_lines(
+            list(self._children.values()), self._columns, rows, self._drawn, self._theme, spin=self._spin
+        ) if self._children else []  # fmt: skip
+        lines = [*lines, [("dim", one_line(self._status(), self._columns - 1))]]
+        self._write(self._over() + "".join(f"{self._theme.encode(line)}\n" for line in lines))
+        self._rows = len(lines)
+
+    def close(self) -> None:
+        """Leave only what ended."""
+        self._write(self._over())
+
+    @property
+    def _columns(self) -> int:
+        return max(20, shutil.get_terminal_size().columns - 1)
+
+    def _print(self, lines: list[Line]) -> None:
+        self._write(self._over() + "".join(f"{self._theme.encode(line)}\n" for line in lines))
+        self._drawn = 0.0
+
+    def _over(self) -> str:
+        """Back to the first row of the frame, with nothing below."""
+        up, self._rows = (f"\x1b[{self._rows}A" if self._rows else ""), 0
+        return f"{up}\r\x1b[J"
+
+    def _write(self, text: str) -> None:
+        self._out.write(text)
+        self._out.flush()
+
+
+def drawable(out: TextIO) -> bool:
+    """Whether a live tree can be drawn there."""
+    return out.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")

@@ -1,0 +1,256 @@
+"""Flows: tasks in plain Python, a journal that saves paying twice, dry runs, lists."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.flows.conftest import FlowPlace
+
+SOAK = bool(os.environ.get("COWORK_SOAK"))
+
+MANY = """
+import asyncio
+from cowork import Flow
+
+async def main(flow: Flow, count: int, word: str = "part") -> str:
+    found = await flow.map("explore", range(count), lambda n: f"look at {word} <{n}>")
+    total = await flow.task("explore", "sum up " + ", ".join(found), key="sum")
+    return total + " of " + str(len(found))
+"""
+
+
+def many(place: FlowPlace, count: int, **turn: Any) -> str:
+    """A flow of so many tasks and one that depends on them all."""
+    scenes: list[Any] = [{"match": "sum up", "turns": [{"say": "the sum", **turn}]}]
+    scenes += [{"match": f"<{n}>", "turns": [{"say": f"found {n}", **turn}]} for n in range(count)]
+    place.script({"explore": scenes})
+    return place.flow(MANY)
+
+
+def result_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_flow_runs_its_tasks_and_gives_its_result(place: FlowPlace) -> None:
+    end = result_of(place.run(many(place, 5), "5"))
+    assert (end["result"], end["tasks"], end["reused"]) == ("the sum of 5", 6, 0)
+    assert end["cost_usd"] > 0
+
+
+def test_a_flow_that_is_done_costs_nothing_again(place: FlowPlace) -> None:
+    first = result_of(place.run(many(place, 3), "3"))
+    again = place.cowork("flow", "resume", first["id"][:6], "--output", "json")
+    end = result_of(again)
+    assert (end["result"], end["reused"], end["cost_usd"]) == (first["result"], 4, first["cost_usd"])
+
+
+def test_a_changed_input_runs_again_with_what_depends_on_it(place: FlowPlace) -> None:
+    first = result_of(place.run(many(place, 3), "3"))
+    script = json.loads((place.folder / "script.json").read_text())
+    script["agents"]["explore"].insert(0, {"match": "special", "turns": [{"say": "found special"}]})
+    (place.folder / "script.json").write_text(json.dumps(script))
+    place.flow(MANY.replace('f"look at {word} <{n}>"', 'f"look at {word} <{n}>" if n != 1 else "special"'))
+    end = result_of(place.cowork("flow", "resume", first["id"], "--output", "json"))
+    assert (end["reused"], end["tasks"]) == (2, 6)  # the other two; the changed one and the sum ran again
+
+
+def test_a_failed_task_stops_the_flow_and_runs_again_on_resume(place: FlowPlace) -> None:
+    file = many(place, 2)
+    script = json.loads((place.folder / "script.json").read_text())
+    good = script["agents"]["explore"][1]["turns"]
+    script["agents"]["explore"][1]["turns"] = [{"fault": {"kind": "auth", "message": "no key"}}]
+    (place.folder / "script.json").write_text(json.dumps(script))
+    failed = place.run(file, "2")
+    assert failed.returncode == 1
+    assert "no key" in failed.stderr
+    assert "cowork flow resume" in failed.stderr
+    script["agents"]["explore"][1]["turns"] = good
+    (place.folder / "script.json").write_text(json.dumps(script))
+    end = result_of(place.cowork("flow", "resume", "--output", "json"))
+    assert (end["result"], end["reused"]) == ("the sum of 2", 1)
+
+
+def test_a_dry_run_shows_what_is_known_and_pays_nothing(place: FlowPlace) -> None:
+    file = many(place, 3)
+    done = place.cowork("flow", "run", file, "3", "--dry-run", "--script", str(place.folder / "script.json"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("look at part") == 3
+    assert "0 done, 3 tasks to run now: at least" in done.stdout
+    assert place.cowork("flow", "list").stdout == "no flows\n"
+    result_of(place.run(file, "3"))
+    again = place.cowork("flow", "run", file, "4", "--dry-run", "--script", str(place.folder / "script.json"))
+    assert "0 done, 4 tasks to run now: about" in again.stdout
+
+
+def test_flows_are_listed_and_shown(place: FlowPlace) -> None:
+    end = result_of(place.run(many(place, 2), "2", "word=part"))
+    listed = json.loads(place.cowork("flow", "list", "--json").stdout)
+    assert [(f["id"], f["state"], f["tasks"], f["open"]) for f in listed] == [(end["id"], "done", 3, 0)]
+    assert f"{end['id']}" in place.cowork("flow", "list").stdout
+    shown = place.cowork("flow", "show", end["id"]).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["done"] * 3
+    assert "the sum" in shown[-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nothing.py"], "There is no flow file nothing.py"),
+        (["MINE", "x"], "count must be int, not 'x'"),
+        (["MINE"], "It takes: count [word=part]"),
+        (["MINE", "1", "--on", "mars"], "there is no such place"),
+        (["EMPTY"], "has no `async def main(flow, …)`"),
+    ],
+)
+def test_mistakes_end_in_two_lines(place: FlowPlace, words: list[str], message: str) -> None:
+    files = {"MINE": many(place, 1), "EMPTY": place.flow("x = 1", "empty.py")}
+    done = place.run(*[files.get(word, word) for word in words])
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) <= 2
+
+
+def test_the_budget_holds_over_all_tasks_and_runs(place: FlowPlace) -> None:
+    file = many(place, 20, usage={"input_tokens": 100_000, "output_tokens": 1})
+    done = place.run(file, "20", "--max-cost", "0.55", "--jobs", "2")
+    assert done.returncode == 1
+    assert "Cost limit reached" in done.stderr
+    paid = json.loads(place.cowork("flow", "list", "--json").stdout)[0]["cost_usd"]
+    assert 0.5 <= paid <= 0.75
+    again = place.cowork("flow", "resume", "--max-cost", "0.5")
+    assert again.returncode == 4
+    assert "budget of $0.5 is spent" in again.stderr
+
+
+def killed(place: FlowPlace, file: str, count: int, after: float) -> None:
+    """Start it, and kill it outright after so many seconds; it may have ended by itself."""
+    words = ["flow", "run", file, str(count), "--script", str(place.folder / "script.json"), "--jobs", "4"]
+    process = subprocess.Popen(
+        place.words(*words),
+        cwd=place.work,
+        env=place.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        process.wait(after)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.mark.parametrize("seed", range(50 if SOAK else 3))
+def test_a_flow_that_is_killed_pays_for_nothing_twice(place: FlowPlace, seed: int) -> None:
+    count = 100
+    file = many(place, count, delay_ms=5)
+    unbroken = "the sum of 100"
+    started = time.monotonic()
+    chance = random.Random(seed)
+    killed(place, file, count, 0.8 + 2.2 * chance.random())
+    assert time.monotonic() - started < 100
+    known = place.cowork("flow", "list", "--json")
+    if known.stdout.strip() == "[]":  # it did not even begin
+        return
+    before = requests_of(place)
+    end = result_of(place.cowork("flow", "resume", "--output", "json", "--jobs", "4"))
+    assert (end["result"], end["tasks"]) == (unbroken, count + 1)
+    paid = requests_of(place)
+    in_flight = [prompt for prompt, times in paid.items() if times > 1]
+    assert len(in_flight) <= 4  # as many as were at work when it was killed
+    assert all(times <= 2 for times in paid.values())
+    assert sum(paid.values()) - sum(before.values()) == end["tasks"] - end["reused"]
+
+
+def requests_of(place: FlowPlace) -> Counter[str]:
+    """How often each task was put to the model, by the logs of the sessions."""
+    asked: Counter[str] = Counter()
+    for log in Path(place.home).rglob("events.jsonl"):
+        prompts: dict[str, str] = {}
+        for line in log.read_text().splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue  # torn by the kill
+            if event["type"] == "prompt.added":
+                prompts[event["agent"]] = event["text"]
+            elif event["type"] == "reply.added":
+                asked[prompts[event["agent"]]] += 1
+    return asked
+
+
+def test_half_a_line_of_a_killed_process_is_dropped(place: FlowPlace) -> None:
+    end = result_of(place.run(many(place, 3), "3"))
+    (journal,) = Path(place.home).rglob("journal.jsonl")
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[:-40])  # of the last record, which says that it ended
+    again = result_of(place.cowork("flow", "resume", "--output", "json"))
+    assert (again["id"], again["result"], again["reused"]) == (end["id"], end["result"], 4)
+    for line in journal.read_text().splitlines():
+        json.loads(line)
+
+
+# ---------------------------------------------------------------- shipped
+
+
+def test_answer_asks_three_and_a_judge(place: FlowPlace) -> None:
+    turns = [
+        {"match": "Three agents answered", "turns": [{"say": "the best", "expect": {"contains": "one way"}}]},
+        {"match": "why is it slow", "turns": [{"say": "one way"}]},
+    ]
+    place.script({"general-purpose": turns})
+    end = result_of(place.run("answer", "why is it slow?"))
+    assert (end["result"], end["tasks"]) == ("the best", 4)
+
+
+def test_review_keeps_the_findings_that_hold(place: FlowPlace) -> None:
+    place.repository(a_py="x = 1\n", b_py="y = 1\n")
+    (place.work / "a.py").write_text("x = 1 / 0\n")
+    (place.work / "b.py").write_text("y = 2\n")
+    found = [{"file": "a.py", "line": 1, "title": t, "why": "it divides"} for t in ("crash", "taste")]
+    scenes = [
+        {"match": "crash. it divides", "turns": [{"say": json.dumps({"holds": True, "reason": "yes"})}]},
+        {"match": "taste. it divides", "turns": [{"say": json.dumps({"holds": False, "reason": "no"})}]},
+        {"match": "x = 1 / 0", "turns": [{"say": json.dumps({"findings": found})}]},
+        {"match": "y = 2", "turns": [{"say": json.dumps({"findings": []})}]},
+    ]
+    place.script({"explore": scenes})
+    end = result_of(place.run("review"))
+    assert end["result"] == "1 findings in 2 files:\n- a.py:1 crash: it divides"
+
+
+def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:
+    place.repository(a_py="old\n", b_py="old\n", c_py="old\n")
+
+    def turns(name: str, text: str) -> list[Any]:
+        return [{"call": {"Write": {"file_path": name, "content": text}}}, {"say": "changed"}]
+
+    scenes = [
+        {"match": "file a.py", "turns": turns("a.py", "new\n")},
+        {"match": "file b.py", "turns": turns("b.py", "broken\n")},
+        {"match": "file c.py", "turns": [{"say": "nothing to do"}]},
+    ]
+    place.script({"general-purpose": scenes})
+    words = ("*.py", "prompt=say new", "check=! grep -q broken *.py", "--permission-mode", "accept-edits")
+    lines = result_of(place.run("migrate", *words))["result"].splitlines()
+    assert lines[0] == "1 of 3 files merged:"
+    assert lines[1] == "- a.py: merged 1 file: a.py"
+    assert lines[2].startswith("- b.py: kept on the branch cowork/")
+    assert lines[3] == "- c.py: no worktree"
+    assert (place.work / "a.py").read_text() == "new\n"
+    assert (place.work / "b.py").read_text() == "old\n"
+    branch = lines[2].split()[5]
+    assert place.git("show", f"{branch}:b.py") == "broken\n"
+    assert place.git("worktree", "list").count("\n") == 2
