@@ -15,7 +15,7 @@ Options = Callable[..., dict[str, Any]]
 @pytest.fixture
 def scripted(tmp_path: Path) -> Options:
     """The options of a session that plays these turns."""
-    (tmp_path / "work").mkdir()
+    (tmp_path / "work").mkdir(exist_ok=True)
 
     def options(*main: Any, children: Any = None, **given: Any) -> dict[str, Any]:
         script = tmp_path / f"script-{len(list(tmp_path.iterdir()))}.json"

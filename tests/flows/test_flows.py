@@ -235,7 +235,8 @@ def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:
     place.repository(a_py="old\n", b_py="old\n", c_py="old\n")
 
     def turns(name: str, text: str) -> list[Any]:
-        return [{"call": {"Write": {"file_path": name, "content": text}}}, {"say": "changed"}]
+        read, write = {"Read": {"file_path": name}}, {"Write": {"file_path": name, "content": text}}
+        return [{"call": read}, {"call": write}, {"say": "changed"}]
 
     scenes = [
         {"match": "file a.py", "turns": turns("a.py", "new\n")},
@@ -251,6 +252,6 @@ def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:
     assert lines[3] == "- c.py: no worktree"
     assert (place.work / "a.py").read_text() == "new\n"
     assert (place.work / "b.py").read_text() == "old\n"
-    branch = lines[2].split()[5]
+    branch = lines[2].partition(" branch ")[2].split()[0]
     assert place.git("show", f"{branch}:b.py") == "broken\n"
     assert place.git("worktree", "list").count("\n") == 2
