@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -137,7 +136,7 @@ class Worktree:
     async def _remove(self) -> None:
         await self._git(self._top, "worktree", "remove", "--force", str(self._folder))
 
-    async def _git(self, folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+    async def _git(self, folder: Path, *words: str) -> spawn.Completed:
         done = await asyncio.to_thread(run_git, folder, *words, environ=self._environ)
         if done.returncode:
             said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]

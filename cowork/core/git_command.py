@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,7 +14,7 @@ _AUTHOR = ("-c", "user.name=cowork", "-c", "user.email=cowork@localhost", "-c", 
 
 def run_git(
     folder: Path, *words: str, environ: Mapping[str, str], given: bytes = b"", seconds: float = 120
-) -> subprocess.CompletedProcess[bytes]:
+) -> spawn.Completed:
     """Run a git command in a folder to its end."""
     kept = {name: value for name, value in clean_environ(environ).items() if not name.startswith("GIT_")}
     kept |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}

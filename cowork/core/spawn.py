@@ -13,6 +13,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+Completed = subprocess.CompletedProcess[bytes]
+
 
 def run(
     argv: Sequence[str], *, environ: Mapping[str, str], seconds: float, cwd: Path | str = "/", given: bytes = b""
