@@ -49,6 +49,7 @@ class PromptAdded(Event):
     images: tuple[Image, ...] = ()
     source: str = "user"  # user | queue | steer | agent | system
     label: str = ""  # what people see instead of the text, when it is long or machine-made
+    attached: tuple[str, ...] = ()  # what its `@` names brought along, a line each, for people
 
 
 @frozen
@@ -351,6 +352,7 @@ _DECODE: dict[str, Callable[[object], object]] = {
     "shortened": _tuple,
     "kept": _tuple,
     "files": _tuple,
+    "attached": _tuple,
 }
 _READERS: dict[type[Event], dict[str, Callable[[object], object] | None]] = {
     cls: {name: _DECODE.get(name) for name in (*_ENVELOPE, *names)} for cls, names in _PAYLOAD.items()

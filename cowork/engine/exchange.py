@@ -18,9 +18,10 @@ class Prompt:
     images: tuple[Image, ...] = ()
     source: str = "user"
     label: str = ""
+    attached: tuple[str, ...] = ()
 
     def event(self) -> PromptAdded:
-        return PromptAdded(self.text, self.context, self.images, self.source, self.label)
+        return PromptAdded(self.text, self.context, self.images, self.source, self.label, self.attached)
 
 
 @frozen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 from tests.e2e.terminal import Terminal
 
 READY = "/help"
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 SCRIPT = """
 model: tour-1
@@ -144,3 +147,43 @@ def test_a_prompt_on_the_command_line_is_the_first_of_the_chat(tmp_path: Path, s
     with chat(tmp_path, *script, "where is what?") as terminal:
         finish(terminal, "storage in store.py")
         assert "❯ where is what?" in terminal.text()
+
+
+ATTACHING = """
+model: tour-1
+main:
+  - call: {Edit: {file_path: auth.py, old_string: "return False", new_string: "return True"}}
+  - say: The edit is through.
+"""
+
+
+def test_a_message_shows_what_its_at_names_attached(tmp_path: Path) -> None:
+    repo = tmp_path / "shop"
+    script = tmp_path / "attaching.yaml"
+    script.write_text(ATTACHING)
+    with chat(tmp_path, "--script", str(script), "--deny", "Read(secret.txt)") as terminal:
+        (repo / "docs").mkdir()
+        (repo / "docs/a.md").write_text("hello\n")
+        (repo / "long.log").write_text("x\n" * 5_000)
+        (repo / "secret.txt").write_text("hidden words\n")
+        (repo / "dot.png").write_bytes(base64.b64decode(PNG))
+        names = "@auth.py @docs @long.log @dot.png @gone.py, @secret.txt @explore @pytest.fixture"
+        terminal.type(f"mend {names}", "<Enter>")
+        terminal.wait_for("Allow Edit?")  # the file counts as read
+        rows = [row.strip() for row in terminal.scrollback()]
+        for line in (
+            "auth.py · 2 lines", "docs · folder, 1 file", "long.log · first 1,996 of 5,000 lines",
+            "dot.png · PNG, 1×1, 0.1 KB", "gone.py · not found",
+        ):  # fmt: skip
+            assert f"↳ {line}" in rows
+        assert [row for row in rows if row.startswith("↳ secret.txt · not attached: ")]
+        assert sum(row.startswith("↳") for row in rows) == 6
+        terminal.wait_for("↑↓ Enter")
+        terminal.type("y")
+        finish(terminal, "The edit is through.")
+    (log,) = tmp_path.glob("home/**/events.jsonl")
+    (prompt,) = [e for e in map(json.loads, log.read_text().splitlines()) if e["type"] == "prompt.added"]
+    assert "attached auth.py:\n1\tdef login():\n2\t    return False" in prompt["context"]
+    assert "a.md" in prompt["context"]
+    assert "hidden words" not in prompt["context"]
+    assert len(prompt["images"]) == 1

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import mimetypes
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cowork import __version__, prompts
+from cowork.app.chat.attachments import attach
 from cowork.app.chat.full_screen import needs_terminal
 from cowork.app.repo import project_root
 from cowork.app.resume import begin
@@ -20,7 +19,7 @@ from cowork.app.run import Run
 from cowork.app.trust import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
-from cowork.core.blocks import Image, ToolUse
+from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.modes import MODES
@@ -171,9 +170,14 @@ class ChatHost:
         return self._commands
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
-        prompt = Prompt(text, self._mode_note(), tuple(_image(p) for p in images), label=label)
-        await self._stoppable(self.run.ask(prompt))
+        await self._stoppable(self._answer(text, images, label))
         self.run.agent.forget("steer")  # the chat sends what was not said in time as the next message
+
+    async def _answer(self, text: str, images: Sequence[Path], label: str) -> None:
+        run = self.run
+        files = await attach(label or text, images, run.agent.runner, run.permissions, run.agents)
+        context = "\n\n".join(filter(None, (self._mode_note(), *files.texts)))
+        await run.ask(Prompt(text, context, tuple(files.images), label=label, attached=tuple(files.lines)))
 
     def _mode_note(self) -> str:
         """What the model must know of plan mode: that it is on, once, and that it is over."""
@@ -336,8 +340,3 @@ def _sum(*parts: float | None) -> float | None:
 
 async def _no(question: Question) -> Answer:
     return Answer("no")
-
-
-def _image(path: Path) -> Image:
-    kind = mimetypes.guess_type(path.name)[0] or "image/png"
-    return Image(kind, base64.b64encode(path.read_bytes()).decode())

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.format import plural
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import path_line
@@ -161,7 +162,7 @@ def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outco
     left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{_more(ignored)}"] if ignored else []
     text = "\n".join([head, *(lines or ["(empty)"]), *left, *notes])
     display: Json = {"kind": "files", "paths": [line.strip() for line in lines], "total": tree.total}
-    display["summary"] = f"{tree.total:,} files"
+    display["summary"] = plural(tree.total, "file")
     data: Json = {"files": tree.total, "folders": len(tree.counts), "shown": len(lines), "ignored": ignored[:100]}
     return (partial if notes else ok)(text, display=display, truncated=bool(notes), **data)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
 from cowork.frontends.repl.input.clipboard import Clipboard
-from cowork.frontends.repl.input.composer import mentioned_images
 from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.view.markup.stream import warm_up
 from cowork.frontends.repl.view.scene import markdown_lines
@@ -41,7 +39,6 @@ class Actions:
             self._repl.composer.buffer.insert_text("\n")
             return
         text, images = self._repl.composer.take()
-        images += mentioned_images(text, Path(self._repl.scene.cwd))
         told = self._repl.selection.deliver(text)
         if told:
             self._repl.show_hint(f"told {told}")

@@ -244,13 +244,6 @@ def _entry(row: str) -> str:
     return str(entry.get("text", "")) if isinstance(entry, dict) else ""
 
 
-def mentioned_images(text: str, folder: Path) -> tuple[Path, ...]:
-    """The images a message names as `@path`."""
-    names = (word[1:].rstrip(".,;:!?)") for word in text.split() if word.startswith("@"))
-    found = (folder / Path(name).expanduser() for name in names if name.lower().endswith(_IMAGES))
-    return tuple(dict.fromkeys(path for path in found if path.is_file()))
-
-
 def _image_path(data: str) -> Path | None:
     """The file a dropped path stands for, when it is an image that exists."""
     name = data.strip().strip("'\"").replace("\\ ", " ")

@@ -47,7 +47,8 @@ def prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
     out: list[Line] = [[("user.bar", glyph if not i else "  "), ("user", row)] for i, row in enumerate(shown)]
     if len(shown) < len(rows):
         out.append([("dim", f"  … {hidden:,} more lines")])
-    if event.images:
+    out.extend([("faint", "  ↳ "), ("dim", clip(one_line(line), columns - 5))] for line in event.attached)
+    if event.images and not event.attached:
         out.append([("dim", f"  {format.plural(len(event.images), 'image')}")])
     return out
 
