@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 LOCK := constraints.txt
 UNIT := $(addprefix tests/,core config engine frontends providers)
 PROMPT ?=
-JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)  # tests wait for processes as much as they compute
+JOBS ?= $(shell expr 2 \* $$(getconf _NPROCESSORS_ONLN))  # tests wait for processes as much as they compute
 export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1

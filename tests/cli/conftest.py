@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.command import run_command
+
 COWORK = Path(sys.executable).with_name("cowork")
 
 
@@ -22,17 +24,15 @@ class Shell:
     def __call__(self, *words: str, input: str | bytes | None = None, **rest: Any) -> subprocess.CompletedProcess[str]:
         env = os.environ | rest.pop("env", {})
         env.pop("PYTHONDONTWRITEBYTECODE", None)  # a command is started hundreds of times: compile it once
-        given = {"stdin": subprocess.DEVNULL} if input is None and "stdin" not in rest else {}
-        done = subprocess.run(
-            [COWORK, *words],
-            input=input.encode() if isinstance(input, str) else input,
-            capture_output=True,
-            cwd=self.folder,
-            env=env,
-            timeout=200,
-            **given,
-            **rest,
-        )
+        given = input.encode() if isinstance(input, str) else input
+        if rest:
+            stdin = {"stdin": subprocess.DEVNULL} if given is None and "stdin" not in rest else {"input": given}
+            done = subprocess.run(
+                [COWORK, *words],
+                **{"capture_output": True, "cwd": self.folder, "env": env, "timeout": 200, **stdin, **rest},
+            )
+        else:
+            done = run_command(words, cwd=self.folder, env=env, given=given)
         out, err = done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
         return subprocess.CompletedProcess(done.args, done.returncode, out, err)
 

@@ -7,7 +7,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.command import COWORK, run_command
 from tests.wire.server import FORMATS, Server, Turn, broken, call, say, status, turn
 
-COWORK = Path(sys.prefix) / "bin" / "cowork"
 KEY = "test-key-0123456789"
 RETRY = "[retry]\nmax_attempts = 3\nmax_delay = {delay}\nidle_timeout = {idle}\n"
 
@@ -53,18 +52,10 @@ class Command:
     idle: float = 30
 
     def start(self, *words: str, env: Mapping[str, str], delay: float = 0) -> subprocess.Popen[str]:
-        config = self.home / "config.toml"
-        config.write_text(RETRY.format(delay=delay, idle=self.idle))
         return subprocess.Popen(
             [str(COWORK), "run", "--non-interactive", *words],
             cwd=self.folder,
-            env={
-                "PATH": os.environ["PATH"],
-                "HOME": str(self.home),
-                "COWORK_HOME": str(self.home),
-                "LANG": "C.UTF-8",
-                **env,
-            },
+            env=self._prepare(delay, env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -72,14 +63,15 @@ class Command:
         )
 
     def run(self, *words: str, env: Mapping[str, str], delay: float = 0) -> Ended:
-        process = self.start(*words, env=env, delay=delay)
-        try:
-            out, err = process.communicate(timeout=60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            raise
-        return Ended(process.returncode, out, err)
+        given = self._prepare(delay, env)
+        done = run_command(["run", "--non-interactive", *words], cwd=self.folder, env=given, given=None, timeout=60)
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def _prepare(self, delay: float, env: Mapping[str, str]) -> dict[str, str]:
+        """The settings, and the environment."""
+        (self.home / "config.toml").write_text(RETRY.format(delay=delay, idle=self.idle))
+        home = str(self.home)
+        return {"PATH": os.environ["PATH"], "HOME": home, "COWORK_HOME": home, "LANG": "C.UTF-8", **env}
 
     def against(self, turns: list[Turn], format: str = "anthropic", *words: str, delay: float = 0) -> tuple[Ended, int]:
         """How a run against a service ended, and how many requests that took."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from cowork.providers.recording.canonical import settled
+from tests.fakes.command import run_command
 from tests.wire.server import Server, call, say, turn
 
-COWORK = Path(sys.prefix) / "bin" / "cowork"
 KEY = "test-key-0123456789"
 SCRIPT = """
 model: tour-1
@@ -58,17 +56,9 @@ def repo(folder: Path) -> Path:
 
 
 def run(folder: Path, home: Path, *words: str, env: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [str(COWORK), "run", "--non-interactive", *words],
-        cwd=folder,
-        env={"PATH": os.environ["PATH"], "HOME": str(home), "COWORK_HOME": str(home), "LANG": "C.UTF-8", **(env or {})},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    given = {"PATH": os.environ["PATH"], "HOME": str(home), "COWORK_HOME": str(home), "LANG": "C.UTF-8", **(env or {})}
+    done = run_command(["run", "--non-interactive", *words], cwd=folder, env=given, given=None, timeout=60)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 def story(output: str) -> list[str]:

@@ -6,14 +6,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.fakes import fork_server
+
 COWORK = Path(sys.prefix) / "bin" / "cowork"
 # On a machine on which no model server runs, whatever its owner runs there.
 QUIET = {"COWORK_LOCAL_PORTS": ""}
+
+
+def run_command(
+    words: Sequence[str], *, cwd: Path, env: Mapping[str, str], given: bytes | None, timeout: float = 200
+) -> subprocess.CompletedProcess[bytes]:
+    """The command to its end, with what it printed; forked where that is the same as started."""
+    if fork_server.can_fork(env):
+        return fork_server.run([str(COWORK), *words], cwd=cwd, env=env, given=given, timeout=timeout)
+    stdin = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
+    return subprocess.run([str(COWORK), *words], cwd=cwd, env=env, capture_output=True, timeout=timeout, **stdin)
 
 
 @dataclass(frozen=True)
@@ -63,17 +75,9 @@ class Command:
         return self.stream("--script", str(path), *words, prompt=prompt, env=env)
 
     def cowork(self, *words: str, stdin: str | None = None, env: Mapping[str, str] = {}, timeout: float = 200) -> Ended:
-        done = subprocess.run(
-            [str(COWORK), *words],
-            cwd=self.folder,
-            env={"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **QUIET, **self.env, **env},
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.home), "LANG": "C.UTF-8", **QUIET, **self.env, **env}
+        done = run_command(words, cwd=self.folder, env=env, given=stdin and stdin.encode(), timeout=timeout)
+        return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def configure(self, text: str) -> None:
         """The user's config.toml."""
