@@ -139,7 +139,7 @@ def _joined(
     subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
     if checkpoints:
         emitter.add(checkpoints)
-    transcript = fold(past)
+    transcript = fold(past, recall=(lambda: read(log.path).events) if log else None)
     emitter.add(transcript.apply)
     return Run(
         options=place.options,

@@ -38,6 +38,8 @@ def begin(run: Run, mode: str = "") -> None:
     if past:
         _say_moved(run, past)
         _take_up(run, past, found)
+    if run.log:
+        run.log.loaded.events = []  # it is folded, and the file has it
 
 
 def _settle_mode(run: Run, mode: str, past: Sequence[Event]) -> str:

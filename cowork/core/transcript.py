@@ -7,7 +7,7 @@ is empty; roles alternate; the first message is the user's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field
 from itertools import dropwhile
 from typing import Literal
@@ -23,6 +23,8 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.frozen import frozen
+
+Recall = Callable[[], Iterable[Event]]
 
 INTERRUPTED = "Interrupted before it finished; whether it took effect is unknown. Check before you run it again."
 NEVER_RAN = "Interrupted before it ran; nothing was done."
@@ -103,12 +105,16 @@ class _Sendable:
 class Transcript:
     """The conversation of one agent, built live and on resume by the same `apply`."""
 
-    def __init__(self, agent: str = "main") -> None:
+    def __init__(self, agent: str = "main", recall: Recall | None = None) -> None:
+        """With `recall`, which reads everything that ever happened again, what a summary stands for is let go."""
         self.agent = agent
+        self._recall = recall
         self._reset()
 
     def _reset(self) -> None:
         self._history: list[Event] = []  # what shaped the entries; rewinding folds it again
+        self._prompts: list[PromptAdded] = []  # of it
+        self._let_go = 0  # the summary before which only prompts are left in it
         self._entries: list[_Entry] = []
         self._owner: dict[str, _Entry] = {}  # open or answered call id -> the reply it belongs to
         self._cleared: set[str] = set()
@@ -124,6 +130,7 @@ class Transcript:
         match event:
             case PromptAdded():
                 self._entries.append(_Entry(event.id, _prompt_blocks(event)))
+                self._prompts.append(event)
             case ReplyAdded():
                 self._add_reply(event)
             case ToolStarted():
@@ -177,10 +184,15 @@ class Transcript:
 
     def prompts(self) -> tuple[PromptAdded, ...]:
         """The prompts one can still rewind to, oldest first."""
-        return tuple(e for e in self._history if isinstance(e, PromptAdded))
+        return tuple(self._prompts)
+
+    @property
+    def newest_prompt(self) -> int:
+        """Its id, 0 where there is none."""
+        return self._prompts[-1].id if self._prompts else 0
 
     def history(self) -> tuple[Event, ...]:
-        """The events that made this conversation, rewound ones left out."""
+        """The events that made this conversation, rewound ones left out, and of what was let go the prompts."""
         return tuple(self._history)
 
     def parts(self) -> tuple[Part, ...]:
@@ -248,20 +260,35 @@ class Transcript:
         kept = dropwhile(lambda e: e.id < start or (e.summary and e.id != start), self._entries if start else ())
         self._entries = [_Entry(event.id, (Text(event.summary),), summary=True), *kept]
         self._owner = {call.id: entry for entry in self._entries for call in entry.calls or ()}
+        if self._recall:
+            oldest = min(entry.id for entry in self._entries)
+            self._history = [e for e in self._history if e.id >= oldest or _counts_for_ever(e)]
+            self._let_go = event.id
 
     def _rewind(self, to: int) -> None:
-        history = [e for e in self._history if e.id < to]
+        recall, let_go = self._recall, self._let_go
+        is_gone = recall is not None and to <= let_go
+        history = [e for e in (recall() if recall and is_gone else self._history) if e.id < to]
+        self._recall = None  # while it is folded again, nothing is let go
         self._reset()  # a rewind is a fold of what is left
         for event in history:
             self.apply(event)
+        self._recall, self._let_go = recall, 0 if is_gone else let_go
 
 
-def fold(events: Iterable[Event], agent: str = "main") -> Transcript:
+def fold(events: Iterable[Event], agent: str = "main", recall: Recall | None = None) -> Transcript:
     """The transcript a history stands for."""
-    transcript = Transcript(agent)
+    transcript = Transcript(agent, recall)
     for event in events:
         transcript.apply(event)
     return transcript
+
+
+def _counts_for_ever(event: Event) -> bool:
+    """Whether an event says something even after a summary took the place of what was around it."""
+    return isinstance(event, PromptAdded) or (
+        isinstance(event, ContextCompacted) and bool(event.cleared or event.shortened)
+    )
 
 
 def _prompt_blocks(event: PromptAdded) -> tuple[Block, ...]:

@@ -206,3 +206,27 @@ def test_what_was_sent_before_is_not_made_again() -> None:
 @pytest.mark.parametrize("text", ["", "  ", "\n\t"])
 def test_a_blank_prompt_adds_no_block(text: str) -> None:
     assert fold(numbered(PromptAdded(text))).messages() == ()
+
+
+@given(st.lists(events, max_size=24))
+@settings(max_examples=200)
+def test_what_a_summary_stands_for_can_be_let_go_and_read_again(history: list[Event]) -> None:
+    written: list[Event] = []
+    lean = Transcript(recall=lambda: written)
+    for event in numbered(*history):
+        written.append(event)
+        lean.apply(event)
+        whole = fold(written)
+        assert lean.messages() == whole.messages()
+        assert lean.prompts() == whole.prompts()
+        assert fold(lean.history()).messages() == whole.messages()
+
+
+def test_a_long_conversation_holds_no_more_than_since_its_summary() -> None:
+    lean = Transcript(recall=lambda: ())
+    for start in range(1, 1000, 10):
+        lean.apply(PromptAdded("go", id=start))
+        for place in range(1, 8):
+            lean.apply(ReplyAdded((Text("x"),), "end_turn", id=start + place))
+        lean.apply(ContextCompacted("so far", keep_from=start + 5, id=start + 9))
+    assert len(lean.history()) == 100 + 4  # the prompts, three replies and the summary
