@@ -10,28 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.core.frozen import frozen
+from cowork.core.front_matter import BadFile, Marked, Problem, files_below, leads_out, split, text_of_file
 from cowork.core.modes import MODES
 from cowork.core.ports import AgentDef, AgentOrigin, is_tool_word
 
-MAX_FILE = 256 * 1024
-MAX_FILES = 500
-MAX_DEPTH = 20
 COLORS = ("red", "green", "yellow", "blue", "magenta", "cyan", "white", "purple", "orange", "pink")
-
-
-@frozen
-class Problem:
-    """Something wrong with an agent file, and where."""
-
-    path: Path
-    line: int
-    message: str
-    fatal: bool = True  # the file was not loaded
-    unknown_tool: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line} {self.message}"
 
 
 class Agents(Mapping[str, AgentDef]):
@@ -97,7 +80,10 @@ def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collec
     problems: list[Problem] = []
     for origin, folder in folders:
         here: dict[str, Path] = {}
-        for path in _files(folder):
+        for path in files_below(folder):
+            if origin == "project" and leads_out(path, folder):
+                problems.append(Problem(path, 1, "is a link out of its folder", hint="Copy the file here"))
+                continue
             agent, wrong = read_agent(path, origin, known_tools)
             problems += wrong
             if agent is None:
@@ -116,33 +102,9 @@ def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collec
 def read_agent(path: Path, origin: AgentOrigin, known_tools: Collection[str]) -> tuple[AgentDef | None, list[Problem]]:
     """One file: the agent, or None, and what is wrong with it."""
     try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_FILE + 1)
-        if len(raw) > MAX_FILE:
-            raise _Bad(1, f"the file is larger than {MAX_FILE // 1024} KB")
-        text = raw.decode("utf-8-sig").replace("\r\n", "\n")
-        matter, lines, body = _split(text)
-        return _agent(path, origin, matter, lines, body, known_tools)
-    except UnicodeDecodeError:
-        return None, [Problem(path, 1, "the file is not UTF-8")]
-    except OSError as error:
-        return None, [Problem(path, 1, f"cannot be read: {error.strerror}")]
-    except _Bad as bad:
-        return None, [Problem(path, bad.line, bad.message)]
-
-
-class _Bad(Exception):
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(message)
-        self.line = line
-        self.message = message
-
-
-def _files(folder: Path) -> list[Path]:
-    """The .md files below a folder, in a stable order, bounded."""
-    if not folder.is_dir():
-        return []
-    return sorted(p for p in folder.rglob("*.md") if p.is_file())[:MAX_FILES]
+        return _agent(path, origin, split(text_of_file(path)), known_tools)
+    except BadFile as bad:
+        return None, [bad.problem(path)]
 
 
 _KEYS = {
@@ -169,35 +131,27 @@ _PEER_MODES = {"default": "ask", "acceptEdits": "accept-edits", "bypassPermissio
 
 
 def _agent(
-    path: Path,
-    origin: AgentOrigin,
-    matter: dict[str, Any],
-    lines: dict[str, int],
-    body: str,
-    known_tools: Collection[str],
+    path: Path, origin: AgentOrigin, file: Marked, known_tools: Collection[str]
 ) -> tuple[AgentDef, list[Problem]]:
-    given, notes = _known(path, matter, lines)
-
-    def at(key: str) -> int:
-        return lines.get(key, 1)
-
+    given, notes = _known(path, file.matter, file.lines)
+    at, body = file.line, file.body
     for key in ("name", "description"):
         if not isinstance(given.get(key), str) or not given[key].strip():
-            raise _Bad(at(key), f"{key}: is required and must be text")
+            raise BadFile(at(key), f"{key}: is required and must be text")
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", given["name"]):
-        raise _Bad(at("name"), "name: use letters, digits, dashes; at most 64 characters")
+        raise BadFile(at("name"), "name: use letters, digits, dashes; at most 64 characters")
     if not body.strip():
-        raise _Bad(1, "the role prompt below the front matter is empty")
+        raise BadFile(1, "the role prompt below the front matter is empty")
     tools = _names(given, "tools", at("tools"))
     for key, names in (("tools", tools), ("disallowed_tools", _names(given, "disallowed_tools", 1))):
         for unknown in (n for n in names or () if known_tools and not is_tool_word(n, known_tools)):
             notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", False, True))
     mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
     if mode and mode not in MODES:
-        raise _Bad(at("permission_mode"), f"permission_mode: {mode!r} is not one of {', '.join(MODES)}")
+        raise BadFile(at("permission_mode"), f"permission_mode: {mode!r} is not one of {', '.join(MODES)}")
     isolation = str(given.get("isolation", ""))
     if isolation not in ("", "worktree"):
-        raise _Bad(at("isolation"), f"isolation: {isolation!r} is not worktree")
+        raise BadFile(at("isolation"), f"isolation: {isolation!r} is not worktree")
     color = str(given.get("color", ""))
     if color and color not in COLORS:
         notes.append(Problem(path, at("color"), f"color: {color!r} is not one of {', '.join(COLORS)}", fatal=False))
@@ -242,7 +196,7 @@ def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | N
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise _Bad(line, f"{key}: must be a list of tool names")
+        raise BadFile(line, f"{key}: must be a list of tool names")
     # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
     return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
 
@@ -261,76 +215,8 @@ def _number(given: Mapping[str, Any], key: str, line: int, least: int, most: int
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise _Bad(line, f"{key}: must be a whole number from {least} to {most}")
+        raise BadFile(line, f"{key}: must be a whole number from {least} to {most}")
     return value
-
-
-def _split(text: str) -> tuple[dict[str, Any], dict[str, int], str]:
-    """(front matter, line of each key, body)."""
-    if not text.startswith("---\n"):
-        raise _Bad(1, "does not start with front matter (a line of ---)")
-    end = re.search(r"^---[ \t]*$", text[4:], re.MULTILINE)
-    if end is None:
-        raise _Bad(1, "the front matter has no closing line of ---")
-    head, body = text[4 : 4 + end.start()], text[4 + end.end() :]
-    lines = {
-        m.group(1): head.count("\n", 0, m.start()) + 2 for m in re.finditer(r"^([A-Za-z_]\w*)\s*:", head, re.MULTILINE)
-    }
-    return _plain(head) or _yaml(head), lines, body
-
-
-_PLAIN_LINE = re.compile(r"([A-Za-z_]+): ([A-Za-z][A-Za-z0-9 ,.;()/_-]*[A-Za-z0-9.)])")
-_YAML_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
-
-
-def _plain(head: str) -> dict[str, Any] | None:
-    """The front matter when each line is `key: plain words`, which needs no YAML; else None."""
-    found: dict[str, Any] = {}
-    for line in head.splitlines():
-        match = _PLAIN_LINE.fullmatch(line)
-        if match is None or match[1] in found or match[2].lower() in _YAML_WORDS or match[1].lower() in _YAML_WORDS:
-            return None
-        found[match[1]] = match[2]
-    return found
-
-
-def _yaml(head: str) -> dict[str, Any]:
-    import yaml  # only front matter that is more than plain lines pays for it
-
-    class Loader(yaml.SafeLoader):
-        """Safe, without aliases (they make bombs), duplicate keys and deep nesting."""
-
-        depth = 0
-
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                raise _Bad(self.line + 2, "aliases are not allowed")
-            self.depth += 1
-            if self.depth > MAX_DEPTH:
-                raise _Bad(parent.start_mark.line + 2, "nested too deeply")
-            node = super().compose_node(parent, index)
-            self.depth -= 1
-            return node
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if str(key.value) in seen:
-                    raise _Bad(key.start_mark.line + 2, f"{key.value}: is given twice")
-                seen.add(str(key.value))
-            return super().construct_mapping(node, deep)
-
-    try:
-        found = yaml.load(head, Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
-        line = mark.line + 2 if mark else 1
-        raise _Bad(line, f"is not valid YAML: {getattr(error, 'problem', None) or error}") from error
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _Bad(1, f"is not valid YAML: {error}") from error
-    if not isinstance(found, dict):
-        raise _Bad(1, "the front matter must be `key: value` lines")
-    return found
 
 
 def _key(name: str) -> str:

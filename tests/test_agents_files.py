@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork import agents as module
 from cowork.agents import Agents, load_agents, read_agent
+from cowork.core import front_matter as module
 from tests.fakes.calls import TOOLS
 from tests.fakes.stage import agent_def
 

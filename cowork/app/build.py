@@ -137,6 +137,7 @@ def _joined(
     )
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
     subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
+    place.invoker.subagents = subagents
     if checkpoints:
         emitter.add(checkpoints)
     transcript = fold(past, recall=(lambda: read(log.path).events) if log else None)
@@ -151,7 +152,7 @@ def _joined(
         emitter=emitter,
         agent=_main_agent(place, subagents, ledger, transcript, waits=waits),
         subagents=subagents,
-        agents=place.agents,
+        invoker=place.invoker,
         permissions=permissions,
         ledger=ledger,
         tree=tree,
@@ -173,7 +174,9 @@ def _workspace(place: Project, log: SessionLog | None, past: list[Event], scratc
     earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
     added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
     own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
-    return Workspace(place.root, added, readable=[scratch, *earlier], own=own)
+    workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
+    workspace.lend(r.folder for r in place.invoker.extensions.recipes.values() if r.kind == "skill")
+    return workspace
 
 
 def _ledger(config: Config, emitter: Emitter) -> Ledger:

@@ -7,7 +7,9 @@ from dataclasses import field
 from pathlib import Path
 
 from cowork import prompts
-from cowork.agents import Agents, load_agents
+from cowork.agents import Agents
+from cowork.app.extension_places import Places, places
+from cowork.app.invoke import Invoker
 from cowork.app.repo import project_root
 from cowork.app.run import Unjudged, folder_of
 from cowork.app.trust import is_trusted_now
@@ -17,7 +19,7 @@ from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.hooks import Hooks, NoHooks
-from cowork.core.ports import AgentDef, AgentOrigin, ToolSpec
+from cowork.core.ports import AgentDef, ToolSpec
 from cowork.engine.subagents.assembly import with_agents
 from cowork.engine.subagents.order import Rights
 from cowork.permissions.rules import parse, path_matches
@@ -45,9 +47,13 @@ class Project:
     trusted: bool
     config: Config
     tools: ToolSet  # all there are, whether or not the configuration leaves them
-    agents: Agents
+    invoker: Invoker  # of skills and commands; holds all extensions that were found
     notes: tuple[Path, ...]  # the AGENTS.md files
     knowledge: str  # what they say
+
+    @property
+    def agents(self) -> Agents:
+        return self.invoker.extensions.agents
 
 
 def load_project(options: RunOptions, environ: Mapping[str, str], added: Additions | None = None) -> Project:
@@ -71,13 +77,18 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
         if tool.name in tools:
             raise UserError(f"There is already a tool {tool.name!r}.", "Give yours another name.")
         tools.add(tool)
-    agents = load_agents(agent_folders(root, environ, trusted=trusted, bare=options.bare), tools).with_added(
-        added.agents
-    )
+
+    def look_again() -> Places:
+        return places(root, environ, trusted=trusted and is_trusted_now(root, options, environ), bare=options.bare)
+
+    here = places(root, environ, trusted=trusted, bare=options.bare)
+    invoker = Invoker(here, look_again, tools, root, shipped=config.skills.shipped, agents=added.agents)
+    if skill := invoker.tool():
+        tools.add(skill)
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
-    return Project(options, environ, root, trusted, config, tools, agents, tuple(notes), knowledge)
+    return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge)
 
 
 def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:
@@ -102,15 +113,3 @@ def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:
     """Whether no rule denies a file to be read."""
     denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.speaks_of("read")]
     return lambda path: not any(path_matches(rule, path, root, fold=True) for rule in denied)
-
-
-def agent_folders(
-    root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool
-) -> list[tuple[AgentOrigin, Path]]:
-    """Where agent files are, weakest first; those of a project only when it is trusted."""
-    folders: list[tuple[AgentOrigin, Path]] = [("shipped", prompts.data_root() / "agents")]
-    if not bare:
-        folders += [("user", paths.home(environ) / ".claude" / "agents"), ("user", paths.agents_dir(environ))]
-    if trusted and not bare:
-        folders += [("project", root / ".claude" / "agents"), ("project", root / ".cowork" / "agents")]
-    return folders

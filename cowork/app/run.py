@@ -13,6 +13,7 @@ from typing import Any
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
+from cowork.app.invoke import Invoker
 from cowork.app.models import Models
 from cowork.app.result import result_object
 from cowork.config import paths
@@ -51,7 +52,7 @@ class Run:
     emitter: Emitter
     agent: Agent
     subagents: Subagents
-    agents: Agents
+    invoker: Invoker
     permissions: Permissions
     ledger: Ledger
     tree: TreeState
@@ -68,6 +69,10 @@ class Run:
     started: float = field(default_factory=time.monotonic)
     structured: object = None
     _starting: asyncio.Task[HookVerdict] | None = None  # the hooks of SessionStart, at work
+
+    @property
+    def agents(self) -> Agents:
+        return self.invoker.extensions.agents
 
     @property
     def session_id(self) -> str:
@@ -100,6 +105,9 @@ class Run:
             code = "agents.bad_file" if problem.fatal else "agents.unknown_tool"
             if problem.fatal or problem.unknown_tool:
                 self.emit(Notice(f"agent file {problem}", "warning", code))
+        for wrong in self.invoker.extensions.problems:
+            if wrong.fatal:
+                self.emit(Notice(str(wrong), "warning", "extensions.bad_file"))
         for note in self.config.notes:
             self.emit(Notice(note, "warning", "config.note"))
         source, hooks = "resume" if resumed else "startup", self.subagents.services.hooks
@@ -108,7 +116,28 @@ class Run:
             self._starting = asyncio.create_task(hooks.fire(HookCall("SessionStart", source, data)))
 
     async def ask(self, prompt: Prompt) -> Outcome:
-        """One prompt to the main agent; the first one carries what the model should know from the start."""
+        """One prompt to the main agent, or the skill or command that it names."""
+        self.renew()
+        if self.invoker.named(prompt.text):
+            return await self.invoker.ask(self.agent, prompt, self.models, self._ask)
+        return await self._ask(prompt)
+
+    def renew(self) -> bool:
+        """Use what changed in the files of extensions since the last look; says whether anything did."""
+        note = self.invoker.refresh()
+        if note is None:
+            return False
+        self.subagents.use(self.agents)
+        tool, tools = self.invoker.tool(), self.agent.runner.tools
+        if tool and tool.name in tools:
+            tools.swap(tool)
+        elif tool and tool.name not in tools.all:
+            tools.add(tool)
+        self.emit(note)
+        return True
+
+    async def _ask(self, prompt: Prompt) -> Outcome:
+        """A prompt as it is; the first one carries what the model should know from the start."""
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
             facts = prompts.environment(self.root, self.branch)
             prompt.context = "\n\n".join(p for p in (facts, self.knowledge, prompt.context) if p)

@@ -31,7 +31,8 @@ Examples:
   cowork agents check                judge every agent file of yours and of this project
   cowork run --agent plan "..."      run as one
 
-Files: agents/*.md of cowork, ~/.config/cowork/agents, .cowork/agents and .claude/agents of a trusted project.""",
+Files: agents/*.md of cowork, of ~/.config/cowork, ~/.agents and ~/.claude, of plugins, and of .cowork, .agents and
+.claude in a trusted project.""",
 )
 
 Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
@@ -98,8 +99,7 @@ def check(ctx: typer.Context, cwd: Cwd = None) -> int:
 
 
 def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
-    from cowork.agents import load_agents
-    from cowork.app.project import agent_folders
+    from cowork.app.extension_places import places
     from cowork.app.run import folder_of
     from cowork.app.trust import is_trusted
     from cowork.prompts import text_of
@@ -109,7 +109,7 @@ def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
     options = made(before | ({"cwd": cwd} if cwd else {}))
     root = folder_of(options)
     trusted = trust or options.trust or is_trusted(root, os.environ)
-    return load_agents(agent_folders(root, os.environ, trusted=trusted, bare=options.bare), builtin_tools(text_of))
+    return places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of)).agents
 
 
 def _facts(agent: AgentDef) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from typing import Any
 from cowork.config.options import Option, RunOptions, options_of
 
 # The words that are commands and never prompts; a test holds the list equal to what typer knows.
-COMMANDS = ("run", "agents", "tools", "sessions", "cost", "report", "watch", "tasks", "config", "trust", "permissions",
-            "doctor", "demo")  # fmt: skip
+COMMANDS = (
+    "run", "agents", "extensions", "tools", "sessions", "cost", "report", "watch", "tasks", "config", "trust",
+    "permissions", "doctor", "demo",
+)  # fmt: skip
 
 CONVERT: dict[str, Callable[[str], Any]] = {
     "str": str,

@@ -14,6 +14,7 @@ from cowork.cli import (
     agent_commands,
     config_commands,
     doctor_commands,
+    extension_commands,
     flow_commands,
     permission_commands,
     report_commands,
@@ -135,6 +136,7 @@ def _before(ctx: typer.Context) -> dict[str, Any]:
 
 
 app.add_typer(agent_commands.app, name="agents")
+app.add_typer(extension_commands.app, name="extensions")
 app.command("tools", cls=HelpCommand, epilog=tools_command.TOOLS_EXAMPLES)(tools_command.tools)
 app.add_typer(session_commands.app, name="sessions")
 session_commands.app.command("export", cls=HelpCommand, epilog=report_commands.EXPORT_EXAMPLES)(report_commands.export)

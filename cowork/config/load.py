@@ -21,6 +21,7 @@ from cowork.config.sections import (
     Retry,
     Sandbox,
     Sessions,
+    Skills,
     Subagent,
     Tools,
     Ui,
@@ -63,6 +64,7 @@ class Config:
         self.compaction: Compaction = get(Compaction)
         self.tools: Tools = get(Tools)
         self.knowledge: Knowledge = get(Knowledge)
+        self.skills: Skills = get(Skills)
         self.session: Sessions = get(Sessions)
         self.ui: Ui = get(Ui)
         self.web: Web = get(Web)

@@ -222,6 +222,12 @@ class Knowledge(Section, prefix="knowledge"):
     max_bytes: int = key(32_000, "Most bytes in all.", low=0, high=1_000_000, project="lower")
 
 
+class Skills(Section, prefix="skills"):
+    """Skills: instructions in SKILL.md files, which the model loads when it needs them."""
+
+    shipped: bool = key(False, "Tell the model of those cowork brings, too. People call them by /name in any case.")
+
+
 class Sessions(Section, prefix="session"):
     """What is kept of a conversation."""
 
@@ -261,6 +267,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Tools,
     Web,
     Knowledge,
+    Skills,
     Sessions,
     Ui,
     Log,

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
@@ -25,6 +25,7 @@ _PROTECTED_FOLDERS = {
     ".git": "git runs what is in it",
     ".cowork": "it steers cowork",
     ".claude": "it steers agents",
+    ".agents": "it steers agents",
     ".vscode": "editors run tasks from it",
     ".idea": "editors run tasks from it",
     ".devcontainer": "editors run what it says",
@@ -90,7 +91,8 @@ class Workspace:
     ) -> None:
         self.root = Path(os.path.realpath(root))
         self.writable = (self.root, *(Path(os.path.realpath(p)) for p in extra))
-        self.readable = (*self.writable, *(Path(os.path.realpath(p)) for p in readable))
+        self.outputs = tuple(Path(os.path.realpath(p)) for p in readable)
+        self.readable = (*self.writable, *self.outputs)
         self.own = tuple(Path(os.path.realpath(p)) for p in own)  # cowork's settings and state, which may lie in it
         self.unsearched: tuple[str, ...] = SECRET_GLOBS  # what searches of whole folders leave out
 
@@ -111,6 +113,10 @@ class Workspace:
             raise ToolError("NOT_FOUND", f"{given[:200]!a} cannot be resolved: {why}.") from error
         return path
 
+    def lend(self, folders: Iterable[Path]) -> None:
+        """Let these be read too."""
+        self.readable = tuple(dict.fromkeys((*self.readable, *(Path(os.path.realpath(p)) for p in folders))))
+
     def may_read(self, path: Path) -> bool:
         return _within(path, self.readable)
 
@@ -119,8 +125,7 @@ class Workspace:
 
     def protects(self, path: Path) -> str:
         """Why writing this resolved path must always be asked here."""
-        outputs = self.readable[len(self.writable) :]
-        if _within(path, self.own) and not _within(path, outputs):
+        if _within(path, self.own) and not _within(path, self.outputs):
             return f"{path} is protected: it steers cowork"
         return protected(path)
 

@@ -185,6 +185,12 @@ class Compaction:
         if state.todos:
             parts.append("<todo>\n" + "\n".join(f"[{t['status']}] {t['content']}" for t in state.todos) + "\n</todo>")
             names.append(_count(len(state.todos), "todo"))
+        if skills := _skills(agent):
+            room_for_each = room.chars(PIN_SHARE) // len(skills)
+            for name, text in skills.items():
+                kept = _pinned(agent, f"skill-{name}", text, room_for_each)
+                parts.append(f'<skill name="{name}">\n{kept}\n</skill>')
+            names.append(_count(len(skills), "skill"))
         if state.seen:
             files = list(state.seen)[-20:]
             parts.append("<files_in_play>\n" + "\n".join(files) + "\n</files_in_play>")
@@ -193,6 +199,12 @@ class Compaction:
             parts.append("<children_at_work>\n" + "\n".join(children) + "\n</children_at_work>")
             names.append(_count(len(children), "child", "children"))
         return "\n\n".join(parts), tuple(names)
+
+
+def _skills(agent: Agent) -> dict[str, str]:
+    """The skills that were loaded in the conversation, each as it was told last."""
+    ended = (e for e in agent.transcript.history() if isinstance(e, ToolEnded))
+    return {e.record["data"]["skill"]: str(e.record["text"]) for e in ended if "skill" in e.record.get("data", {})}
 
 
 def weigh(agent: Agent) -> tuple[int, float]:

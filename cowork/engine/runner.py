@@ -118,6 +118,11 @@ class Runner:
             records += [task.result() for task in running]
         return records
 
+    async def run_aside(self, name: str, args: Json) -> ToolRecord:
+        """Run a call that is no part of the conversation, judged as any other."""
+        call = ToolUse(f"aside_{uuid4().hex[:8]}", name, args)
+        return self._finish(call, await self._guarded(call, None), 0)
+
     def _next_group(self, calls: Sequence[ToolUse]) -> list[tuple[ToolUse, JudgedCall | None]]:
         """The calls that may start now, side by side; the others are looked at when their turn comes."""
         group: list[tuple[ToolUse, JudgedCall | None]] = []
@@ -347,13 +352,17 @@ class Runner:
             mode="accept-edits" if edits else "",
             box=decision.box,
         )
-        answer = await self._put(question)
+        answer = await self.put(question)
         if answer.choice in ("session", "always"):
             rule = decision.rule if answer.choice == "always" else decision.session_rule or decision.rule
             self._permit.grant(self.agent, rule, forever=answer.choice == "always")
         return answer
 
-    async def _put(self, question: Question) -> Answer:
+    def grant(self, rule: str) -> None:
+        """Let a rule hold for this session, as the person said."""
+        self._permit.grant(self.agent, rule, forever=False)
+
+    async def put(self, question: Question) -> Answer:
         """Ask the person; the question and its answer are events, whatever happens."""
         question_id = uuid4().hex[:12]
         self._emit(QuestionAsked(question_id, question.to_dict()))
@@ -377,7 +386,7 @@ class Runner:
             output=lambda text: self._emit(ToolOutput(tool_use_id, text)),
             spawn=self._spawn,
             offer=self.tools.add,
-            ask=self._put,
+            ask=self.put,
         )
 
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:

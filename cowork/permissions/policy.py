@@ -105,7 +105,7 @@ def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
 
 def _linked_protected(path: Path, root: Path) -> str:
     """A protected folder of the workspace may itself be a link to one with an innocent name."""
-    for name in (".git", ".cowork", ".claude", ".vscode", ".idea"):
+    for name in (".git", ".cowork", ".claude", ".agents", ".vscode", ".idea"):
         place = root / name
         if place.is_symlink() and path.is_relative_to(os.path.realpath(place)):
             return f"{path} is protected: {name} leads to it"

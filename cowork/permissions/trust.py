@@ -26,6 +26,9 @@ STEERING = (
     ".cowork",
     ".claude/agents",
     ".claude/commands",
+    ".claude/skills",
+    ".claude/hooks",
+    ".agents",
     ".claude/settings.json",
     ".claude/settings.local.json",
     ".mcp.json",
@@ -35,7 +38,7 @@ STEERING = (
     "CLAUDE.local.md",
     ".claude/CLAUDE.md",
 )
-_LINKED = (".cowork", "agents", "commands")  # folders that are read through a link too
+_LINKED = (".cowork", ".agents", "agents", "commands", "skills", "hooks")  # folders that are read through a link too
 _MOST_FILES = 2_000
 _MOST_BYTES = 16 << 20
 _MOST_STORE = 8 << 20

@@ -52,6 +52,13 @@ class ToolSet(Mapping[str, Tool]):
         self._aliases |= dict.fromkeys(tool.aliases, tool.name)
         self._specs = None
 
+    def swap(self, tool: Tool) -> None:
+        """Put another version of a tool in the place of the one it has, here and in the sets this was narrowed from."""
+        if self._wider is not None:
+            self._wider.swap(tool)
+        self._tools[tool.name] = tool
+        self._specs = None
+
     def only(self, wanted: Iterable[str] | None = None, *, refused: Iterable[str] = ()) -> ToolSet:
         """These tools narrowed to what the words name: tools, aliases, groups, `mcp__server`, `mcp__server__*`, `*`."""
         narrow = ToolSet()

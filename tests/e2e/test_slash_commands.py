@@ -88,7 +88,7 @@ def test_status_rename_and_review(tmp_path: Path) -> None:
         say(terminal, "/status", "notes read")
         assert "not boxed" in terminal.text() or "in a box" in terminal.text()
         say(terminal, "/review the tests", "The second.")
-        assert "above all the tests" in (tmp_path / "asked").read_text()
+        assert "look at above all: the tests" in (tmp_path / "asked").read_text()
         say(terminal, "/clear", "A new conversation.")
         say(terminal, "/resume", "the great fix")
         terminal.type("<Esc>")

@@ -309,6 +309,7 @@ def test_what_a_service_answers_is_drawn_escaped(place: Path, payloads: list[str
 SHOWN = [
     "sessions list", "sessions list --all", "sessions show SESSION", "sessions show SESSION --json", "trust",
     "trust --list", "agents list --trust", "agents show evil --trust", "agents check", "config show --trust",
+    "extensions list --trust", "extensions check",
     "config path --all", "permissions explain {}", "config check", "sessions rm SESSION",
 ]  # fmt: skip
 WRONG = [
@@ -316,7 +317,7 @@ WRONG = [
     "run --config {} x", "run --allow {} x", "sessions show {}",
     "sessions rm {}", "agents show {}", "doctor --session {}", "trust {}", "trust --revoke {}", "{}", "tools {}",
     "config init --url {}", "config key K {}", "config show --config {}", "config check -C {}", "demo --pace {}",
-    "doctor -C {}", "cost --by {}", "tasks show {}", "tasks list --since {}",
+    "doctor -C {}", "cost --by {}", "extensions show {}", "tasks show {}", "tasks list --since {}",
 ]  # fmt: skip
 ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::3], *WRONG[2::5]]
 
@@ -357,9 +358,10 @@ def test_a_key_is_asked_for_under_a_name_that_is_drawn_escaped(place: Path, payl
 TYPED = {
     "add-dir": "/add-dir {}", "agents": "/agents evil", "clear": "", "compact": "/compact {}", "config": "/config",
     "context": "/context", "copy": "/copy", "cost": "/cost", "diff": "/diff", "doctor": "/doctor", "exit": "/exit",
+    "extensions": "/extensions",
     "export": "/export {}", "fork": "/fork", "help": "/help", "init": "", "login": "/login", "memory": "",
     "mode": "/mode {}", "model": "/model {}", "permissions": "/permissions", "quit": "", "rename": "/rename {}",
-    "resume": "/resume {}", "review": "", "rewind": "/rewind {}", "status": "/status", "tasks": "/tasks",
+    "resume": "/resume {}", "rewind": "/rewind {}", "status": "/status", "tasks": "/tasks",
     "theme": "/theme {}", "todo": "/todo", "tools": "/tools", "vim": "",
 }  # fmt: skip
 

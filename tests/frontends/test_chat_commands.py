@@ -1,4 +1,4 @@
-"""Parts of the slash commands that need no terminal: heads of command files, who needs the terminal, kept keys."""
+"""Parts of the slash commands that need no terminal: who needs the terminal, kept keys."""
 
 from __future__ import annotations
 
@@ -9,32 +9,11 @@ from pathlib import Path
 import pytest
 
 from cowork.app.chat.full_screen import needs_terminal
-from cowork.app.chat.user_commands import command_of
 from cowork.config import keyring
 from cowork.core.workspace import Workspace
-from cowork.frontends.host import Prompt
 from cowork.permissions import Permissions
 from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rules
-
-HEAD = '---\ndescription: "Fix an issue"\nargument-hint: NUMBER\nmodel: main\n---\n\nFix issue $ARGUMENTS.\n'
-
-
-@pytest.mark.parametrize(
-    ("text", "help_line", "arguments", "sent"),
-    [
-        (HEAD, "Fix an issue", "NUMBER", "Fix issue 7."),
-        ("# Fix\n\nFix $ARGUMENTS now.", "Fix", "[arguments]", "# Fix\n\nFix 7 now."),
-        ("---\n---\nJust do it.", "Just do it.", "[arguments]", "Just do it.\n\n7"),
-        ("---\nnever closed", "never closed", "[arguments]", "---\nnever closed\n\n7"),
-    ],
-)
-async def test_the_head_of_a_command_file_is_read_and_never_sent(
-    text: str, help_line: str, arguments: str, sent: str
-) -> None:
-    command = command_of("fix", text)
-    assert (command.help, command.arguments) == (help_line, arguments)
-    assert await command.run("7") == Prompt(sent, label="/fix 7")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -33,6 +34,7 @@ from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
 
+LOOK_EVERY_S = 2.0
 CHANGED = (
     "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
     "`cowork trust` trusts it as it is now; /clear then uses it."
@@ -63,6 +65,7 @@ class ChatHost:
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
+        self._look_at = 0.0  # when files are to be looked at again
         self._told_mode = ""  # the mode in force when something was last said to the model
         self.run = open_run(options, environ, self)
         self._steering = steering(self.run.root)  # what trust would be about
@@ -72,12 +75,16 @@ class ChatHost:
     def join(self, sink: Emit, ask: Ask, screen: Screen | None = None) -> None:
         """Connect the screen; what a resumed conversation holds is shown again."""
         self._screen = screen
-        from cowork.app.chat.slash_commands import commands
-
         self._sink, self._ask = sink, ask
-        self._commands = commands(self)
+        self._list_commands()
         self.begin()
         jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
+
+    def _list_commands(self) -> None:
+        from cowork.app.chat.slash_commands import commands
+
+        self._look_at = time.monotonic() + LOOK_EVERY_S
+        self._commands = commands(self)
 
     def begin(self, *, seen: bool = False, mode: str = "") -> None:
         """Start (or take up) the conversation of the current run; what was `seen` is not shown again."""
@@ -167,6 +174,10 @@ class ChatHost:
         )
 
     def commands(self) -> Sequence[Command]:
+        if self._task is None and time.monotonic() > self._look_at:  # files of commands may come and go
+            self._look_at = time.monotonic() + LOOK_EVERY_S
+            if self.run.renew():
+                self._list_commands()
         return self._commands
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
@@ -300,7 +311,9 @@ class ChatHost:
             await asyncio.wait([self._task])
             if self._task.cancelled():
                 await self.run.subagents.stop_all()
-            elif error := self._task.exception():
+            elif isinstance(error := self._task.exception(), UserError):
+                self.run.emit(Notice(str(error), "error", "usage"))
+            elif error:
                 self.run.emit(Notice(f"That went wrong: {type(error).__name__}: {error}", "error", "internal_error"))
         except asyncio.CancelledError:
             self._task.cancel()

@@ -13,13 +13,13 @@ from cowork.app.chat.host import ChatHost
 from cowork.app.chat.login import SERVICES, Login
 from cowork.app.chat.permission_commands import PermissionCommands
 from cowork.app.chat.task_commands import TaskCommands
-from cowork.app.chat.user_commands import user_commands
 from cowork.app.onboarding import doctor, setup
 from cowork.config import paths, render
 from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
+from cowork.extensions.recipes import Recipe
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import index
 from cowork.sessions.log.fork import fork
@@ -30,10 +30,6 @@ INIT = """Explore this repository and write AGENTS.md at its root (improve it if
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \
 would get wrong. Only what you verified; under 60 lines."""
 REWINDS = ("both", "chat", "files")
-REVIEW = """Review the uncommitted changes of this repository (`git status`, `git diff HEAD`; without any, the last \
-commit){focus}. Read around each change before you judge it. Report what is wrong first, by weight: bugs, holes, \
-broken promises, missing tests; each with file:line, why, and what to do. Leave out praise and taste. Change \
-nothing."""
 
 
 def commands(host: ChatHost) -> Sequence[Command]:
@@ -47,6 +43,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("model", "show, find or change the model", on.model, "[main|light|ID|N]", lambda: ("main", "light")),
         Command("mode", "show or change the permission mode", on.mode, "[mode]", lambda: MODES, busy=True),
         Command("agents", "the agents Task can send out", on.agents, "[name]", on.agent_names, busy=True),
+        Command("extensions", "skills, commands, hooks, plugins and agents", on.extensions, busy=True),
         Command("tools", "the tools the model has", on.tools, busy=True),
         Command("diff", "what changed on disk since the start of this chat", on.diff, busy=True),
         Command("resume", "go on with another session", on.resume, "[id]", on.session_ids, resets=True),
@@ -54,7 +51,6 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("rewind", "go back to an earlier prompt", on.rewind, "[n] [chat|files|both] [force]", resets=True),
         Command("export", "write the conversation to a file", on.export, "[file.md|file.html|file.json]"),
         Command("init", "write AGENTS.md by exploring", on.init, sends=True),
-        Command("review", "look for mistakes in what changed", on.review, "[what to look at]", sends=True),
         Command("memory", "edit AGENTS.md in your editor", on.memory, "[user]", lambda: ("user",)),
         Command("permissions", "rules and where they come from", rules.permissions, "[allow|remove|try …]",
                 lambda: ("allow", "remove", "try"), busy=True),
@@ -66,7 +62,21 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
     )  # fmt: skip
-    return (*own, *user_commands(host, {c.name for c in own}))
+    return (*own, *_called_by_name(host, {c.name for c in own}))
+
+
+def _called_by_name(host: ChatHost, taken: set[str]) -> list[Command]:
+    """The skills and commands of files; sent as they are typed, for the run fills them in."""
+
+    def made(recipe: Recipe) -> Command:
+        async def run(rest: str) -> CommandResult:
+            return Prompt(f"/{recipe.name} {rest}".strip())
+
+        hint = recipe.hint or " ".join(f"[{name}]" for name in recipe.arguments) or "[arguments]"
+        return Command(recipe.name, recipe.description[:70], run, hint, sends=True)
+
+    found = host.run.invoker.extensions.recipes.values()
+    return [made(recipe) for recipe in found if recipe.for_people and recipe.name not in taken]
 
 
 class _Commands:
@@ -147,6 +157,13 @@ class _Commands:
 
     async def _about(self, row: Row) -> CommandResult:
         return str(row.preview)
+
+    async def extensions(self, rest: str) -> CommandResult:
+        found = self.host.run.invoker.extensions
+        listed = found.listed(shipped=self.host.run.config.skills.shipped)
+        rows = [(r.kind, f"`{r.name}`", r.origin, r.tokens or "", pages.first_sentence(r.adds, 60)) for r in listed]
+        wrong = [f"- {problem}" for problem in (*found.agents.problems, *found.problems)]
+        return "\n".join([pages.table(("kind", "name", "from", "tokens", "adds"), rows), "", *wrong])
 
     def agent_names(self) -> list[str]:
         return list(self.host.run.agents)
@@ -249,9 +266,6 @@ class _Commands:
 
     async def init(self, rest: str) -> CommandResult:
         return Prompt(INIT, label="/init")
-
-    async def review(self, rest: str) -> CommandResult:
-        return Prompt(REVIEW.replace("{focus}", f", above all {rest}" if rest else ""), label=f"/review {rest}".strip())
 
     async def memory(self, rest: str) -> CommandResult:
         return await self.host.edit_notes(own=rest == "user")

@@ -24,7 +24,7 @@ from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import REPORT_NOW, AgentOptions
-from cowork.engine.runner import Interrupted
+from cowork.engine.runner import Interrupted, Runner
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
 from cowork.engine.subagents.assembly import AgentSpec, Isolation, Services, build_agent, with_agents
@@ -67,6 +67,11 @@ class Subagents:
             settings.max_executions or None,
         )
         self._ledger = Ledger(limits, parent=ledger)
+
+    def use(self, agents: Agents) -> None:
+        """Send out these from now on."""
+        self.agents = agents
+        self._specs.clear()
 
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
@@ -165,6 +170,10 @@ class Subagents:
         if kept is None or kept[0] is not plain:
             kept = self._specs[path] = (plain, with_agents(tools, self.offered(path)))
         return kept[1]
+
+    def runner(self, path: str) -> Runner:
+        """Who runs the calls of an agent."""
+        return self._delegators[path].agent.runner
 
     def offered(self, path: str) -> list[tuple[AgentDef, tuple[str, ...]]]:
         """The agents that an agent may send out, with the tools each would have."""

@@ -9,7 +9,17 @@ from pathlib import Path
 from cowork.core.frozen import frozen
 from cowork.core.workspace import protected
 
-FOLDERS = (".cowork", ".claude", ".vscode", ".idea", ".devcontainer", ".husky", ".config/git", ".config/fish")
+FOLDERS = (
+    ".cowork",
+    ".claude",
+    ".agents",
+    ".vscode",
+    ".idea",
+    ".devcontainer",
+    ".husky",
+    ".config/git",
+    ".config/fish",
+)
 GIT_FOLDERS = ("hooks", "info")
 GIT_FILES = ("config", "config.worktree", "commondir", "gitdir")  # the last two say which other folder git obeys
 _MOST_MODULES = 64

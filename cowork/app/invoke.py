@@ -1,0 +1,241 @@
+"""Skills and commands at work: fills in their text, runs what it wants run, asks for grants, sends out children."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from cowork import prompts
+from cowork.app.extension_places import SKILL_TOOL, Places
+from cowork.core.blocks import Json, ToolUse
+from cowork.core.errors import ToolError, UserError
+from cowork.core.events import Notice, PromptAdded, ReplyAdded
+from cowork.core.ports import AgentDef, Effect, Question, TaskOrder, ToolRecord, ok
+from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Agent
+from cowork.engine.runner import Runner
+from cowork.engine.subagents.children import Subagents
+from cowork.extensions.filling import FILE, pieces
+from cowork.extensions.finder import Extensions
+from cowork.extensions.recipes import Recipe
+from cowork.permissions.rules import parse
+from cowork.tools.base import Tool, ToolContext
+from cowork.tools.task import GENERAL_PURPOSE
+
+REPORT = "That was asked for with {name}. Give the result to the user."
+MOST_FILES = 20  # that a text may bring in by @path
+MOST_BESIDE = 40  # files beside a skill that are listed
+
+
+class Invoker:
+    """Carries out the skills and commands of a run, for people and for models."""
+
+    def __init__(
+        self,
+        places: Places,
+        look_again: Callable[[], Places],
+        tools: Collection[str],
+        root: Path,
+        *,
+        shipped: bool,
+        agents: Sequence[AgentDef] = (),
+    ) -> None:
+        self.root, self.shipped = root, shipped
+        self._places, self._look_again, self._tools = places, look_again, tuple(tools)
+        self._added = agents  # by the program that runs it
+        self._stamp = self._places.stamp()
+        self.extensions = self._found()
+        self.subagents: Subagents | None = None  # joined when the run is
+        self._asked: set[tuple[str, ...]] = set()  # grants that were asked about, whatever was said
+
+    def refresh(self) -> Notice | None:
+        """Look again if a file changed since the last look; gives what became of it, in a line."""
+        if self._places.stamp() == self._stamp:
+            return None
+        before, self._places = self.extensions, self._look_again()
+        self._stamp = self._places.stamp()
+        self.extensions = self._found()
+        return changes(before, self.extensions)
+
+    def _found(self) -> Extensions:
+        found = self._places.find(self._tools)
+        return replace(found, agents=found.agents.with_added(self._added)) if self._added else found
+
+    def named(self, text: str) -> tuple[Recipe, str] | None:
+        """The skill or command that `/name …` calls, and what is typed after it."""
+        name, *typed = text[1:].split(None, 1) if text.startswith("/") and text[1:].strip() else ("",)
+        recipe = self.extensions.recipes.get(name)
+        return (recipe, "".join(typed)) if recipe and recipe.for_people else None
+
+    # ------------------------------------------------------------ for people
+
+    async def ask(
+        self, agent: Agent, prompt: Prompt, model: Callable[[str], Any], say: Callable[[Prompt], Any]
+    ) -> Outcome:
+        """Answer a prompt that calls a skill or command; `say` answers the text it stands for."""
+        found = self.named(prompt.text)
+        assert found is not None
+        recipe, typed = found
+        prompt.label = prompt.label or prompt.text
+        try:
+            prompt.text = await self.filled(recipe, typed, agent.runner)
+        except ToolError as error:
+            raise UserError(error.text) from error
+        before = agent.provider
+        if recipe.model and not recipe.fork:
+            agent.provider, _ = model(recipe.model)
+        try:
+            if recipe.fork:
+                await self._send_out(recipe, prompt, agent)
+                prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
+            return await say(prompt)  # type: ignore[no-any-return]
+        finally:
+            agent.provider = before
+
+    async def _send_out(self, recipe: Recipe, prompt: Prompt, agent: Agent) -> None:
+        """Let a child do it, in the conversation a Task call as any other."""
+        order = {"description": recipe.name, "prompt": prompt.text, "subagent_type": recipe.agent or GENERAL_PURPOSE}
+        if recipe.model in ("main", "light"):
+            order["model"] = recipe.model
+        call = ToolUse(f"skill_{uuid4().hex[:8]}", "Task", order)
+        agent.emit(PromptAdded(prompt.label, prompt.context, label=prompt.label))
+        agent.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=agent.provider.model))
+        await agent.runner.run([call])
+
+    # ------------------------------------------------------------ for models
+
+    def tool(self) -> Tool | None:
+        """Skill, with the catalogue in its description; None where there is nothing to call."""
+        skills = self.extensions.skills(shipped=self.shipped)
+        if not skills:
+            return None
+        schema: Json = {
+            "type": "object",
+            "properties": {
+                "skill": {"type": "string", "enum": [skill.name for skill in skills]},
+                "args": {"type": "string", "description": "What to apply it to"},
+            },
+            "required": ["skill"],
+            "additionalProperties": False,
+        }
+        lines = "\n".join(skill.line for skill in skills)
+        return Tool(
+            SKILL_TOOL,
+            f"{prompts.text_of('tools/Skill')}\n{lines}",
+            schema,
+            self._called,
+            self._effects,
+            reads=True,
+            tell=lambda args, cwd: f"{args['skill']} {args.get('args', '')}".strip(),
+        )
+
+    def _effects(self, ctx: ToolContext, args: Any) -> list[Effect]:
+        recipe = self.extensions.recipes.get(str(args["skill"]))
+        return [Effect("delegate", recipe.agent or GENERAL_PURPOSE)] if recipe and recipe.fork else [Effect("none")]
+
+    async def _called(self, ctx: ToolContext, skill: str, args: str = "") -> ToolRecord:
+        recipe = self.extensions.recipes.get(skill)
+        if recipe is None or not recipe.for_model:
+            raise ToolError("NOT_FOUND", f"There is no skill {skill!r} any more.")
+        assert self.subagents is not None
+        text = await self.filled(recipe, args, self.subagents.runner(ctx.agent))
+        if not recipe.fork:
+            return ok(f"{text}{_beside(recipe)}", skill=skill)
+        if ctx.spawn is None:
+            raise ToolError("PERMISSION_DENIED", "This skill needs a subagent, and you cannot send out any.")
+        model = recipe.model if recipe.model in ("main", "light") else ""
+        return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
+
+    # ------------------------------------------------------------ for both
+
+    async def filled(self, recipe: Recipe, typed: str, runner: Runner) -> str:
+        """The text with its arguments, its commands' output and its files. Each is judged as a call of the agent."""
+        await self._ask_grants(recipe, runner)
+        own = str(recipe.folder)
+        known = {"CLAUDE_SKILL_DIR": own, "SKILL_DIR": own, "CLAUDE_PROJECT_DIR": str(self.root)}
+        if recipe.plugin:
+            root = next((p.root for p in self.extensions.plugins if p.name == recipe.plugin), recipe.folder)
+            known |= {"CLAUDE_PLUGIN_ROOT": str(root), "PLUGIN_ROOT": str(root)}
+        parts, files = list[str](), list[str]()
+        for kind, text in pieces(recipe, typed, known):
+            if kind == "command":
+                parts.append(await _output(runner, "Bash", {"command": text}, f"`{text}` of /{recipe.name}"))
+            else:
+                parts.append(text)
+                files += [name for name in FILE.findall(text) if (runner.state.cwd / Path(name).expanduser()).is_file()]
+        for name in dict.fromkeys(files[:MOST_FILES]):
+            content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{recipe.name}")
+            parts.append(f'\n\n<file path="{name}">\n{content}\n</file>')
+        if recipe.disallowed_tools:
+            parts.append(f"\n\nDo not use these tools for it: {', '.join(recipe.disallowed_tools)}.")
+        return "".join(parts)
+
+    async def _ask_grants(self, recipe: Recipe, runner: Runner) -> None:
+        """What it wants to use unasked is granted for this session, once, and only if the person says so."""
+        rules = list(dict.fromkeys(filter(None, map(_rule, recipe.allowed_tools))))
+        key = (recipe.name, *rules)
+        if not rules or key in self._asked:
+            return
+        self._asked.add(key)
+        named = ", ".join(rules)
+        answer = await runner.put(
+            Question(
+                "permission",
+                f"Let /{recipe.name} use these unasked?",
+                agent=runner.agent,
+                tool=SKILL_TOOL,
+                input={"skill": recipe.name, "allowed_tools": rules},
+                reason=f"{recipe.path} asks for it; it would hold for this session",
+                session_rule=named,
+                display={"kind": "text", "text": "\n".join(rules)},
+                line=recipe.name,
+            )
+        )
+        if answer.choice != "no":
+            for rule in rules:
+                runner.grant(rule)
+
+
+def _rule(text: str) -> str:
+    """A tool as skills name it, as a rule: `Bash(git add *)` is `Bash(git add:*)`. Empty: it is none."""
+    rule = text[:-3] + ":*)" if text.endswith(" *)") else text
+    try:
+        return str(parse(rule))
+    except UserError:
+        return ""
+
+
+async def _output(runner: Runner, tool: str, args: Json, what: str) -> str:
+    """What a call that a text wants made says; ToolError when it may not be, or cannot."""
+    record = await runner.run_aside(tool, args)
+    if record.status == "error":
+        raise ToolError("PERMISSION_DENIED", f"{what} was not run: {record.text}", reason=record.text)
+    return record.text
+
+
+def _beside(recipe: Recipe) -> str:
+    """Where its other files are, for the model to Read when it needs them."""
+    found = sorted(p for p in recipe.folder.rglob("*") if p.is_file() and p != recipe.path)[: MOST_BESIDE + 1]
+    if not found:
+        return ""
+    names = [str(path.relative_to(recipe.folder)) for path in found[:MOST_BESIDE]]
+    more = " and more" if len(found) > MOST_BESIDE else ""
+    return f"\n\nFiles of this skill, in {recipe.folder}: {', '.join(names)}{more}."
+
+
+def changes(before: Extensions, now: Extensions) -> Notice | None:
+    """What a reload added and took away, in a line; None when nothing that people can see."""
+    had, has = ({(row.kind, row.name) for row in found.listed()} for found in (before, now))
+    said = [f"{kind} {name}" for kind, name in sorted(has - had)]
+    said += [f"{kind} {name} gone" for kind, name in sorted(had - has)]
+    changed = sum(
+        1 for name, recipe in now.recipes.items() if name in before.recipes and recipe != before.recipes[name]
+    )
+    if changed:
+        said.append(f"{changed} changed")
+    if not said:
+        return None
+    return Notice(f"Extensions: {', '.join(said[:8])}{' …' if len(said) > 8 else ''}", code="extensions.changed")

@@ -1,0 +1,133 @@
+"""`cowork extensions`: every file that adds something, from where, what it costs, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cowork.cli.agent_commands import AsJson, Cwd, Trust
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup, made
+from cowork.config import paths
+from cowork.core import format
+from cowork.core.errors import UserError
+from cowork.core.hygiene import ascii_json, visible
+
+if TYPE_CHECKING:
+    from cowork.extensions.finder import Extensions, Listed
+
+app = typer.Typer(
+    cls=HelpGroup,
+    rich_markup_mode=None,
+    invoke_without_command=True,
+    help="Agents, skills, commands, hooks and plugins: list, show, check.",
+    epilog="""
+Examples:
+  cowork extensions                  all that would be used here, and what it adds to each request
+  cowork extensions show review      one in full
+  cowork extensions check            judge every file of yours and of this project; runs nothing
+
+Files: agents/*.md, skills/*/SKILL.md, commands/**/*.md and hooks.json of ~/.config/cowork, ~/.agents and ~/.claude, of
+plugins, and of .cowork, .agents and .claude in a trusted project. docs/extending.md shows how to write them.""",
+)
+
+
+@app.callback()
+def extensions(ctx: typer.Context) -> int:
+    """List them when nothing else is asked."""
+    return list_(ctx) if ctx.invoked_subcommand is None else 0
+
+
+@app.command("list", cls=HelpCommand)
+def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
+    """List what was found: kind, name, from where, tokens in each request, what it is for."""
+    found, shipped = load(ctx, cwd, trust=trust)
+    rows = found.listed(shipped=shipped)
+    if as_json:
+        print(ascii_json({"extensions": [r.to_dict() for r in rows], "problems": list(map(str, _problems(found)))}))
+        return 0
+    wide = min(32, max((len(r.name) for r in rows), default=0))
+    for r in rows:
+        cost = f"{r.tokens:>4} tok" if r.tokens else " " * 8
+        row(f"{r.kind:<8} {r.name:<{wide}} {r.origin:<8} {cost}  {format.one_line(r.adds, 70)}")
+    total = sum(r.tokens for r in rows)
+    print(f"{format.plural(len(rows), 'extension')}, {total} tokens in each request")
+    for problem in _problems(found):
+        row(f"! {problem}")
+    return 0
+
+
+@app.command("show", cls=HelpCommand)
+def show(
+    ctx: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    cwd: Cwd = None,
+    trust: Trust = False,
+) -> int:
+    """Show one in full: where it is, what it costs, and its text."""
+    found, shipped = load(ctx, cwd, trust=trust)
+    rows = [r for r in found.listed(shipped=shipped) if r.name == name.removeprefix("/")]
+    if not rows:
+        raise UserError(f"there is no extension {name}", "`cowork extensions` lists them.")
+    for r in rows:
+        print("\n".join(_shown(found, r)))
+    return 0
+
+
+@app.command("check", cls=HelpCommand)
+def check(ctx: typer.Context, cwd: Cwd = None) -> int:
+    """Judge every file of yours and of this project; exit code 2 when one is wrong."""
+    found, _ = load(ctx, cwd, trust=True)  # judging a file runs nothing of it
+    problems = _problems(found)
+    fatal = sum(problem.fatal for problem in problems)
+    for problem in problems:
+        row(f"{'✗' if problem.fatal else '!'} {problem}")
+    print(f"{format.plural(len(found.listed()), 'extension')} loaded, {format.plural(fatal, 'file')} refused")
+    return 2 if fatal else 0
+
+
+def load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, bool]:
+    """What a run in the folder would find, and whether the model is told of shipped skills."""
+    from cowork.app.extension_places import places
+    from cowork.app.project import configured
+    from cowork.app.run import folder_of
+    from cowork.app.trust import is_trusted
+    from cowork.prompts import text_of
+    from cowork.tools.builtin import builtin_tools
+
+    before: dict[str, Any] = dict(ctx.obj or {})
+    options = made(before | ({"cwd": cwd} if cwd else {}))
+    root = folder_of(options)
+    trusted = trust or options.trust or is_trusted(root, os.environ)
+    config = configured(options, os.environ, root, trusted=trusted)
+    found = places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
+    return found, config.skills.shipped
+
+
+def _problems(found: Extensions) -> list[Any]:
+    return [*found.agents.problems, *found.problems]
+
+
+def _shown(found: Extensions, listed: Listed) -> list[str]:
+    facts = [f"{listed.kind} {listed.name}", f"from: {listed.origin}, {paths.short(listed.path, os.environ)}"]
+    text = ""
+    if recipe := found.recipes.get(listed.name) if listed.kind in ("skill", "command") else None:
+        who = [
+            w for w, may in (("you (/" + recipe.name + ")", recipe.for_people), ("the model", recipe.for_model)) if may
+        ]
+        facts.append(f"called by: {' and '.join(who) or 'nobody'}")
+        facts += [f"{name}: {value}" for name, value in (
+            ("arguments", recipe.hint or " ".join(recipe.arguments)), ("model", recipe.model),
+            ("runs in", f"a child ({recipe.agent or 'general-purpose'})" if recipe.fork else ""),
+            ("asks for", ", ".join(recipe.allowed_tools)),
+        ) if value]  # fmt: skip
+        text = recipe.body
+    elif listed.kind == "agent":
+        text = found.agents[listed.name].role
+    facts.append(f"adds: {listed.adds}")
+    used = f", {-(-len(text) // 4)} when it is used" if text else ""
+    facts.append(f"tokens: {listed.tokens} in each request{used}")
+    return [visible(line) for line in (*facts, *(["", text] if text else []))]

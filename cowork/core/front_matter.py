@@ -1,0 +1,165 @@
+"""Markdown files with a head of `key: value` lines: read within bounds, parsed safely, and judged line by line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from cowork.core.frozen import frozen
+from cowork.core.plain_file import start_of
+
+MAX_FILE = 256 * 1024
+MAX_FILES = 500
+MAX_DEPTH = 20
+
+
+@frozen
+class Problem:
+    """Something wrong with a file, where, and how to mend it."""
+
+    path: Path
+    line: int
+    message: str
+    fatal: bool = True  # the file was not loaded
+    unknown_tool: bool = False
+    hint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.message}" + (f". {self.hint}" if self.hint else "")
+
+
+class BadFile(Exception):
+    """A file that cannot be loaded, the line that says why, and perhaps how to mend it."""
+
+    def __init__(self, line: int, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.line, self.message, self.hint = line, message, hint
+
+    def problem(self, path: Path) -> Problem:
+        return Problem(path, self.line, self.message, hint=self.hint)
+
+
+@frozen
+class Marked:
+    """A file's front matter, the line each key stands in, and the text below."""
+
+    matter: dict[str, Any]
+    lines: dict[str, int]
+    body: str
+
+    def line(self, key: str) -> int:
+        return self.lines.get(key, 1)
+
+
+def text_of_file(path: Path, most: int = MAX_FILE) -> str:
+    """The text of a plain file; BadFile when it is too large, no text or cannot be read."""
+    try:
+        raw = start_of(path, most + 1)
+        if len(raw) > most:
+            raise BadFile(1, f"the file is larger than {most // 1024} KB", "Move what is long into files beside it")
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise BadFile(1, "the file is not UTF-8", "Store it as UTF-8") from error
+    except OSError as error:
+        raise BadFile(1, f"cannot be read: {error.strerror or error}") from error
+
+
+def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:
+    """The files below a folder that match, in a stable order, bounded."""
+    if not folder.is_dir():
+        return []
+    return sorted(p for p in folder.rglob(pattern) if p.is_file())[:MAX_FILES]
+
+
+def leads_out(path: Path, folder: Path) -> bool:
+    """Whether a link takes a file out of the folder it was found in."""
+    return not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+
+
+def split(text: str, *, lenient: bool = False) -> Marked:
+    """The parts of a file's text; BadFile where there is no head, or none that can be read.
+
+    `lenient` reads values that want quotes, such as `Use when: …`, as they were meant.
+    """
+    if not text.startswith("---\n"):
+        raise BadFile(1, "does not start with front matter (a line of ---)")
+    end = re.search(r"^---[ \t]*$", text[4:], re.MULTILINE)
+    if end is None:
+        raise BadFile(1, "the front matter has no closing line of ---")
+    head, body = text[4 : 4 + end.start()], text[4 + end.end() :]
+    lines = {
+        m.group(1): head.count("\n", 0, m.start()) + 2
+        for m in re.finditer(r"^([A-Za-z_][\w-]*)\s*:", head, re.MULTILINE)
+    }
+    if not head.strip():
+        return Marked({}, lines, body)
+    try:
+        return Marked(_plain(head) or _yaml(head), lines, body)
+    except BadFile:
+        quoted = _UNQUOTED.sub(lambda m: f"{m[1]}: {json.dumps(m[2], ensure_ascii=False)}", head)
+        if not lenient or quoted == head:
+            raise
+        return Marked(_yaml(quoted), lines, body)
+
+
+# What YAML takes for plain text or a simple quoted one; anything else is left to YAML, which is much slower.
+_PLAIN_LINE = re.compile(
+    r"([A-Za-z_][A-Za-z_-]*): (?:([A-Za-z](?:[^\s:#]|:(?=\S)|(?<=\S)#| (?=[^ \t#]))*)|\"([^\"\\]+)\"|'([^']+)')"
+)
+_UNQUOTED = re.compile(r"^([A-Za-z_][\w-]*): ((?![\"'|>{&*!%@`]).*?(?::[ ]|[ ]#|\][ ]).*)$", re.MULTILINE)
+_YAML_WORDS = frozenset(["true", "false", "yes", "no", "on", "off", "null", "y", "n"])
+
+
+def _plain(head: str) -> dict[str, Any] | None:
+    """The front matter when each line is `key: plain words`, which needs no YAML; else None."""
+    found: dict[str, Any] = {}
+    for line in head.split("\n")[:-1] if head.endswith("\n") else head.split("\n"):
+        match = _PLAIN_LINE.fullmatch(line)
+        if match is None or not line.isprintable() or match[1] in found:
+            return None
+        if match[1].lower() in _YAML_WORDS or (match[2] and match[2].lower() in _YAML_WORDS):
+            return None
+        found[match[1]] = match[2] or match[3] or match[4]
+    return found
+
+
+def _yaml(head: str) -> dict[str, Any]:
+    import yaml  # only front matter that is more than plain lines pays for it
+
+    class Loader(yaml.SafeLoader):
+        """Safe, without aliases (they make bombs), duplicate keys and deep nesting."""
+
+        depth = 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise BadFile(self.line + 2, "aliases are not allowed")
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise BadFile(parent.start_mark.line + 2, "nested too deeply")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if str(key.value) in seen:
+                    raise BadFile(key.start_mark.line + 2, f"{key.value}: is given twice")
+                seen.add(str(key.value))
+            return super().construct_mapping(node, deep)
+
+    try:
+        found = yaml.load(head, Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+        line = mark.line + 2 if mark else 1
+        raise BadFile(line, f"is not valid YAML: {getattr(error, 'problem', None) or error}") from error
+    except (ValueError, TypeError, RecursionError) as error:
+        raise BadFile(1, f"is not valid YAML: {error}") from error
+    if not isinstance(found, dict):
+        raise BadFile(1, "the front matter must be `key: value` lines")
+    return found

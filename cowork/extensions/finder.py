@@ -1,0 +1,195 @@
+"""The one finder of agents, skills, commands, hooks and plugins: of two with one name, that of the later place wins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Literal
+
+from cowork.agents import Agents, load_agents
+from cowork.core.blocks import Json
+from cowork.core.front_matter import MAX_FILES, Problem, files_below, leads_out
+from cowork.core.frozen import frozen
+from cowork.core.ports import AgentDef, AgentOrigin
+from cowork.extensions.hook_files import HookRule, read_hooks
+from cowork.extensions.plugins import Plugin, read_plugin, read_servers
+from cowork.extensions.recipes import SKILL_FILE, Recipe, read_recipe
+
+Kind = Literal["agent", "skill", "command", "hook", "plugin", "server"]
+CHARS_A_TOKEN = 4
+
+
+@frozen
+class Place:
+    """A folder with agents/, skills/, commands/ and hooks in it; where plugins are installed, one for each of them."""
+
+    origin: AgentOrigin
+    folder: Path
+    plugin: Plugin | None = None
+
+    @property
+    def prefix(self) -> str:
+        return self.plugin.name if self.plugin else ""
+
+
+@frozen
+class Listed:
+    """One extension for people: what it is, from where, what it adds and what it costs each request."""
+
+    kind: Kind
+    name: str
+    origin: str
+    path: Path
+    adds: str
+    tokens: int = 0
+
+    def to_dict(self) -> Json:
+        facts = {"kind": self.kind, "name": self.name, "origin": self.origin, "path": str(self.path)}
+        return {**facts, "adds": self.adds, "tokens": self.tokens}
+
+
+@frozen
+class Extensions:
+    """All that was found."""
+
+    agents: Agents = field(default_factory=Agents)
+    recipes: Mapping[str, Recipe] = field(default_factory=dict)
+    hooks: tuple[HookRule, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
+    servers: Mapping[str, Json] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()  # of all but agents
+
+    def skills(self, *, shipped: bool = False) -> list[Recipe]:
+        """What the model may call; shipped ones only where that is wanted."""
+        found = (r for r in self.recipes.values() if r.for_model)
+        return [r for r in found if shipped or r.origin != "shipped"]
+
+    def listed(self, *, shipped: bool = False) -> list[Listed]:
+        """Everything, for people."""
+        told = {recipe.name for recipe in self.skills(shipped=shipped)}
+        rows = [Listed("plugin", p.name, p.origin, p.root, p.description or p.version) for p in self.plugins]
+        rows += [_agent(agent) for agent in self.agents.values()]
+        for r in self.recipes.values():
+            cost = _tokens(r.line) if r.name in told else 0
+            rows.append(Listed(r.kind, r.name, r.origin, r.path, r.description, cost))
+        rows += [Listed("hook", h.name, h.origin, h.path, h.command) for h in self.hooks]
+        for name, server in self.servers.items():
+            rows.append(Listed("server", name, "plugin", Path(str(server.get("cwd", ""))), _command(server)))
+        return rows
+
+
+def find(places: Sequence[Place], plugin_data: Path, known_tools: Collection[str] = ()) -> Extensions:
+    """Read every place. Nothing is run, and a bad file leaves the others."""
+    recipes: dict[str, Recipe] = {}
+    hooks: list[HookRule] = []
+    servers: dict[str, Json] = {}
+    problems: list[Problem] = []
+    for place in places:
+        here: dict[str, Recipe] = {}
+        for recipe, wrong in _recipes(place):
+            problems += wrong
+            if recipe and recipe.name in here:
+                message = f"the name {recipe.name!r} is already that of {here[recipe.name].path}"
+                problems.append(Problem(recipe.path, 1, message, hint="Give it another name"))
+            elif recipe:
+                here[recipe.name] = recipe
+        recipes |= here
+        for path in _hook_files(place):
+            rules, wrong = read_hooks(path, place.origin, place.plugin.root if place.plugin else None)
+            hooks += rules
+            problems += wrong
+        if place.plugin:
+            found, wrong = read_servers(place.plugin, plugin_data / place.plugin.name)
+            servers |= {f"{place.plugin.name}_{name}": server for name, server in found.items()}
+            problems += wrong
+    plugins = tuple(place.plugin for place in places if place.plugin)
+    return Extensions(_agents(places, known_tools), recipes, tuple(hooks), plugins, servers, tuple(problems))
+
+
+def plugins_in(folder: Path, origin: AgentOrigin) -> tuple[list[Place], list[Problem]]:
+    """A place for each plugin in a folder."""
+    places, problems = list[Place](), list[Problem]()
+    for child in _children(folder):
+        plugin, wrong = read_plugin(child, origin)
+        problems += wrong
+        if plugin:
+            places.append(Place(origin, child, plugin))
+    return places, problems
+
+
+def stamp(places: Iterable[Place]) -> frozenset[tuple[str, int, int]]:
+    """What the files of all places are now: their names, times and sizes. Equal stamps need no new look."""
+    found = set()
+    for place in places:
+        recipes = [path for path, _ in _skill_files(place)] + files_below(place.folder / "commands")
+        for path in (*recipes, *files_below(place.folder / "agents"), *_hook_files(place)):
+            try:
+                status = path.stat()
+                found.add((str(path), status.st_mtime_ns, status.st_size))
+            except OSError:
+                continue
+    return frozenset(found)
+
+
+def _agents(places: Sequence[Place], known_tools: Collection[str]) -> Agents:
+    plain = load_agents([(p.origin, p.folder / "agents") for p in places if not p.plugin], known_tools)
+    if not any(place.plugin for place in places):
+        return plain
+    found, problems = list(plain.values()), list(plain.problems)
+    for place in places:
+        if place.plugin:
+            own = load_agents([(place.origin, place.folder / "agents")], known_tools)
+            found += [replace(agent, name=f"{place.plugin.name}:{agent.name}") for agent in own.values()]
+            problems += own.problems
+    return Agents(found, problems)
+
+
+def _recipes(place: Place) -> Iterator[tuple[Recipe | None, list[Problem]]]:
+    """The skills and commands of a place; in a project and a plugin no link may lead out of it."""
+    commands = place.folder / "commands"
+    named = [("skill", path, name) for path, name in _skill_files(place)]
+    for path in files_below(commands):
+        named.append(("command", path, ":".join(path.relative_to(commands).with_suffix("").parts)))
+    for kind, path, name in named:
+        base = place.folder / f"{kind}s"
+        if (place.plugin or place.origin == "project") and leads_out(path, base):
+            yield None, [Problem(path, 1, "is a link out of its folder", hint="Copy it here")]
+        else:
+            yield read_recipe(path, kind, name, place.origin, place.prefix)  # type: ignore[arg-type]
+
+
+def _skill_files(place: Place) -> list[tuple[Path, str]]:
+    skills = ((child / SKILL_FILE, child.name) for child in _children(place.folder / "skills"))
+    return [(path, name) for path, name in skills if os.path.lexists(path)]
+
+
+def _hook_files(place: Place) -> list[Path]:
+    if place.origin == "shipped":
+        return []
+    names: tuple[str, ...] = ("hooks/hooks.json",) if place.plugin else ("hooks.json",)
+    if place.folder.name == ".claude":
+        names = ("settings.json", "settings.local.json")
+    return [place.folder / name for name in names if os.path.lexists(place.folder / name)]
+
+
+def _children(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir() and entry.name[0] != ".")[:MAX_FILES]
+    except OSError:
+        return []
+
+
+def _agent(agent: AgentDef) -> Listed:
+    tokens = _tokens(f"- {agent.name}: {agent.description[:200]} ({', '.join(agent.tools or ())})")
+    return Listed("agent", agent.name, agent.origin, agent.path, agent.description, tokens)
+
+
+def _command(server: Json) -> str:
+    return str(server.get("url") or " ".join([str(server.get("command", "")), *map(str, server.get("args", ()))]))
+
+
+def _tokens(text: str) -> int:
+    return -(-len(text) // CHARS_A_TOKEN)

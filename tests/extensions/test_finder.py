@@ -1,0 +1,130 @@
+"""Where extensions are found, which of two wins, what a link may not do, and what plugins bring."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from cowork.extensions.finder import Extensions, Place, find, plugins_in, stamp
+from cowork.extensions.plugins import SCHEMAS
+
+SKILL = "---\nname: {name}\ndescription: {says}\n---\nDo."
+
+
+def skill(base: Path, name: str, says: str = "d") -> Path:
+    path = base / "skills" / name / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(SKILL.format(name=name, says=says))
+    return path
+
+
+def look(*places: Place) -> Extensions:
+    return find(places, Path("/data"))
+
+
+def plugin(root: Path, servers: object = None, **more: object) -> Path:
+    root.mkdir(parents=True)
+    manifest = {"$schema": f"{SCHEMAS}plugin.schema.json", "name": root.name, **more}
+    (root / "plugin.json").write_text(json.dumps(manifest, indent=1))
+    if servers is not None:
+        (root / "mcp.json").write_text(json.dumps({"$schema": f"{SCHEMAS}mcp.schema.json", "mcpServers": servers}))
+    return root
+
+
+def test_the_later_place_wins_and_a_double_in_one_place_is_said(tmp_path: Path) -> None:
+    skill(tmp_path / "a", "x", "weak")
+    skill(tmp_path / "b", "x", "strong")
+    (tmp_path / "b/commands").mkdir()
+    (tmp_path / "b/commands/x.md").write_text("Do x")
+    found = look(Place("user", tmp_path / "a"), Place("project", tmp_path / "b"))
+    assert found.recipes["x"].description == "strong"
+    assert "is already that of" in found.problems[0].message
+
+
+def test_commands_in_folders_carry_the_folder_in_their_name(tmp_path: Path) -> None:
+    (tmp_path / "commands/git").mkdir(parents=True)
+    (tmp_path / "commands/git/pr.md").write_text("Open a PR")
+    assert list(look(Place("user", tmp_path)).recipes) == ["git:pr"]
+
+
+def test_links_lead_out_of_no_project_but_a_user_may_link(tmp_path: Path) -> None:
+    outside = skill(tmp_path / "elsewhere", "x")
+    (tmp_path / "p/skills").mkdir(parents=True)
+    (tmp_path / "p/skills/x").symlink_to(outside.parent)
+    assert "link out of its folder" in look(Place("project", tmp_path / "p")).problems[0].message
+    assert list(look(Place("user", tmp_path / "p")).recipes) == ["x"]
+    (tmp_path / "q").mkdir()
+    (tmp_path / "q/skills").symlink_to(tmp_path / "elsewhere/skills")  # a folder as a whole, as trust sees it
+    assert list(look(Place("project", tmp_path / "q")).recipes) == ["x"]
+
+
+def test_hooks_are_read_where_people_keep_them(tmp_path: Path) -> None:
+    hooks = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}
+    for folder, name in ((".claude", "settings.json"), (".claude", "settings.local.json"), (".cowork", "hooks.json")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        (tmp_path / folder / name).write_text(json.dumps(hooks))
+    found = look(*(Place("user", tmp_path / folder) for folder in (".claude", ".cowork")))
+    assert [hook.path.name for hook in found.hooks] == ["settings.json", "settings.local.json", "hooks.json"]
+
+
+def test_a_plugin_brings_all_its_parts_under_its_name(tmp_path: Path) -> None:
+    servers = {
+        "db": {"type": "stdio", "command": "npx", "args": ["${PLUGIN_ROOT}/a", "${PLUGIN_DATA}/b", "${HOME}"]},
+        "web": {"type": "streamable-http", "url": "https://x.example/mcp"},
+        "bad": {"type": "stdio", "command": "../run"},
+        "open": {"type": "sse", "url": "http://x.example/"},
+    }
+    root = plugin(tmp_path / "plugins/acme", servers, version="1.0")
+    skill(root, "deploy")
+    (root / "agents").mkdir()
+    (root / "agents/r.md").write_text("---\nname: reviewer\ndescription: d\n---\nrole")
+    (root / "hooks").mkdir()
+    (root / "hooks/hooks.json").write_text('{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}')
+    places, _ = plugins_in(tmp_path / "plugins", "user")
+    found = look(*places)
+    assert list(found.recipes) == ["acme:deploy"]
+    assert list(found.agents) == ["acme:reviewer"]
+    assert found.hooks[0].plugin_root == root
+    assert found.servers["acme_db"]["args"] == [f"{root}/a", "/data/acme/b", "${HOME}"]
+    assert found.servers["acme_db"]["cwd"] == str(root)
+    assert found.servers["acme_web"]["type"] == "http"
+    assert [p.message.split(":")[0] for p in found.problems] == ["bad", "open"]
+
+
+def test_claudes_layout_is_read_too(tmp_path: Path) -> None:
+    root = tmp_path / "plugins/old"
+    (root / ".claude-plugin").mkdir(parents=True)
+    (root / ".claude-plugin/plugin.json").write_text('{"name": "old", "commands": "./commands"}')
+    (root / "commands").mkdir()
+    (root / "commands/hi.md").write_text("Say hi")
+    (root / ".mcp.json").write_text('{"mcpServers": {"s": {"command": "${CLAUDE_PLUGIN_ROOT}/run"}}}')
+    places, problems = plugins_in(tmp_path / "plugins", "user")
+    found = look(*places)
+    assert (list(found.recipes), problems) == (["old:hi"], [])
+    assert found.servers["old_s"]["command"] == f"{root}/run"
+
+
+def test_the_narrowest_part_of_a_plugin_fails(tmp_path: Path) -> None:
+    root = plugin(tmp_path / "plugins/part", wrong=1)
+    skill(root, "good")
+    (root / "skills/bad").mkdir()
+    (root / "skills/bad/SKILL.md").write_text("no head")
+    (root / "mcp.json").write_text("{")
+    plugin(tmp_path / "plugins/none", description=3)
+    places, problems = plugins_in(tmp_path / "plugins", "user")
+    found = look(*places)
+    assert [p.message for p in problems] == ["description: must be str", "wrong: is not a field of plugin.json"]
+    assert list(found.recipes) == ["part:good"]
+    assert {p.path.name for p in found.problems} == {"SKILL.md", "mcp.json"}
+
+
+def test_a_change_of_any_file_changes_the_stamp(tmp_path: Path) -> None:
+    path = skill(tmp_path, "x")
+    place = Place("user", tmp_path)
+    before = stamp([place])
+    assert stamp([place]) == before
+    path.write_text(path.read_text() + "more")
+    after = stamp([place])
+    assert after != before
+    skill(tmp_path, "y")
+    assert stamp([place]) != after
