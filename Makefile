@@ -57,7 +57,7 @@ demo: $(READY)
 # Take the newest versions that pyproject.toml allows; commit the result once `make test` passes with it.
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
-	build/lock/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,keyring,pdf,bedrock,vertex]'
+	build/lock/bin/python -m pip install -q --disable-pip-version-check -e '.[dev,keyring,pdf,otel,bedrock,vertex]'
 	{ echo "# Made by \`make lock\`: the versions that every make target installs."; \
 	  build/lock/bin/python -m pip freeze --exclude-editable; } > $(LOCK)
 

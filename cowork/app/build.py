@@ -6,6 +6,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.agents import Agents
@@ -44,6 +45,9 @@ from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.json_schema import schema_problems
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from cowork.telemetry.exporters import TelemetryExport
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 LOG_LINES = "log.txt"  # there too: log lines of a chat
@@ -87,10 +91,26 @@ def build(
         file = (log.folder if log else run.scratch) / LOG_LINES
         logs.set_up(place.config.log.level, str(file))
         run.notes += (Notice(f"Log lines go to {file}.", "info", "start"),)
+    if place.config.telemetry.otel:
+        run.telemetry = _telemetry(place, run)
     emitter.add(lambda event: _keep_warning(run, event))
     for sink in sinks:
         emitter.add(sink)
     return run
+
+
+def _telemetry(place: Project, run: Run) -> TelemetryExport | None:
+    """Spans and metrics of the run; its commands learn which call they belong to."""
+    try:
+        from cowork.telemetry.exporters import TelemetryExport, disabled
+    except ImportError as error:
+        raise UserError("telemetry.otel needs OpenTelemetry.", "Install it: pip install 'cowork[otel]'") from error
+    if disabled(place.environ):
+        return None
+    made = TelemetryExport(place.environ, content=place.config.telemetry.content)
+    run.emitter.add(made.sink)
+    run.tree.call_environ = made.sink.traceparent
+    return made
 
 
 async def nobody(question: Question) -> Answer:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
@@ -37,6 +37,9 @@ from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import NoHold, TreeState, unwrapped
 from cowork.tools.shell import jobs
+
+if TYPE_CHECKING:
+    from cowork.telemetry.exporters import TelemetryExport
 
 
 @dataclass(slots=True)
@@ -68,6 +71,7 @@ class Run:
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
+    telemetry: TelemetryExport | None = None
     _starting: asyncio.Task[HookVerdict] | None = None  # the hooks of SessionStart, at work
 
     @property
@@ -227,6 +231,8 @@ class Run:
         await self.models.close()
         if self.checkpoints:
             await self.checkpoints.aclose()
+        if self.telemetry:
+            await asyncio.to_thread(self.telemetry.close)
         if self.log:
             self.log.close()
         else:

@@ -17,6 +17,7 @@ from cowork.config.sections import (
     Limits,
     Log,
     MainModel,
+    OpenTelemetry,
     Permissions,
     Retry,
     Sandbox,
@@ -69,6 +70,7 @@ class Config:
         self.ui: Ui = get(Ui)
         self.web: Web = get(Web)
         self.log: Log = get(Log)
+        self.telemetry: OpenTelemetry = get(OpenTelemetry)
         self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
         self.files: tuple[Path, ...] = tuple(layers.files)
         self.notes: tuple[str, ...] = tuple(layers.notes)  # what was set and could not count, for people

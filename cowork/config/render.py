@@ -162,6 +162,7 @@ _REFERENCE_VARIABLES = """
 | `HTTPS_PROXY` `HTTP_PROXY` `ALL_PROXY` `NO_PROXY` | proxies (`http://user:password@host:port`), hosts without |
 | `SSL_CERT_FILE` | file of the certificate authorities to trust |
 | `COWORK_HOME` | one folder for all files of yours |
+| `OTEL_…` | where spans and metrics go, with `telemetry.otel` |
 | `COWORK_LOG` | diagnostic lines: `info`, `debug`, `cowork.subagents=debug` |
 
 Without any provider, the first sign decides: a script, a base URL, the model's name, `LLM_API_KEY`,

@@ -255,6 +255,13 @@ class Log(Section, prefix="log"):
     file: str = key("", "File the lines go to. Empty: stderr.", flag="--log-file")
 
 
+class OpenTelemetry(Section, prefix="telemetry"):
+    """Spans and metrics by OpenTelemetry, which `pip install 'cowork[otel]'` brings. OTEL_* variables say where to."""
+
+    otel: bool = key(False, "Send a span an agent, request and tool call, and metrics of tokens, cost and durations.")
+    content: bool = key(False, "Put prompts, answers, arguments and results on the spans too.")
+
+
 SECTIONS: tuple[type[Section], ...] = (
     MainModel,
     LightModel,
@@ -271,6 +278,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Sessions,
     Ui,
     Log,
+    OpenTelemetry,
 )
 
 KEYS: dict[str, Key] = {k.name: k for section in SECTIONS for k in section.fields}

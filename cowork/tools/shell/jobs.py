@@ -250,7 +250,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     """Run a shell command in the reaper, inside the sandbox if there is one."""
     tree, cwd = ctx.tree, ctx.state.cwd
     mark = os.urandom(8).hex()
-    environ = _environ(tree.environ, mark)
+    environ = {**_environ(tree.environ, mark), **tree.call_environ(ctx.agent, ctx.tool_use_id)}
     shell = _shell(environ)
     hold = NoHold(cwd) if ctx.reads else tree.hold(cwd)  # what can write nothing need not be kept from anything
     tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
