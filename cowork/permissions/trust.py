@@ -14,11 +14,13 @@ import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 from cowork.core.note_imports import told
+from cowork.core.plain_file import start_of
 from cowork.permissions.private import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.
@@ -109,15 +111,13 @@ class Trust:
 
 def digest(folder: Path) -> str:
     """A hash of the names, kinds and contents of what steers; one of its own each time when a limit is hit."""
-    total = hashlib.sha256(b"cowork trust 1")
-    try:
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
+    if not os.access(folder, os.R_OK | os.X_OK) or not folder.is_dir():
         return f"unreadable-{secrets.token_hex(8)}"
+    total = hashlib.sha256(b"cowork trust 1")
     budget = _Budget()
     try:
         for name in STEERING:
-            for shown, kind, content in _below(top, name, name, budget, 0):
+            for shown, kind, content in _below(os.path.join(folder, name), name, budget, 0):
                 part = hashlib.sha256(content).hexdigest()
                 total.update(f"{len(os.fsencode(shown))}:".encode() + os.fsencode(shown) + f":{kind}:{part}\n".encode())
         for path, content in _imported(Path(folder), budget):
@@ -125,8 +125,6 @@ def digest(folder: Path) -> str:
             total.update(f":{hashlib.sha256(content).hexdigest()}\n".encode())
     except _TooMuch:
         return f"too-large-{secrets.token_hex(8)}"
-    finally:
-        os.close(top)
     return total.hexdigest()
 
 
@@ -155,79 +153,34 @@ class _Budget:
             raise _TooMuch
 
 
-def _below(parent: int, name: str, shown: str, budget: _Budget, depth: int) -> Iterator[tuple[str, str, bytes]]:
-    """(name, kind, content) of a file, or of everything below a folder; a link counts as where it points."""
-    *folders, leaf = name.split("/")
-    opened: list[int] = []
-    try:
-        for part in folders:
-            parent = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
-            opened.append(parent)
-        status = os.stat(leaf, dir_fd=parent, follow_symlinks=False)
-        if stat.S_ISLNK(status.st_mode):
-            budget.take(0)
-            yield shown, "link", os.fsencode(os.readlink(leaf, dir_fd=parent))
-            yield from _linked(parent, leaf, shown, budget, depth)
-        elif stat.S_ISREG(status.st_mode):
-            yield shown, "file", _content(parent, leaf, budget, os.O_NOFOLLOW)
-        elif stat.S_ISDIR(status.st_mode):
-            yield from _folder(parent, leaf, shown, budget, depth)
-        else:
-            budget.take(0)
-            yield shown, "special", b""
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    except OSError as error:
-        yield shown, f"error {error.errno}", b""
-    finally:
-        for descriptor in opened:
-            os.close(descriptor)
-
-
-def _folder(
-    parent: int, leaf: str, shown: str, budget: _Budget, depth: int, flags: int = os.O_NOFOLLOW
-) -> Iterator[tuple[str, str, bytes]]:
+def _below(path: str, shown: str, budget: _Budget, depth: int) -> Iterator[tuple[str, str, bytes]]:
+    """(name, kind, content) of a file, or of everything below a folder; a link counts with what it leads to."""
     if depth > _MOST_DEPTH:
         raise _TooMuch
-    here = os.open(leaf, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | flags, dir_fd=parent)
+    kind = "file"
     try:
-        names = []
-        with os.scandir(here) as entries:
-            for entry in entries:
-                budget.take(0)
-                names.append(entry.name)
-        for name in sorted(names):
-            yield from _below(here, name, f"{shown}/{name}", budget, depth + 1)
-    finally:
-        os.close(here)
-
-
-def _linked(parent: int, leaf: str, shown: str, budget: _Budget, depth: int) -> Iterator[tuple[str, str, bytes]]:
-    """What a link leads to: its change must ask again too."""
-    try:
-        mode = os.stat(leaf, dir_fd=parent).st_mode
-    except OSError:
-        yield shown, "dangling", b""
-        return
-    if stat.S_ISREG(mode):
-        yield shown, "linked", _content(parent, leaf, budget, 0)
-    elif stat.S_ISDIR(mode) and leaf in _LINKED:
-        yield from _folder(parent, leaf, f"{shown}/", budget, depth + 1, 0)
-    else:
-        yield shown, "other", b""
-
-
-def _content(parent: int, leaf: str, budget: _Budget, flags: int) -> bytes:
-    descriptor = os.open(leaf, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags, dir_fd=parent)
-    with open(descriptor, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            return b"\0special"
-        budget.take(status.st_size)
-        content = file.read(budget.bytes + status.st_size + 1)
-        if len(content) > status.st_size:
-            budget.take(len(content) - status.st_size)
-        return content
+        status = os.lstat(path)
+        budget.take(0)
+        if stat.S_ISLNK(status.st_mode):
+            yield shown, "link", os.fsencode(os.readlink(path))
+            kind, status = "linked", os.stat(path)
+        if stat.S_ISREG(status.st_mode):
+            budget.take(status.st_size)
+            content = start_of(Path(path), budget.bytes + status.st_size + 1)
+            budget.take(max(0, len(content) - status.st_size))
+            yield shown, kind, content
+        elif stat.S_ISDIR(status.st_mode) and (kind == "file" or os.path.basename(path) in _LINKED):
+            with os.scandir(path) as entries:
+                found = sorted(entry.name for entry in islice(entries, budget.files + 1))
+            for name in found:
+                yield from _below(f"{path}/{name}", f"{shown}/{name}", budget, depth + 1)
+        else:
+            yield shown, "special", b""
+    except (FileNotFoundError, NotADirectoryError):
+        if kind == "linked":
+            yield shown, "dangling", b""
+    except OSError as error:
+        yield shown, f"error {error.errno}", b""
 
 
 def _key(folder: Path) -> str:
