@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,12 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox.box import Sandbox
 
 EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\n"
+
+
+def yard_base(prefix: str) -> Path:
+    """A new folder that boxes do not cover by a /var/tmp of their own, where one can be made."""
+    places = [place for place in ("/srv", "/opt", "/var/tmp") if os.access(place, os.W_OK)]
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=places[0]))
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import re
 import shutil
 import socket
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
-from tests.permissions.conftest import acting_as, make_shop
+from tests.permissions.conftest import acting_as, make_shop, yard_base
 from tests.permissions.test_permissions_shell_table import ROWS
 
 NOBODY = 65534
@@ -118,7 +117,7 @@ USERS = [pytest.param(0, id="root"), pytest.param(NOBODY, id="nobody")]
 def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap (bwrap) is not installed, so the boxes cannot be tried here")
-    base = Path(tempfile.mkdtemp(prefix="cowork-boxes-", dir="/var/tmp"))
+    base = yard_base("cowork-boxes-")
     made = Yard(request.param, base)
     root = make_shop(base)
     (root / ".env").write_text(f"API_KEY={SECRETS['workspace']}\n")
@@ -188,6 +187,34 @@ def test_what_git_has_of_a_tracked_secret_is_hidden_unless_a_rule_lets_it(yard: 
     let = Sandbox(workspace=Workspace(yard.root), environ=environ, rules=lambda: Rules.of(["Read(.env)"]))
     assert let.hides_git(yard.root) == ""
     assert str(yard.root / ".env") not in let.wrap(["true"], yard.root, "read")
+
+
+@pytest.mark.parametrize("box", ["read", "masked", "write"])
+def test_keys_are_hidden_where_variables_say_they_are(box: BoxName, yard: Yard) -> None:
+    files = {
+        "XDG_CONFIG_HOME": "settings/cowork/credentials.json",
+        "XDG_STATE_HOME": "state/cowork/sessions/x.jsonl",
+        "COWORK_HOME": "own/credentials.json",
+        "GNUPGHOME": "gpg/secring",
+        "KUBECONFIG": "clusters",
+        "AWS_SHARED_CREDENTIALS_FILE": "amazon",
+        "DOCKER_CONFIG": "whale/config.json",
+        "": ".config/cowork/credentials.json",
+    }
+    environ = {"HOME": str(yard.base), "PATH": os.environ["PATH"]}
+    for variable, name in files.items():
+        (yard.base / name).parent.mkdir(parents=True, exist_ok=True)
+        (yard.base / name).write_text(SECRETS["home"])
+        place = yard.base / (name.partition("/")[0])
+        environ |= {variable: str(place)} if variable else {}
+    sandbox = Sandbox(workspace=Workspace(yard.root), environ=environ)
+    with acting_as(yard.user):
+        words = list(sandbox.wrap(["/bin/bash", "-c", "grep -rs PLANTED ~ /var/tmp; ls ~"], yard.root, box))
+    if yard.user != os.geteuid():
+        words = ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups", *words]
+    done = subprocess.run(words, cwd=yard.root, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    assert SECRETS["home"] not in done.stdout
+    assert "shop" in done.stdout
 
 
 def test_what_a_rule_denies_is_kept_by_the_kernel(yard: Yard) -> None:

@@ -419,6 +419,29 @@ def test_where_a_command_runs(workspace: Workspace) -> None:
     assert found == [[row[:33].strip(), *row[33:].split()] for row in PLACES.strip().splitlines()[1:]]
 
 
+@pytest.mark.parametrize(
+    ("kind", "target", "verdicts", "rule"),
+    [
+        ("fetch", "https://docs.python.org/3/", "ask ask ask ask allow", "WebFetch(domain:docs.python.org)"),
+        ("call", "mcp__git__push", "ask ask ask deny allow", "mcp__git__push"),
+    ],
+)
+def test_what_leaves_the_box_by_other_tools_asks_in_every_mode_but_bypass(
+    kind: Any, target: str, verdicts: str, rule: str, workspace: Workspace
+) -> None:
+    tool = TOOLS["WebFetch"] if kind == "fetch" else Facts(target)
+    for mode, verdict in zip(("ask", "accept-edits", "auto", "plan", "bypass"), verdicts.split(), strict=True):
+        judge = Permissions(workspace=workspace, mode=mode, trusted=True, sandbox=Box())
+        decision = judge.judge("main", tool, {}, [Effect(kind, target)])
+        assert decision.verdict == verdict, mode
+        assert decision.rule == (rule if verdict == "ask" else "")
+        judge.grant("main", rule, forever=False)
+        again = judge.judge("main", tool, {}, [Effect(kind, target)])
+        assert again.verdict == ("deny" if verdict == "deny" else "allow")
+    denied = Permissions(workspace=workspace, mode="bypass", deny=[rule], sandbox=Box())
+    assert denied.judge("main", tool, {}, [Effect(kind, target)]).verdict == "deny"
+
+
 def test_auto_asks_where_the_box_does_not_hold(workspace: Workspace) -> None:
     for box in (Box("read"), Box(""), Box(network=True), None):
         assert bash(permit(workspace, mode="auto", sandbox=box), "make").verdict == "ask"

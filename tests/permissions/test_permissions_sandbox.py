@@ -26,7 +26,7 @@ from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
-from tests.permissions.conftest import acting_as
+from tests.permissions.conftest import acting_as, yard_base
 
 NOBODY = 65534
 
@@ -77,7 +77,7 @@ USERS = (
 def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
     if shutil.which("bwrap") is None:
         pytest.skip("bubblewrap (bwrap) is not installed, so the sandbox cannot be tried here")
-    base = Path(tempfile.mkdtemp(prefix="cowork-yard-", dir="/var/tmp"))
+    base = yard_base("cowork-yard-")
     made = Yard(request.param, base)
     for folder in (
         "home/shop/.git/hooks",
@@ -139,7 +139,7 @@ def test_a_server_in_a_box_writes_only_its_folders(yard: Yard, network: bool) ->
     with acting_as(yard.user):
         words = sandbox.wrap_server(["/bin/bash", "-c", script], yard.root, writable=[own], network=network)
     said = yard.start(words)
-    assert said.count("Read-only file system") == 2, said
+    assert said.count("Read-only file system") >= 2, said
     assert "PLANTED" not in said
     assert "ok" in said
     assert "fine" in said

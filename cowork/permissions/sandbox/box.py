@@ -79,8 +79,6 @@ class Sandbox:
         self._environ = environ = environ or {}
         self._rules = rules
         self.home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
-        own = environ.get("COWORK_HOME", "")
-        self.hidden = (Path(own),) if own else ()
         self.masks = WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
         self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
         self._shared = False  # a server runs that may write the workspace
@@ -324,7 +322,7 @@ class Sandbox:
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
-        wanted = [*map(str, self.hidden), *home_secrets(self.home), *system_secrets()]
+        wanted = [*home_secrets(self.home, self._environ), *system_secrets()]
         wanted += sockets(self._environ, self.roots, (*_COVERED, Path("/dev/shm")))
         found = dict.fromkeys(os.path.realpath(path) for path in wanted if os.path.exists(path))
         kept = {*map(str, self.writable()), str(self.home), "/"}

@@ -15,7 +15,7 @@ INNER = ("--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/")
 _FOR_ROOT = ("--cap-add", "CAP_SETFCAP")  # without it root can make no namespace in which it is root
 # Who can make a user namespace has every capability in it.
 NO_NAMESPACES = ("--unshare-user", "--disable-userns")
-_PROBE_SECONDS = 5.0
+_PROBE_SECONDS = 20.0  # a busy machine is no reason to go without
 
 
 @frozen

@@ -30,6 +30,15 @@ _FILES = (
     " .python_history .config/hub .cargo/credentials .cargo/credentials.toml .gem/credentials .dockercfg .Xauthority"
     " .ICEauthority"
 )
+# Variables that name another place for what lies in a folder of the home, and those that name keys by themselves.
+_MOVED = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share",
+          "CARGO_HOME": ".cargo"}  # fmt: skip
+_NAMED = (
+    "COWORK_HOME GNUPGHOME AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AWS_WEB_IDENTITY_TOKEN_FILE KUBECONFIG"
+    " DOCKER_CONFIG NETRC NPM_CONFIG_USERCONFIG GH_CONFIG_DIR GLAB_CONFIG_DIR CLOUDSDK_CONFIG AZURE_CONFIG_DIR"
+    " GOOGLE_APPLICATION_CREDENTIALS PASSWORD_STORE_DIR PGPASSFILE ANSIBLE_VAULT_PASSWORD_FILE SOPS_AGE_KEY_FILE"
+    " HISTFILE"
+)
 # Variables that lead to agents, containers, the session bus or the screen; a value may hold a path to a socket.
 AGENTS = (
     "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL", "DOCKER_HOST", "CONTAINER_HOST",
@@ -55,9 +64,17 @@ _MOST_LOGIN = 4 << 20
 _CERTIFICATE = 64 * 1024
 
 
-def home_secrets(home: Path) -> list[str]:
-    """Keys and passwords below a home folder."""
-    return [path for path in _below(str(home), f"{_FOLDERS} {_FILES}") if os.path.lexists(path)]
+def home_secrets(home: Path, environ: Mapping[str, str]) -> list[str]:
+    """Keys and passwords below a home folder, and where variables say they are instead."""
+    found = [path for path in _below(str(home), f"{_FOLDERS} {_FILES}") if os.path.lexists(path)]
+    for variable, folder in _MOVED.items():
+        if place := environ.get(variable):
+            inside = (
+                name.removeprefix(folder) for name in f"{_FOLDERS} {_FILES}".split() if name.startswith(f"{folder}/")
+            )
+            found += [place + name for name in inside]
+    named = (path for variable in _NAMED.split() for path in environ.get(variable, "").split(os.pathsep))
+    return [path for path in (*found, *named) if os.path.isabs(path) and os.path.lexists(path)]
 
 
 def system_secrets() -> list[str]:
