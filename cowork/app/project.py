@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cowork import prompts
 from cowork.agents import Agents
@@ -26,6 +28,8 @@ from cowork.permissions.rules import parse, path_matches
 from cowork.tools.base import Tool
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.toolset import ToolSet
+
+_SEARCHERS = {"anthropic": "api.anthropic.com", "openai": "api.openai.com"}  # wire format: the service that searches
 
 
 @frozen
@@ -72,7 +76,8 @@ def load_project(options: RunOptions, environ: Mapping[str, str], added: Additio
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Additions, *, trusted: bool) -> Project:
     """All that steers, read at once, so that nothing is used later that was not there when trust was looked at."""
     config = configured(options, environ, root, trusted=trusted)
-    tools = builtin_tools(prompts.text_of, config.web, environ.get(config.web.search_key_env, ""))
+    key = environ.get(config.web.search_key_env, "")
+    tools = builtin_tools(prompts.text_of, config.web, key, service_searches=_searches(config, options))
     for tool in added.tools:
         if tool.name in tools:
             raise UserError(f"There is already a tool {tool.name!r}.", "Give yours another name.")
@@ -89,6 +94,15 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
     return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge)
+
+
+def _searches(config: Config, options: RunOptions) -> bool:
+    """Whether the service of the main model is one that is known to search the web."""
+    with suppress(UserError):  # a model without its key fails when it is opened
+        spec = config.model(options.model or "main")
+        known = _SEARCHERS.get(spec.provider)
+        return known is not None and urlsplit(spec.base_url).hostname in (None, known)
+    return False
 
 
 def configured(options: RunOptions, environ: Mapping[str, str], root: Path, *, trusted: bool) -> Config:

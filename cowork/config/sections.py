@@ -208,7 +208,11 @@ class Web(Section, prefix="web"):
     private_hosts: tuple[str, ...] = key(
         (), 'Hosts in private networks that may be fetched, such as "localhost".', extend=True
     )
-    search: str = key("", "Service for WebSearch. Empty: no searches.", allowed=("", "searxng", "brave"))
+    search: str = key(
+        "",
+        'Who searches for WebSearch. Empty: the model service where it is known to; "model": it does, wherever it is.',
+        allowed=("", "model", "searxng", "brave", "off"),
+    )
     search_url: str = key("", "Address of the search service; of a SearXNG, its front page.", shape=URL)
     search_key_env: str = key("BRAVE_API_KEY", "Name of the environment variable that holds its key.", shape=VARIABLE)
 

@@ -54,6 +54,7 @@ class Request:
     max_output_tokens: int = 0  # 0: what the model's configuration says
     thinking: Thinking | None = None  # None: what the model's configuration says
     session_id: str = ""
+    searches: int = 0  # how many times the service itself may search the web for this answer
 
 
 @frozen
@@ -87,6 +88,15 @@ StopReason = Literal["end_turn", "tool_use", "max_tokens", "pause_turn", "refusa
 
 
 @frozen
+class Source:
+    """A web page a service found; `quote` is what it cites of it."""
+
+    url: str
+    title: str = ""
+    quote: str = ""
+
+
+@frozen
 class Reply:
     """The whole answer; the last thing a stream yields, exactly once."""
 
@@ -94,6 +104,8 @@ class Reply:
     stop_reason: StopReason
     usage: Usage
     model: str = ""
+    searches: int = 0  # that the service made
+    sources: tuple[Source, ...] = ()
 
     @property
     def text(self) -> str:

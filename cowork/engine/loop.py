@@ -276,7 +276,7 @@ class Agent:
         try:
             self.options.on_progress(True)
             reply = await self._stream(request, spent, say)
-            return reply, spent.replied(reply.usage)
+            return reply, spent.replied(reply)
         except ProviderError as failure:
             self.add_wasted(spent.failed(failure.usage))
             raise

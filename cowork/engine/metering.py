@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from cowork.core.blocks import Usage, add_cost
 from cowork.core.frozen import frozen
-from cowork.core.ports import Delta, Provider, Request, Retry, Used
+from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.engine.token_estimate import BYTES_A_TOKEN, upper_bound_tokens
 
 CHARS_A_TOKEN = 4
+SEARCH_USD = 0.01  # what services ask for a web search of theirs, beside its tokens
 
 
 @frozen
@@ -50,9 +51,9 @@ class RequestMeter:
         else:
             self._heard += len(item.text)
 
-    def replied(self, usage: Usage) -> Cost:
+    def replied(self, reply: Reply) -> Cost:
         """The answer is whole, and so is the count, or the estimate of it."""
-        return self._add(usage, estimated=usage.estimated)
+        return self._add(reply.usage, estimated=reply.usage.estimated, searches=reply.searches)
 
     def failed(self, told: Usage) -> Cost:
         """The try ended on the service's side; one that never got an answer cost nothing."""
@@ -84,11 +85,11 @@ class RequestMeter:
         cached = min(before.prompt_tokens, size) if before.cache_read_tokens or before.cache_write_tokens else 0
         return Usage(size - cached, 0, cached)
 
-    def _add(self, usage: Usage, *, estimated: bool) -> Cost:
+    def _add(self, usage: Usage, *, estimated: bool, searches: int = 0) -> Cost:
         self._told, self._heard = Usage(), 0
         if not usage.total:
             return NOTHING
-        cost = self._provider.price(usage)
+        cost = add_cost(self._provider.price(usage), searches * SEARCH_USD)
         self.usage = self.usage + usage
         self.cost_usd = add_cost(self.cost_usd, cost)
         self.estimated = self.estimated or estimated

@@ -25,7 +25,7 @@ from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, weighed
 from cowork.engine.slots import SlotPool
 from cowork.tools.arguments import check
-from cowork.tools.base import AgentState, Spawn, Tool, ToolContext, TreeState
+from cowork.tools.base import AgentState, Consult, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.call_lines import call_line, flat
 from cowork.tools.toolset import ToolSet
 
@@ -74,6 +74,7 @@ class RunnerPorts:
     spawn: Spawn | None = None
     hooks: Hooks = field(default_factory=NoHooks)
     prepare: Callable[[], Awaitable[None]] | None = None  # awaited before the first calls
+    consult: Consult | None = None
 
 
 class Runner:
@@ -100,6 +101,7 @@ class Runner:
         self._changed: dict[str, None] = {}  # files, in order, each once
         self._watches: list[ChangedFiles] = []  # over what background commands change
         self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
+        self._consult = ports.consult
         self._prepare = ports.prepare
         self._workspace = workspace
         self._failures: dict[str, int] = {}
@@ -385,6 +387,7 @@ class Runner:
             emit=self._emit,
             output=lambda text: self._emit(ToolOutput(tool_use_id, text)),
             spawn=self._spawn,
+            consult=self._consult,
             offer=self.tools.add,
             ask=self.put,
         )

@@ -20,6 +20,7 @@ from cowork.core.events import (
     Notice,
     ReplyAdded,
     RetryScheduled,
+    ToolEnded,
     TurnEnded,
 )
 from cowork.core.frozen import frozen
@@ -134,8 +135,9 @@ class Meter:
                 if isinstance(event, ContextCompacted) and not event.usage.total and not event.cost_usd:
                     return None  # clearing old results asks no model
                 return self._charge(event, event.model, Spending(1, event.usage, event.cost_usd, event.cost_usd or 0.0))
-            case (  # requests without a reply
-                TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
+            case (  # requests without a reply, and those of a tool
+                ToolEnded(record={"data": {"request": {"usage": usage, "cost_usd": cost, "model": model}}})
+                | TurnEnded(cut_off={"usage": usage, "cost_usd": cost, "model": model})
                 | Notice(code="request.cut_off", data={"usage": usage, "cost_usd": cost, "model": model})
             ):
                 return self._charge(event, str(model), Spending(1, Usage.from_dict(usage), cost, cost or 0.0))

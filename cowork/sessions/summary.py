@@ -32,6 +32,7 @@ TITLE_LENGTH = 80
 _HEAD = re.compile(rb'\{"type":"([a-z_.]+)","id":(\d+),"at":([0-9.eE+-]+),')
 _UNREAD = frozenset({b"tool.started", b"tool.ended", b"todo.updated", b"agent.updated", b"question.asked",
                      b"question.answered", b"run.ended"})  # fmt: skip
+_PAID = b'"request":{"usage":'  # a tool that asked a model
 
 
 class Irregular(Exception):
@@ -148,7 +149,7 @@ def _extended(summary: Summary, path: Path) -> Summary:
         head = _HEAD.match(body)
         if head is None or not has_good_checksum(body) or int(head[2]) <= summary.last_id:
             raise Irregular
-        if head[1] in _UNREAD:
+        if head[1] in _UNREAD and _PAID not in body:
             summary.touch(int(head[2]), float(head[3]))
         else:
             raw = parse(body)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, Union, get_args, get_origi
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, TaskOrder, ToolRecord
+from cowork.core.ports import Ask, BoxName, Effect, Emit, Family, Reply, Request, TaskOrder, ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.tools.call_lines import call_line, flat
 
@@ -22,6 +22,7 @@ Precheck = Callable[[Mapping[str, Any]], None]
 Preview = Callable[["ToolContext", Mapping[str, Any]], Json]
 Tell = Callable[[Mapping[str, Any], str], str]
 Spawn = Callable[["ToolContext", TaskOrder], Awaitable[ToolRecord]]
+Consult = Callable[["ToolContext", Request], Awaitable[tuple[Reply, Json]]]  # the answer, and what it cost
 
 
 class Job(Protocol):
@@ -140,6 +141,7 @@ class ToolContext:
     emit: Emit
     output: Callable[[str], None] = lambda text: None  # live output, shown while the call runs
     spawn: Spawn | None = None
+    consult: Consult | None = None  # puts a request of the tool's own to the agent's model
     offer: Callable[[Tool], None] = lambda tool: None  # adds a tool to this agent's; its next request has it
     ask: Ask | None = None  # puts a question to the person
     reads: bool = False  # the call was judged to change nothing, and is held to that

@@ -19,7 +19,7 @@ from cowork.tools.task import subagent, task
 from cowork.tools.todo import todo_write
 from cowork.tools.toolset import ToolSet
 from cowork.tools.web.fetch import web_fetch
-from cowork.tools.web.search import web_search
+from cowork.tools.web.search import service_search, web_search
 
 _FIXED = (
     read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent, ask_user,
@@ -43,13 +43,20 @@ def builtin_tools(
     text: Callable[[str], str],
     web: WebSettings | None = None,
     search_key: str = "",
+    *,
+    service_searches: bool = False,
 ) -> ToolSet:
-    """The tools with their descriptions; `text` gives the text of prompts/<name>.md."""
+    """The tools with their descriptions; `text` gives the text of prompts/<name>.md.
+
+    `service_searches`: the model service is known to search the web itself.
+    """
     tools = [*_FIXED]
     if web is None or web.fetch:
         tools.append(web_fetch(web.private_hosts if web else ()))
-    if web and web.search and (search_key or web.search != "brave"):
+    if web and (web.search == "searxng" or (web.search == "brave" and search_key)):
         tools.append(web_search(web.search, web.search_url, search_key))
+    elif web and (web.search == "model" or (service_searches and not web.search)):
+        tools.append(service_search())
     return ToolSet(replace(tool, description=text(f"tools/{tool.name}")) for tool in tools)
 
 

@@ -12,7 +12,15 @@ from tests.wire.validate_anthropic import Body, anthropic, missing, unknown
 
 OPENAI_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
 OPENAI_KEYS = {"model", "input", "instructions", "tools", "tool_choice", "store", "stream", "include", "reasoning"}
-OPENAI_KEYS |= {"max_output_tokens", "prompt_cache_key", "parallel_tool_calls", "metadata", "text", "truncation"}
+OPENAI_KEYS |= {
+    "max_output_tokens",
+    "max_tool_calls",
+    "prompt_cache_key",
+    "parallel_tool_calls",
+    "metadata",
+    "text",
+    "truncation",
+}
 CHAT_KEYS = {"model", "messages", "tools", "tool_choice", "stream", "stream_options", "max_tokens"}
 CHAT_KEYS |= {"max_completion_tokens", "reasoning_effort", "prompt_cache_key", "parallel_tool_calls", "store"}
 
@@ -38,6 +46,8 @@ def _openai(body: Body) -> Iterable[str]:
     if limit is not None and (not isinstance(limit, int) or limit < 16):
         yield "max_output_tokens: integer below minimum value, expected >= 16"
     for n, tool in enumerate(body.get("tools") or []):
+        if tool == {"type": "web_search"}:
+            continue
         yield from unknown(tool, {"type", "name", "description", "parameters", "strict"}, f"tools[{n}]")
         if not OPENAI_NAME.match(str(tool.get("name"))) or not isinstance(tool.get("parameters"), dict):
             yield f"tools[{n}]: invalid"

@@ -57,6 +57,11 @@ def _anthropic_tools(tools: list[Body], body: Body) -> Iterable[str]:
         yield "tools: Tool names must be unique."
     for n, tool in enumerate(tools):
         where = f"tools.{n}"
+        if tool.get("type") == "web_search_20250305":
+            yield from unknown(tool, {"type", "name", "max_uses", "allowed_domains", "blocked_domains"}, where)
+            if tool.get("name") != "web_search" or not isinstance(tool.get("max_uses"), int):
+                yield f"{where}: invalid"
+            continue
         yield from unknown(tool, {"name", "description", "input_schema", "cache_control"}, where)
         if not NAME.match(str(tool.get("name"))):
             yield f"{where}.name: String should match pattern"

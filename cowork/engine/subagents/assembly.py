@@ -18,7 +18,7 @@ from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, AgentOptions, Children, Compact
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.order import Delegator
-from cowork.tools.base import AgentState, Spawn, TreeState
+from cowork.tools.base import AgentState, Consult, Spawn, TreeState
 from cowork.tools.task import agents_list
 from cowork.tools.toolset import ToolSet
 
@@ -70,14 +70,16 @@ class AgentSpec:
     isolation: Isolation | None = None
 
 
-def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: Spawn) -> Delegator:
+def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: Spawn, consult: Consult) -> Delegator:
     """An agent, ready for its first prompt."""
     ask = spec.ask or services.ask
     emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
     runner = Runner(
         agent=spec.path,
         tools=spec.tools,
-        ports=RunnerPorts(emit, ask, permit, spawn, services.hooks, spec.isolation.begin if spec.isolation else None),
+        ports=RunnerPorts(
+            emit, ask, permit, spawn, services.hooks, spec.isolation.begin if spec.isolation else None, consult
+        ),
         workspace=services.workspace,
         state=AgentState(cwd=spec.cwd),
         tree=services.tree,

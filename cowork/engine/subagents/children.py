@@ -15,10 +15,10 @@ from pathlib import Path
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
-from cowork.core.blocks import Usage
+from cowork.core.blocks import Json, Usage
 from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
-from cowork.core.ports import AgentDef, Provider, TaskOrder, ToolRecord, ToolSpec
+from cowork.core.ports import AgentDef, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
@@ -73,12 +73,24 @@ class Subagents:
         self.agents = agents
         self._specs.clear()
 
+    async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]:
+        """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON.
+
+        Only of main's service is it known that it searches.
+        """
+        agent, main = self._delegators[ctx.agent].agent, self._delegators["main"].agent
+        if request.searches and agent.provider.name != main.provider.name:
+            agent = main
+        reply, cost = await agent.ask(request, Usage())
+        model = agent.provider.model
+        return reply, {"usage": cost.usage.to_dict(), "cost_usd": cost.cost_usd, "model": model}
+
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
         above = self._isolated.get(spec.path.rpartition("/")[0])
         if place := spec.isolation or above:  # children of an isolated one work where it does
             self._isolated[spec.path] = place
-        delegator = build_agent(place.services if place else self.services, spec, self, self.spawn)
+        delegator = build_agent(place.services if place else self.services, spec, self, self.spawn, self.consult)
         self._delegators[spec.path] = delegator
         return delegator
 

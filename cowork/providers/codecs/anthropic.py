@@ -16,6 +16,7 @@ from cowork.providers.codecs.base import (
     Deltas,
     Fold,
     Format,
+    Sources,
     assemble,
     dump,
     effort,
@@ -41,6 +42,7 @@ _STOPS: dict[str, StopReason] = {
     "refusal": "refusal",
     "model_context_window_exceeded": "context_overflow",
 }
+_SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
 _DELTAS = {  # kind -> what it adds to, and the field that holds it
     "text_delta": ("text", "text"),
     "input_json_delta": ("tool", "partial_json"),
@@ -63,6 +65,8 @@ class AnthropicCodec(Format):
         if request.tools:
             head["tools"] = [_tool(tool) for tool in request.tools]
             head["tools"][-1]["cache_control"] = _MARK
+        if request.searches:
+            head.setdefault("tools", []).append(_SEARCH | {"max_uses": request.searches})
         if request.system.strip():
             head["system"] = [{"type": "text", "text": request.system, "cache_control": _MARK}]
         tail = self._tail(request)
@@ -162,6 +166,8 @@ class AnthropicDecoder(Fold):
         self._blocks: dict[int, _Open] = {}
         self._counted: dict[str, int] = {}
         self._stop = ""
+        self._searches = 0
+        self._sources = Sources()
 
     def reply(self) -> Reply | None:
         if not self.settled:
@@ -175,7 +181,7 @@ class AnthropicDecoder(Fold):
                 content[-1] = ToolUse(last.id, last.name, {}, "the answer was cut off at its length limit")
         if stop == "end_turn" and any(isinstance(block, ToolUse) for block in content):
             stop = "tool_use"
-        return Reply(tuple(content), stop, self.usage, self._model)
+        return Reply(tuple(content), stop, self.usage, self._model, self._searches, self._sources.take())
 
     def _event(self, event: Json, deltas: Deltas) -> None:
         kind = event.get("type")
@@ -196,6 +202,8 @@ class AnthropicDecoder(Fold):
         kind = delta.get("type")
         if kind == "signature_delta":
             block.start["signature"] = block.start.get("signature", "") + delta["signature"]
+        elif kind == "citations_delta":
+            self._sources.add(delta["citation"])
         elif kind in _DELTAS:
             shown, field = _DELTAS[kind]
             text = delta[field]
@@ -227,11 +235,15 @@ class AnthropicDecoder(Fold):
             deltas.add("text", start["text"])
         elif block.kind == "tool_use":
             deltas.add("tool", str(start.get("name", "")))
+        elif block.kind == "web_search_tool_result" and isinstance(start.get("content"), list):  # else why it failed
+            for page in start["content"]:
+                self._sources.add(page)
 
     def _count(self, usage: Any) -> None:
         """Counts are totals so far: a later one replaces an earlier one."""
         if not isinstance(usage, dict):
             return
+        self._searches = (usage.get("server_tool_use") or {}).get("web_search_requests") or self._searches
         self._counted |= {key: value for key, value in usage.items() if isinstance(value, int)}
         get = self._counted.get
         self.usage = Usage(

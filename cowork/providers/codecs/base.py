@@ -9,7 +9,7 @@ from typing import Any
 
 from cowork.core.blocks import Json, Message, Text, ToolResult, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Request, Thinking
+from cowork.core.ports import Delta, ModelSpec, Request, Source, Thinking
 from cowork.http.errors import broken_stream
 from cowork.providers.errors import event_error
 
@@ -150,6 +150,24 @@ def effort(level: str | int) -> str:
     if isinstance(level, str):
         return level
     return "low" if level < 6_000 else "medium" if level < 20_000 else "high"
+
+
+class Sources:
+    """The pages a service found, each once, with what it cites of them."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Source] = {}
+
+    def add(self, page: Json) -> None:
+        """A result or a citation as the service writes it."""
+        url, quote = str(page.get("url") or ""), str(page.get("cited_text") or "")
+        before = self._found.get(url, Source(url))
+        title = str(page.get("title") or "") or before.title
+        if url:
+            self._found[url] = Source(url, title, quote or before.quote)
+
+    def take(self) -> tuple[Source, ...]:
+        return tuple(self._found.values())
 
 
 class Deltas:

@@ -15,6 +15,7 @@ from cowork.providers.codecs.base import (
     Deltas,
     Fold,
     Format,
+    Sources,
     assemble,
     dump,
     effort,
@@ -28,6 +29,7 @@ BASE_URL = "https://api.openai.com/v1"
 _LEAST_OUTPUT = 16
 _LONGEST_ID = 64
 _ENCRYPTED = "reasoning.encrypted_content"
+_FOUND = "web_search_call.action.sources"
 _STALE = re.compile(
     r"not persisted|could not be (verified|decrypted)|required following item"
 )  # said of past reasoning
@@ -49,6 +51,8 @@ class OpenAICodec(Format):
             head["instructions"] = request.system
         if request.tools:
             head["tools"] = [_tool(tool) for tool in request.tools]
+        if request.searches:
+            head.setdefault("tools", []).append({"type": "web_search"})
         if request.session_id and "prompt_cache_key" not in self._refused:
             head["prompt_cache_key"] = request.session_id
         reasons = self._reasons and "reasoning" not in self._refused
@@ -78,8 +82,10 @@ class OpenAICodec(Format):
         if request.tools and request.tool_choice == "none":
             tail["tool_choice"] = "none"
         level = self._level(request)
+        if request.searches:
+            tail |= {"max_tool_calls": request.searches, "include": [_FOUND]}
         if reasons:
-            tail["include"] = [_ENCRYPTED]
+            tail["include"] = [*tail.get("include", ()), _ENCRYPTED]
             if level not in ("off", 0):
                 tail["reasoning"] = {"effort": effort(level), "summary": "auto"}
         return tail
@@ -125,10 +131,18 @@ class OpenAIDecoder(Fold):
         items = [self._items[index] for index in sorted(self._items)] or self._final.get("output") or []
         content: list[Block] = []
         refused = False
+        searches, sources = 0, Sources()
         for item in items:
             match item.get("type"):
+                case "web_search_call":
+                    searches += 1
+                    for page in (item.get("action") or {}).get("sources") or ():
+                        sources.add(page)
                 case "message":
                     text, declined = _message_text(item)
+                    for part in item.get("content") or ():
+                        for note in part.get("annotations") or ():
+                            sources.add(note)
                     refused = refused or declined
                     if text:
                         content.append(Text(text))
@@ -136,7 +150,8 @@ class OpenAIDecoder(Fold):
                     content.append(Thinking(_summary(item), item, self._model))
                 case "function_call":
                     content.append(_call(item))
-        return Reply(tuple(content), self._stop(content, refused), self.usage, self._model)
+        stop = self._stop(content, refused)
+        return Reply(tuple(content), stop, self.usage, self._model, searches, sources.take())
 
     def _event(self, event: Json, deltas: Deltas) -> None:
         kind = event.get("type", "")
