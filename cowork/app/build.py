@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.app import logs
+from cowork.app.launch import launcher
 from cowork.app.models import Models
 from cowork.app.notes import notes
 from cowork.app.project import Additions, Project, load_project
@@ -24,7 +25,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
-from cowork.core.hooks import Hooks, NoHooks
+from cowork.core.hooks import HookGroup, Hooks, NoHooks
 from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
@@ -35,6 +36,7 @@ from cowork.engine.loop import Agent, AgentOptions
 from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
 from cowork.engine.subagents.order import Rights
+from cowork.extensions.hook_process import FileHooks, HookFacts
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
@@ -143,6 +145,20 @@ def _joined(
     ledger = _ledger(place.config, emitter)
     settings = place.config.compaction
     compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
+    place.invoker.hooks = files = FileHooks(
+        place.invoker.extensions.hooks,
+        HookFacts(
+            emitter.session_id,
+            str(log.path) if log else "",
+            place.root,
+            lambda: permissions.mode,
+            place.invoker.plugin_data,
+            lambda: subagents.agent("main").provider.model,
+            lambda: subagents.agent("main").since,
+        ),
+        launcher(tree, workspace),
+        lambda text: emitter.publish(Notice(text, "warning", "hook")),
+    )
     services = Services(
         emitter=emitter,
         ask=ask or nobody,
@@ -151,7 +167,7 @@ def _joined(
         permit_for=lambda modes: tightened(permissions, modes),
         model=models,
         compact=compaction,
-        hooks=hooks,
+        hooks=files if isinstance(hooks, NoHooks) else HookGroup([hooks, files]),
         isolate=Worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recalled(log, path),
     )

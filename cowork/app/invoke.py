@@ -20,6 +20,7 @@ from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
 from cowork.extensions.filling import FILE, pieces
 from cowork.extensions.finder import Extensions
+from cowork.extensions.hook_process import FileHooks
 from cowork.extensions.recipes import Recipe
 from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
@@ -49,6 +50,7 @@ class Invoker:
         self._stamp = self._places.stamp()
         self.extensions = self._found()
         self.subagents: Subagents | None = None  # joined when the run is
+        self.hooks: FileHooks | None = None
         self._asked: set[tuple[str, ...]] = set()  # grants that were asked about, whatever was said
 
     def refresh(self) -> Notice | None:
@@ -58,7 +60,13 @@ class Invoker:
         before, self._places = self.extensions, self._look_again()
         self._stamp = self._places.stamp()
         self.extensions = self._found()
+        if self.hooks:
+            self.hooks.rules = self.extensions.hooks
         return changes(before, self.extensions)
+
+    @property
+    def plugin_data(self) -> Path:
+        return self._places.data
 
     def _found(self) -> Extensions:
         found = self._places.find(self._tools)
@@ -141,7 +149,7 @@ class Invoker:
         if recipe is None or not recipe.for_model:
             raise ToolError("NOT_FOUND", f"There is no skill {skill!r} any more.")
         assert self.subagents is not None
-        text = await self.filled(recipe, args, self.subagents.runner(ctx.agent))
+        text = await self.filled(recipe, args, self.subagents.agent(ctx.agent).runner)
         if not recipe.fork:
             return ok(f"{text}{_beside(recipe)}", skill=skill)
         if ctx.spawn is None:

@@ -23,8 +23,8 @@ from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
-from cowork.engine.loop import REPORT_NOW, AgentOptions
-from cowork.engine.runner import Interrupted, Runner
+from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
+from cowork.engine.runner import Interrupted
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
 from cowork.engine.subagents.assembly import AgentSpec, Isolation, Services, build_agent, with_agents
@@ -183,9 +183,9 @@ class Subagents:
             kept = self._specs[path] = (plain, with_agents(tools, self.offered(path)))
         return kept[1]
 
-    def runner(self, path: str) -> Runner:
-        """Who runs the calls of an agent."""
-        return self._delegators[path].agent.runner
+    def agent(self, path: str) -> Agent:
+        """An agent at work."""
+        return self._delegators[path].agent
 
     def offered(self, path: str) -> list[tuple[AgentDef, tuple[str, ...]]]:
         """The agents that an agent may send out, with the tools each would have."""
