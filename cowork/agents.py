@@ -121,9 +121,11 @@ _KEYS = {
     "permissionMode": "permission_mode",
     "color": "color",
     "isolation": "isolation",
+    "mcp": "servers",
+    "mcpServers": "servers",
 }
 _PEER_KEYS = frozenset(
-    {"skills", "mcpServers", "hooks", "memory", "background", "effort", "initialPrompt"}
+    {"skills", "hooks", "memory", "background", "effort", "initialPrompt"}
     | {"mode", "temperature", "kind", "steps", "hidden", "prompt", "permission", "timeout_mins"}
 )
 _PEER_MODELS = {"haiku": "light", "sonnet": "main", "opus": "main"}
@@ -156,6 +158,7 @@ def _agent(
     if color and color not in COLORS:
         notes.append(Problem(path, at("color"), f"color: {color!r} is not one of {', '.join(COLORS)}", fatal=False))
     model = str(given.get("model", "inherit") or "inherit")
+    servers, own_servers = _servers(given, at("servers"))
     agent = AgentDef(
         name=given["name"],
         description=" ".join(given["description"].split()),
@@ -168,6 +171,8 @@ def _agent(
         permission_mode=mode,
         color=color if color in COLORS else "",
         isolation=isolation,
+        servers=servers,
+        own_servers=own_servers,
         origin=origin,
         path=path,
     )
@@ -199,6 +204,19 @@ def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | N
         raise BadFile(line, f"{key}: must be a list of tool names")
     # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
     return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
+
+
+def _servers(given: Mapping[str, Any], line: int) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+    """(names of MCP servers, entries of its own): a list of either, a table of entries, or names with commas."""
+    value = given.get("servers")
+    if value is None:
+        return None, {}
+    parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, dict) else value
+    if not isinstance(parts, list) or not all(isinstance(part, str | dict) for part in parts):
+        raise BadFile(line, "mcp: must be a list of servers")
+    names = [part.strip() for part in parts if isinstance(part, str) and part.strip()]
+    own = {name: entry for part in parts if isinstance(part, dict) for name, entry in part.items()}
+    return (*names, *own), own
 
 
 def _disallowed(given: Mapping[str, Any], line: int, known_tools: Collection[str]) -> tuple[str, ...]:

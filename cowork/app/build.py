@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from cowork import prompts
 from cowork.agents import Agents
 from cowork.app import logs
 from cowork.app.launch import launcher
+from cowork.app.mcp import any_servers
 from cowork.app.models import Models
 from cowork.app.notes import notes
 from cowork.app.project import Additions, Project, load_project
@@ -44,11 +45,13 @@ from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.sessions.retention import OUTPUTS, drop_old_outputs
 from cowork.tools.ask import ask_user, exit_plan
+from cowork.tools.base import TreeState
 from cowork.tools.json_schema import schema_problems
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded only where they are configured
+    from cowork.app.mcp.join import McpRun
     from cowork.telemetry.exporters import TelemetryExport
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
@@ -142,6 +145,7 @@ def _joined(
     checkpoints = _checkpoints(place, log)
     permissions, tree = safety(place, workspace, scratch, emitter, checkpoints)
     _report_troubles(emitter, log, checkpoints)
+    mcp = _servers(place, emitter, ask, tree, lambda: subagents.main) if any_servers(place) else None
     ledger = _ledger(place.config, emitter)
     settings = place.config.compaction
     compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
@@ -170,6 +174,7 @@ def _joined(
         hooks=files if isinstance(hooks, NoHooks) else HookGroup([hooks, files]),
         isolate=Worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recalled(log, path),
+        prepare=mcp.ready_for if mcp else None,
     )
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
     subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
@@ -202,7 +207,14 @@ def _joined(
         else tuple(Notice(n, "info", "start") for n in notes(place.config, place.environ)),
         told=place.notes,
         knowledge=place.knowledge,
+        mcp=mcp,
     )
+
+
+def _servers(place: Project, emitter: Emitter, ask: Ask | None, tree: TreeState, agent: Callable[[], Agent]) -> McpRun:
+    from cowork.app.mcp.join import McpPorts, open_mcp
+
+    return open_mcp(place, McpPorts(emitter.bind("main"), ask, tree, agent))
 
 
 def _workspace(place: Project, log: SessionLog | None, past: list[Event], scratch: Path) -> Workspace:

@@ -38,7 +38,8 @@ from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import NoHold, TreeState, unwrapped
 from cowork.tools.shell import jobs
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loaded only where they are configured
+    from cowork.app.mcp.join import McpRun
     from cowork.telemetry.exporters import TelemetryExport
 
 
@@ -72,6 +73,7 @@ class Run:
     started: float = field(default_factory=time.monotonic)
     structured: object = None
     telemetry: TelemetryExport | None = None
+    mcp: McpRun | None = None
     _starting: asyncio.Task[HookVerdict] | None = None  # the hooks of SessionStart, at work
 
     @property
@@ -142,9 +144,12 @@ class Run:
 
     async def _ask(self, prompt: Prompt) -> Outcome:
         """A prompt as it is; the first one carries what the model should know from the start."""
+        if self.mcp:
+            await self.mcp.ready()
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
             facts = prompts.environment(self.root, self.branch)
-            prompt.context = "\n\n".join(p for p in (facts, self.knowledge, prompt.context) if p)
+            servers = self.mcp.instructions() if self.mcp else ""
+            prompt.context = "\n\n".join(p for p in (facts, self.knowledge, servers, prompt.context) if p)
         if self._starting:
             begun, self._starting = await self._starting, None
             prompt.context = "\n\n".join(p for p in (prompt.context, begun.context) if p)
@@ -227,6 +232,8 @@ class Run:
         if hooks.listens("SessionEnd", "other"):
             await hooks.fire(HookCall("SessionEnd", "other", {"reason": "other", "cwd": str(self.root)}))
         await hooks.aclose()
+        if self.mcp:
+            await self.mcp.close()
         await jobs.close(self.tree)
         await self.models.close()
         if self.checkpoints:

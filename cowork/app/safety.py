@@ -65,6 +65,7 @@ def safety(
         scratch=scratch,
         environ=clean_environ(environ),
         wrap=sandbox.wrap,
+        wrap_server=sandbox.wrap_server,
         hold=watch.begin,
         explain=sandbox.explain,
         closing=temporary.close,

@@ -34,7 +34,15 @@ class Price(NamedTuple):
     origin: str
 
 
-def read(path: Path, shown: str) -> tuple[list[Entry], list[Price]] | None:
+class Found(NamedTuple):
+    """What a file sets."""
+
+    entries: list[Entry]
+    prices: list[Price]
+    servers: Mapping[str, Any]  # [mcp.servers], as written; whoever uses them checks them
+
+
+def read(path: Path, shown: str) -> Found | None:
     """What a file sets; None when there is no such file."""
     found = toml.read(path, shown)
     if found is None:
@@ -42,7 +50,11 @@ def read(path: Path, shown: str) -> tuple[list[Entry], list[Price]] | None:
     values, lines = found
     source = _Source(shown, lines)
     pricing = values.pop("pricing", {})
-    return list(_entries(values, (), source)), list(_prices(pricing, source))
+    mcp = values.get("mcp")
+    servers = mcp.pop("servers", {}) if isinstance(mcp, dict) else {}
+    if not isinstance(servers, dict):
+        raise UserError(f"config: {source.at(('mcp', 'servers'))} mcp.servers must be a table", _SERVERS)
+    return Found(list(_entries(values, (), source)), list(_prices(pricing, source)), servers)
 
 
 class _Source(NamedTuple):
@@ -89,6 +101,7 @@ def _prices(pricing: Any, source: _Source) -> Iterator[Price]:
             yield Price(model, field, float(value), where)
 
 
+_SERVERS = "Write [mcp.servers.NAME] with command and args, or url."
 _PRICING = 'Write [pricing."model-name"] with input, output, cache_read, cache_write in USD per million tokens.'
 
 

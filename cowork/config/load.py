@@ -17,6 +17,7 @@ from cowork.config.sections import (
     Limits,
     Log,
     MainModel,
+    Mcp,
     OpenTelemetry,
     Permissions,
     Retry,
@@ -69,6 +70,8 @@ class Config:
         self.session: Sessions = get(Sessions)
         self.ui: Ui = get(Ui)
         self.web: Web = get(Web)
+        self.mcp: Mcp = get(Mcp)
+        self.mcp_servers: Mapping[str, Any] = layers.servers
         self.log: Log = get(Log)
         self.telemetry: OpenTelemetry = get(OpenTelemetry)
         self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
@@ -152,6 +155,7 @@ class Layers:
         self.values: dict[str, Any] = {name: merge.plain(key, key.default) for name, key in KEYS.items()}
         self.origins: dict[str, str] = {}
         self.pricing: dict[str, dict[str, float]] = {}
+        self.servers: dict[str, Any] = {}
         self.files: list[Path] = []
         self.notes: list[str] = []
 
@@ -166,7 +170,8 @@ class Layers:
                 raise UserError(f"config: {path} does not exist", "`cowork config init` writes one.")
             return
         self.files.append(path)
-        entries, prices = found
+        entries, prices, servers = found
+        self.servers.update(servers)
         for entry in entries:
             self._set(*entry)
         for price in prices:
@@ -179,9 +184,11 @@ class Layers:
         if found is None:
             return
         self.files.append(path)
-        entries, prices = found
+        entries, prices, servers = found
         if prices:
             raise _not_for_projects(f'pricing."{prices[0].model}"', prices[0].origin)
+        if servers:
+            raise UserError(f"config: {path} mcp.servers cannot be set by a project", "A project has .mcp.json for it.")
         for name, value, origin in entries:
             key = KEYS[name]
             if key.project == "never":

@@ -156,6 +156,9 @@ class RunOptions:
     config_file: Path | None = option(
         None, "--config", "Settings file to use instead of your own.", _FILES, metavar="FILE"
     )
+    mcp_config: Path | None = option(
+        None, "--mcp-config", "File of MCP servers to use too, in the form of .mcp.json.", _FILES, metavar="FILE"
+    )
     bare: bool = option(False, "--bare", "Ignore the files of user and project: settings, agents, notes.", _FILES)
     log_file: Path | None = option(
         None, "--log-file", "File for diagnostic lines (see COWORK_LOG).", _FILES, metavar="FILE"

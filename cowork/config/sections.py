@@ -217,6 +217,17 @@ class Web(Section, prefix="web"):
     search_key_env: str = key("BRAVE_API_KEY", "Name of the environment variable that holds its key.", shape=VARIABLE)
 
 
+class Mcp(Section, prefix="mcp"):
+    """MCP servers. They are in .mcp.json, in your mcp.json (`cowork mcp add`) or here, as [mcp.servers.NAME]."""
+
+    wait: float = key(2, "Seconds the first request waits for servers whose tools are not known yet.", low=0, high=60)
+    defer: float = key(
+        0.05, "Part of the window their definitions may take; above it tools are found by search.", low=0, high=1
+    )
+    disabled: tuple[str, ...] = key((), "Servers that are not used.", extend=True, project="add")
+    only_for_agents: tuple[str, ...] = key((), "Servers only for agents whose file names them.", extend=True)
+
+
 class Knowledge(Section, prefix="knowledge"):
     """What the model is told about the project at the start."""
 
@@ -277,6 +288,7 @@ SECTIONS: tuple[type[Section], ...] = (
     Compaction,
     Tools,
     Web,
+    Mcp,
     Knowledge,
     Skills,
     Sessions,

@@ -242,8 +242,21 @@ class AgentDef:
     permission_mode: str = ""
     color: str = ""
     isolation: str = ""  # worktree: it works in one of its own
+    servers: tuple[str, ...] | None = None  # MCP servers whose tools it has; None: as its tools say, else the parent's
+    own_servers: Mapping[str, Json] = field(default_factory=dict)  # entries that its file brings, for it alone
     origin: AgentOrigin = "shipped"
     path: Path = field(default_factory=Path)
+
+    @property
+    def server_words(self) -> tuple[str, ...]:
+        """The words of its file that stand for tools of MCP servers."""
+        servers = (f"mcp__{server}" for server in (*(self.servers or ()), *self.own_servers))
+        return (*servers, *(word for word in self.tools or () if word.startswith("mcp__") and word != "mcp__*"))
+
+    @property
+    def named_servers(self) -> tuple[str, ...]:
+        """The MCP servers its file names, by themselves or by their tools."""
+        return tuple(dict.fromkeys(word.split("__")[1] for word in self.server_words))
 
 
 @frozen
@@ -276,10 +289,11 @@ class Question:
     """Something only the person can decide. `display` is drawn as given: a diff, a parsed command, text.
 
     `questions`: what a model wants to know; `input` holds `questions`, the answer's `data` holds `answers`.
+    `server`: whether a server that a project names may be used.
     `plan`: what it means to do; `display` is the plan, the answer's `data` holds `mode` and `plan` as edited.
     """
 
-    kind: Literal["permission", "trust", "questions", "plan"]
+    kind: Literal["permission", "trust", "questions", "plan", "server"]
     title: str
     agent: str = "main"
     tool: str = ""

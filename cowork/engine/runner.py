@@ -112,6 +112,7 @@ class Runner:
         if self._prepare:
             await self._prepare()
             self._prepare = None
+        calls = [self.tools.carried(call) for call in calls]
         records: list[ToolRecord] = []
         while len(records) < len(calls):
             group = self._next_group(calls[len(records) :])
@@ -301,7 +302,7 @@ class Runner:
     def _find(self, call: ToolUse) -> Tool:
         if tool := self.tools.get(call.name):
             return tool
-        offered = ", ".join(self.tools)
+        offered = ", ".join(spec.name for spec in self.tools.specs())
         if call.name in self.tools.all:
             raise ToolError("PERMISSION_DENIED", f"{call.name} is not among your tools. You have: {offered}.")
         near = difflib.get_close_matches(call.name, self.tools, n=3, cutoff=0.5)
@@ -389,6 +390,7 @@ class Runner:
             spawn=self._spawn,
             consult=self._consult,
             offer=self.tools.add,
+            deferred=lambda: self.tools.deferred,
             ask=self.put,
         )
 

@@ -65,6 +65,8 @@ def choices_of(question: Question) -> list[Choice]:
                 Choice(f"Yes, and work in mode {question.mode}", "always", about, data={"mode": question.mode})
             )
         return [*trusting, Choice("Only this time", "session"), Choice("No", "no")]
+    if question.kind == "server":
+        return [Choice("Yes, and remember it", "always"), Choice("Only this time", "session"), Choice("No", "no")]
     if question.kind == "plan":
         going = [Choice(f"Yes, go on in mode {visible_line(mode)}", data={"mode": mode}) for mode in question.options]
         edit = Choice("Edit the plan in $EDITOR, then decide", data={"edit": True})

@@ -40,7 +40,7 @@ class SseParser:
                 return []
         *events, rest = whole.split(b"\n\n")
         self._parts, self._size = [rest] if rest else [], len(rest)
-        return [data for event in events if (data := _data(event))]
+        return [data for event in events if (data := self.data_of(event))]
 
     def close(self) -> list[bytes]:
         """What a stream without a last blank line still holds, or the one JSON object it was."""
@@ -49,8 +49,13 @@ class SseParser:
             rest = rest.removeprefix(_BOM)
         is_json = self._is_json or (self._fresh and rest.lstrip()[:1] == b"{")
         self._parts = []
-        data = rest if is_json else _data(rest)
+        data = rest if is_json else self.data_of(rest)
         return [data] if data else []
+
+    def data_of(self, event: bytes) -> bytes:
+        """The payload of one event."""
+        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
+        return lines[0] if len(lines) == 1 else b"\n".join(lines)
 
     def _with_plain_newlines(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk:
@@ -60,8 +65,3 @@ class SseParser:
             return chunk
         self._after_cr = chunk.endswith(b"\r")
         return chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-
-
-def _data(event: bytes) -> bytes:
-    lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
-    return lines[0] if len(lines) == 1 else b"\n".join(lines)

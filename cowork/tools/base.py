@@ -23,6 +23,7 @@ Preview = Callable[["ToolContext", Mapping[str, Any]], Json]
 Tell = Callable[[Mapping[str, Any], str], str]
 Spawn = Callable[["ToolContext", TaskOrder], Awaitable[ToolRecord]]
 Consult = Callable[["ToolContext", Request], Awaitable[tuple[Reply, Json]]]  # the answer, and what it cost
+Carries = Callable[[Mapping[str, Any]], tuple[str, Json]]
 
 
 class Job(Protocol):
@@ -113,6 +114,7 @@ class TreeState:
     environ: Mapping[str, str] = field(default_factory=dict)  # for commands; holds no keys
     call_environ: Callable[[str, str], Mapping[str, str]] = lambda agent, call: {}  # what one call's commands get too
     wrap: Wrap = unwrapped  # the sandbox
+    wrap_server: Callable[..., Sequence[str]] | None = None  # the same for what runs as long as we do
     hold: Callable[[Path], Hold] = NoHold  # what the sandbox keeps from a command that starts in this folder
     explain: Callable[[str, str, Path, BoxName], list[str]] = lambda output, command, cwd, box: []  # what a box did
     closing: Callable[[], None] = lambda: None  # removes what only the commands of this run had
@@ -143,6 +145,7 @@ class ToolContext:
     spawn: Spawn | None = None
     consult: Consult | None = None  # puts a request of the tool's own to the agent's model
     offer: Callable[[Tool], None] = lambda tool: None  # adds a tool to this agent's; its next request has it
+    deferred: Callable[[], Sequence[Tool]] = lambda: ()  # those of this agent's tools that its model is not told of
     ask: Ask | None = None  # puts a question to the person
     reads: bool = False  # the call was judged to change nothing, and is held to that
     box: BoxName = "write"  # where a command runs
@@ -196,6 +199,7 @@ class Tool:
     python_names: Mapping[str, str] = field(default_factory=dict)  # wire name -> parameter, where they differ
     precheck: Precheck | None = None  # its own words for bad arguments, before the schema speaks
     preview: Preview | None = None  # what the call would change, as a display; ToolError when it would be refused
+    carries: Carries | None = None  # a call of it is a call of the tool this names, and is judged and shown as that
 
     async def __call__(self, ctx: ToolContext, args: Mapping[str, Any]) -> ToolRecord:
         return await self.run(ctx, **{self.python_names.get(name, name): value for name, value in args.items()})

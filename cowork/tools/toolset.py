@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
+from cowork.core.blocks import ToolUse
 from cowork.core.ports import TOOL_GROUPS, Family, ToolSpec, is_tool_word, names_tool
 from cowork.tools.base import Tool
 
@@ -19,6 +21,7 @@ class ToolSet(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         self._aliases: dict[str, str] = {}
         self._specs: tuple[ToolSpec, ...] | None = None
+        self._deferred: set[str] = set()
         self._wanted: frozenset[str] | None = None
         self._refused: frozenset[str] = frozenset()
         self._wider: ToolSet | None = None
@@ -39,16 +42,26 @@ class ToolSet(Mapping[str, Tool]):
         """Every tool of the run, whether or not this set has it."""
         return self._wider.all if self._wider else self
 
-    def add(self, tool: Tool) -> None:
-        """Append a tool to this set and to those it was narrowed from; a name is never given twice."""
+    @property
+    def deferred(self) -> list[Tool]:
+        """Tools that can be called and that models are not told of: a search finds them."""
+        return [tool for name, tool in self.items() if name in self._deferred]
+
+    def add(self, tool: Tool, *, deferred: bool = False) -> None:
+        """Append a tool to this set and to those it was narrowed from; a name is never given twice.
+
+        A deferred one is in no request, except where the words of a list name it.
+        """
         if self._wider is not None:
             if self._wider.get(tool.name) is not tool:
-                self._wider.add(tool)
+                self._wider.add(tool, deferred=deferred)
             if not self._selects(tool) or tool.name not in self._wider:
                 return
         if any(name in self for name in (tool.name, *tool.aliases)):
             raise ValueError(f"there is already a tool {tool.name!r}")
         self._tools[tool.name] = tool
+        if deferred and not any(word != "*" and matches(word, tool) for word in self._wanted or ()):
+            self._deferred.add(tool.name)
         self._aliases |= dict.fromkeys(tool.aliases, tool.name)
         self._specs = None
 
@@ -67,8 +80,19 @@ class ToolSet(Mapping[str, Tool]):
         narrow._refused = frozenset(refused)
         for tool in self.values():
             if narrow._selects(tool):
-                narrow.add(tool)
+                narrow.add(tool, deferred=tool.name in self._deferred)
         return narrow
+
+    def reaching(self, words: Iterable[str], *, exact: bool) -> ToolSet:
+        """These tools and those of the whole run that the words name; `exact`: of MCP servers none but those."""
+        words = tuple(words)
+        found = ToolSet()
+        found._wider = self.all
+        for name, tool in self.all.items():
+            kept = name in self and not (exact and name.startswith("mcp__"))
+            if kept or any(matches(word, tool) for word in words):
+                found.add(tool, deferred=name in self._deferred)
+        return found
 
     def without(self, family: Family) -> ToolSet:
         """These tools without a family."""
@@ -77,8 +101,15 @@ class ToolSet(Mapping[str, Tool]):
     def specs(self) -> tuple[ToolSpec, ...]:
         """What a model is told of them."""
         if self._specs is None:
-            self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in self.values())
+            told = (tool for name, tool in self.items() if name not in self._deferred)
+            self._specs = tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in told)
         return self._specs
+
+    def carried(self, call: ToolUse) -> ToolUse:
+        """The call that a call stands for, where its tool only carries those of others."""
+        tool = self.get(call.name)
+        name, args = tool.carries(call.input) if tool and tool.carries and not call.malformed else ("", {})
+        return replace(call, name=name, input=args) if name else call
 
     def knows(self, word: str) -> bool:
         """Whether a word of a list can name tools here."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
@@ -36,6 +36,7 @@ class Services:
     compact: Compact | None = None
     isolate: Callable[[Services, str], Isolation] | None = None  # makes a place for the child of that name
     recall: Callable[[str], Transcript | None] = lambda path: None  # a finished child's conversation, from the log
+    prepare: Callable[[AgentDef], Awaitable[None]] | None = None  # starts the servers that an agent's file names
     hooks: Hooks = field(default_factory=NoHooks)
 
 

@@ -85,6 +85,10 @@ class Subagents:
         model = agent.provider.model
         return reply, {"usage": cost.usage.to_dict(), "cost_usd": cost.cost_usd, "model": model}
 
+    @property
+    def main(self) -> Agent:
+        return self._delegators["main"].agent
+
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
         above = self._isolated.get(spec.path.rpartition("/")[0])
@@ -97,6 +101,9 @@ class Subagents:
     async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord:
         """Check an order, run the child, give its record. Raises ToolError when it cannot be sent out."""
         parent = self._delegators[ctx.agent]
+        definition = self.agents.find(order.subagent_type)
+        if self.services.prepare and definition and definition.named_servers:
+            await self.services.prepare(definition)
         child = self._create(parent, ctx, order)
         self._announce(child, ctx.tool_use_id)
         child.task = asyncio.create_task(self._run(child), name=child.path)

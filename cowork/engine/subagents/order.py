@@ -87,7 +87,10 @@ class Rights:
             readers = (tool for tool in tools.values() if tool.reads and tool.family not in ("delegate", "exec"))
             wanted = tuple(tool.name for tool in readers)
         forbidden = [name for name, tool in tools.items() if self.permit.forbids(tool)]
-        tools = tools.only(wanted, refused=(*definition.disallowed_tools, *forbidden))
+        refused = (*definition.disallowed_tools, *forbidden)
+        tools = tools.only(wanted, refused=refused)
+        if definition.servers is not None or definition.server_words:
+            tools = tools.reaching(definition.server_words, exact=definition.servers is not None).only(refused=refused)
         return tools if settings.allow_nesting else tools.without("delegate")
 
     def decide(self, definition: AgentDef) -> Decision:
@@ -104,7 +107,7 @@ class Rights:
         return [
             (definition, tuple(tools))
             for definition, tools in found
-            if (tools or not definition.tools) and self.decide(definition).verdict != "deny"
+            if (tools or not definition.tools or definition.server_words) and self.decide(definition).verdict != "deny"
         ]
 
 

@@ -88,24 +88,32 @@ class Reaper:
     def pid(self) -> int:
         return self._process.pid
 
-    def open(self, request: int) -> tuple[socket.socket, int]:
-        """(control socket, descriptor of the output) of a new keeper for what is asked for in a file."""
-        ours, theirs = socket.socketpair()
-        out, into = os.pipe()
+    def open(self, request: int, *, server: bool = False) -> tuple[socket.socket, list[int]]:
+        """(control socket, our ends of its pipes) of a new keeper for what is asked for in a file.
+
+        A command has one pipe, for all it writes; a server three: what it reads, what it writes, what it complains of.
+        """
+        control, far = socket.socketpair()
+        pipes = [os.pipe(), os.pipe(), os.pipe()] if server else [os.pipe()]
+        ours, theirs = [out for out, _ in pipes], [into for _, into in pipes]
+        if server:
+            ours[0], theirs[0] = theirs[0], ours[0]
         with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
-            fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
+            fcntl.fcntl(ours[-1], fcntl.F_SETPIPE_SZ, _PIPE)
         try:
-            socket.send_fds(self._socket, [b"c"], [theirs.fileno(), into, request])
+            socket.send_fds(self._socket, [b"c"], [far.fileno(), request, *theirs])
         except OSError:
-            ours.close()
-            os.close(out)
+            control.close()
+            for descriptor in ours:
+                os.close(descriptor)
             raise
         finally:
-            theirs.close()
-            os.close(into)
-        ours.setblocking(False)
-        os.set_blocking(out, False)
-        return ours, out
+            far.close()
+            for descriptor in theirs:
+                os.close(descriptor)
+        for descriptor in (control.fileno(), *ours):
+            os.set_blocking(descriptor, False)
+        return control, ours
 
     async def aclose(self) -> None:
         """Let it go; it ends once the commands have."""
@@ -258,7 +266,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
         program, *arguments = tree.wrap(shell, cwd, ctx.box)
         argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
         request = {"argv": argv, "cwd": str(cwd), "env": environ, "wrapped": program != shell[0]}
-        control, output = _opened(tree, script.write_request(request, command))
+        control, (output,) = opened(tree, script.write_request(request, command))
     except BaseException:
         hold.release()
         raise
@@ -269,13 +277,14 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     return running
 
 
-def _opened(tree: TreeState, request: int) -> tuple[socket.socket, int]:
+def opened(tree: TreeState, request: int, *, server: bool = False) -> tuple[socket.socket, list[int]]:
+    """A new keeper for a request, which is closed."""
     try:
         try:
-            return prepare(tree).open(request)
+            return prepare(tree).open(request, server=server)
         except OSError:  # it was killed; a new one will do
             tree.reaper = None
-            return prepare(tree).open(request)
+            return prepare(tree).open(request, server=server)
     except OSError as error:
         raise ToolError("INTERNAL_ERROR", f"The command could not be started: {error.strerror}. Try again.") from error
     finally:

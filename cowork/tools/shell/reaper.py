@@ -33,6 +33,7 @@ LEFT_GRACE = 0.5  # between TERM and KILL for that
 KILL_TIME = 3.0
 PID_BYTES = 4  # a keeper first tells its number, then how the command ended, then closes
 _LENGTH, _INT = 8, 4  # bytes
+_MOST_HANDED = 5  # descriptors: a control socket, a request and three streams
 _GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
 _LINUX = sys.platform.startswith("linux")
 _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
@@ -75,8 +76,8 @@ def main(fd: int) -> None:
                 deadline = time.monotonic() + 10
                 for keeper in keepers:
                     _signal(keeper, signal.SIGCONT)  # one that was stopped must see the end too
-            elif len(descriptors) == 3:
-                keepers |= _fork_keeper(requests, alarm, *descriptors)
+            elif descriptors[2:]:
+                keepers |= _fork_keeper(requests, alarm, descriptors[0], descriptors[1], descriptors[2:])
             for descriptor in descriptors:
                 os.close(descriptor)
         for pid, status in _reaped():
@@ -86,9 +87,10 @@ def main(fd: int) -> None:
     _kill(alarm)
 
 
-def keep(control: socket.socket, output: int, given: int) -> bool:
-    """Run one command and report on the control socket once none of its processes is left, which is what it gives."""
-    for descriptor in (control.fileno(), output, given):
+def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
+    """Run a command (one stream) or a server (three), and report on the control socket once none of its processes is
+    left, which is what it gives."""
+    for descriptor in (control.fileno(), given, *streams):
         os.set_inheritable(descriptor, False)
     alarm = _listen()
     _adopt_orphans()
@@ -97,11 +99,11 @@ def keep(control: socket.socket, output: int, given: int) -> bool:
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
-        shell = _start_shell(request, output, cwd_in, given)
+        shell = _start_shell(request, streams, cwd_in, given)
     except OSError as error:
         control.sendall(marshal.dumps({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
         return True
-    for descriptor in (output, cwd_in, given):
+    for descriptor in (*streams, cwd_in, given):
         os.close(descriptor)
     status: int | None = None
     order, gone = b"", False
@@ -124,7 +126,7 @@ def keep(control: socket.socket, output: int, given: int) -> bool:
     return not survivors
 
 
-def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int, given: int) -> set[int]:
+def _fork_keeper(requests: socket.socket, alarm: int, control: int, given: int, streams: list[int]) -> set[int]:
     try:
         pid = os.fork()
     except OSError as error:
@@ -140,16 +142,17 @@ def _fork_keeper(requests: socket.socket, alarm: int, control: int, output: int,
         requests.close()
         signal.set_wakeup_fd(-1)
         os.close(alarm)
-        alone = keep(socket.socket(fileno=control), output, given)
+        alone = keep(socket.socket(fileno=control), given, streams)
     finally:
         os._exit(not alone)
 
 
-def _start_shell(request: dict[str, Any], output: int, cwd_in: int, script: int) -> int:
-    """Start the shell in a session of its own; raises what kept it from starting."""
+def _start_shell(request: dict[str, Any], streams: list[int], cwd_in: int, script: int) -> int:
+    """Start the shell, or the server, in a session of its own; raises what kept it from starting."""
+    if len(streams) == 1:
+        streams = [os.open(os.devnull, os.O_RDONLY), *streams, *streams, cwd_in, script]
     # Copies above the numbers that descriptors of the shell get, closed on exec.
-    given = (os.open(os.devnull, os.O_RDONLY), output, output, cwd_in, script)
-    sources = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32) for descriptor in given]
+    sources = [fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 32) for descriptor in streams]
     actions = [(os.POSIX_SPAWN_DUP2, source, target) for target, source in enumerate(sources)]
     os.chdir(request["cwd"])
     argv = request["argv"]
@@ -308,7 +311,7 @@ def _drain(descriptor: int) -> bytes:
 
 def _handed(requests: socket.socket) -> tuple[bytes, list[int]]:
     """A byte, empty when cowork is gone, and the descriptors that came with it."""
-    data, more, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(3 * _INT))
+    data, more, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(_MOST_HANDED * _INT))
     found = b"".join(part for _, kind, part in more if kind == socket.SCM_RIGHTS)
     return data, [int.from_bytes(found[at : at + _INT], sys.byteorder) for at in range(0, len(found), _INT)]
 

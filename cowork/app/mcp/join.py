@@ -1,0 +1,210 @@
+"""The servers of one run: approved, started with its first prompt, and offered to its agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
+
+from cowork import prompts
+from cowork.app.mcp import questions
+from cowork.app.mcp.processes import start_server
+from cowork.app.mcp.sources import Approvals, configured
+from cowork.app.mcp.tools import resource_tools, tokens_of, tools_of
+from cowork.app.project import Project
+from cowork.config import paths
+from cowork.core.errors import UserError
+from cowork.core.events import Notice
+from cowork.core.frozen import frozen
+from cowork.core.ports import AgentDef, Ask, Emit
+from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Agent
+from cowork.mcp.content import cut_text
+from cowork.mcp.entries import ServerEntry, entries_of, filled
+from cowork.mcp.http import HttpChannel
+from cowork.mcp.protocol import Channel
+from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
+from cowork.mcp.stdio import StdioChannel
+from cowork.permissions.private import write_private
+from cowork.tools.base import Tool, TreeState
+from cowork.tools.tool_search import call_tool, search_tools
+from cowork.tools.toolset import ToolSet
+
+AGENT_WAIT_S = 30.0  # that a child waits for a server its file names
+
+
+@frozen
+class McpPorts:
+    """What the servers of a run need of it."""
+
+    emit: Emit
+    ask: Ask | None
+    tree: TreeState
+    agent: Callable[[], Agent] = field(repr=False)
+
+
+class McpRun:
+    """Implements what a run asks of its servers."""
+
+    def __init__(
+        self, place: Project, entries: Mapping[str, ServerEntry], ports: McpPorts, problems: Iterable[str] = ()
+    ) -> None:
+        self.place, self.ports, self._problems = place, ports, list(problems)
+        cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
+        server_ports = ServerPorts(self._channel, self._notice, self._listed, cache)
+        self.servers = Servers(entries, server_ports)
+        self._approvals = Approvals(place.environ)
+        self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
+        self._settled = False
+
+    # ------------------------------------------------------------ before requests
+
+    async def ready(self) -> None:
+        """Before the first request: start what is not known yet, wait a little, and offer all tools there are."""
+        if self._settled:
+            return
+        for problem in self._problems:
+            self._notice(f"MCP: {problem}", "warning")
+        names = [name for name in self.servers if self._for_main(name) and await self._approved(self.servers[name])]
+        late = await self.servers.prepare(names, self.place.config.mcp.wait)
+        for server in late:
+            self._tell_late(server)
+        self._settled = True
+        self._offer([self.servers[name] for name in names], late)
+
+    async def ready_for(self, definition: AgentDef) -> None:
+        """Before a child: start the servers that its file names, and have their tools where children find them."""
+        await self.ready()
+        entries, problems = entries_of(definition.own_servers, "agent", str(definition.path))
+        for problem in problems:
+            self._notice(problem, "warning")
+        for entry in entries:
+            if entry.name not in self.servers:
+                self.servers.add(filled(entry, self.place.environ))
+        named = [name for name in definition.named_servers if name in self.servers]
+        named = [name for name in named if await self._approved(self.servers[name])]
+        await self.servers.prepare(named, AGENT_WAIT_S)
+        tools = self._tools.all
+        for tool in (tool for name in named for tool in tools_of(self.servers[name]) if tool.name not in tools):
+            tools.add(tool)
+
+    def instructions(self) -> str:
+        """What the servers say of their use, as data for the model; said once."""
+        texts = [
+            f'<server name="{name}">\n{cut_text(server.known.instructions)}\n</server>'
+            for name, server in self.servers.items()
+            if server.known and server.known.instructions and self._for_main(name)
+        ]
+        return "How MCP servers describe their use:\n" + "\n".join(texts) if texts else ""
+
+    def tokens(self, name: str) -> tuple[int, int]:
+        """(tokens its definitions take in each request, tools that a search finds instead)."""
+        tools, specs = tools_of(self.servers[name]), {spec.name for spec in self.ports.agent().specs}
+        told = [tool for tool in tools if tool.name in specs]
+        return tokens_of(told), len(tools) - len(told)
+
+    async def close(self) -> None:
+        await self.servers.close()
+
+    # ------------------------------------------------------------ inside
+
+    @property
+    def _tools(self) -> ToolSet:
+        return self.ports.agent().runner.tools
+
+    def _for_main(self, name: str) -> bool:
+        server, tools = self.servers[name], self.place.config.tools
+        if server.entry.scope == "agent" or name in self.place.config.mcp.only_for_agents or server.state == "off":
+            return False
+        return not any(word in (f"mcp__{name}", f"mcp__{name}__*", "mcp__*") for word in tools.disabled)
+
+    async def _approved(self, server: Server) -> bool:
+        """Whether a server may be used; those of a project only with the person's yes to this very entry."""
+        entry, root = server.entry, self.place.root
+        if entry.missing:
+            names = ", ".join(entry.missing)
+            self._notice(f"MCP server {entry.name}: {names} not set in the environment.", "warning")
+        theirs = entry.scope == "project" or (entry.scope == "agent" and entry.where.startswith(str(root)))
+        if not theirs or self.place.options.trust or self._approvals.has(root, entry):
+            return True
+        if entry.name not in self._asked:
+            self._asked[entry.name] = await self._ask_leave(entry)
+        if not self._asked[entry.name]:
+            server.state = "off"
+        return self._asked[entry.name]
+
+    async def _ask_leave(self, entry: ServerEntry) -> bool:
+        if self.ports.ask is None:
+            said = f"MCP server {entry.name} of this project is not used before you approve it"
+            self._notice(f"{said}: `cowork mcp approve {entry.name}`.", "warning")
+            return False
+        answer = await self.ports.ask(questions.approval(entry))
+        if answer.choice == "always":
+            self._approvals.add(self.place.root, entry)
+        return answer.choice != "no"
+
+    def _offer(self, servers: Iterable[Server], late: list[Server]) -> None:
+        """Give the agents every tool that is known, deferred where all of them would take too much of the window."""
+        by_server = {server: tools_of(server) for server in servers}
+        rest = [tool for server, tools in by_server.items() if not server.entry.always_load for tool in tools]
+        window = self.ports.agent().provider.context_window
+        many = tokens_of(rest) > self.place.config.mcp.defer * window
+        deferred = rest if many else []
+        self._add(tool for server, tools in by_server.items() for tool in tools if tool not in deferred)
+        self._add(deferred, deferred=True)
+        if any(server.known and server.known.resources for server in by_server) or late:
+            self._add(resource_tools(self.servers))
+        if deferred or late:
+            self._add_search([server.name for server in late])
+
+    def _add_search(self, later: Iterable[str] = ()) -> None:
+        texts = (prompts.text_of("tools/ToolSearch"), prompts.text_of("tools/CallTool"))
+        self._add(search_tools(*texts, self._tools.deferred, list(later)))
+
+    def _add(self, tools: Iterable[Tool], *, deferred: bool = False) -> None:
+        for tool in tools:
+            if tool.name not in self._tools and tool.name not in self._tools.all:
+                self._tools.add(tool, deferred=deferred)
+
+    def _listed(self, server: Server) -> None:
+        """What becomes known after the first request is found by search: the list of tools stays as it is."""
+        if not self._settled or not self._for_main(server.name):
+            return
+        fresh = [tool for tool in tools_of(server) if tool.name not in self._tools]
+        self._add(fresh, deferred=True)
+        if fresh and call_tool.name not in self._tools:
+            self._add_search()
+        if fresh:
+            names = ", ".join(tool.name for tool in fresh[:20])
+            said = f"The MCP server {server.name} has new tools, which ToolSearch finds: {names}"
+            self.ports.agent().tell(Prompt(said, source="system", label="note"))
+
+    def _tell_late(self, server: Server) -> None:
+        match server.state:
+            case "login":
+                said, hint = "wants a login", f"`cowork mcp login {server.name}`"
+            case "failed":
+                said, hint = f"is not used: it {server.problem}", f"`cowork mcp test {server.name}` shows more"
+            case _:
+                said, hint = "is still starting", "the first request goes without it"
+        self._notice(f"MCP server {server.name} {said}; {hint}.", "warning")
+
+    def _notice(self, text: str, level: str) -> None:
+        self.ports.emit(Notice(text, "warning" if level == "warning" else "info", "mcp"))
+
+    def _channel(self, entry: ServerEntry) -> Channel:
+        if entry.url:
+            return HttpChannel(entry.url, entry.headers)
+        place = self.place
+        return StdioChannel(lambda: start_server(entry, self.ports.tree, place.root, place.environ))
+
+
+def open_mcp(place: Project, ports: McpPorts) -> McpRun:
+    """The servers of a run; those that cannot be used are told with the first prompt."""
+    entries, problems = configured(place)
+    usable: dict[str, ServerEntry] = {}
+    for name, entry in entries.items():
+        try:
+            usable[name] = filled(entry, place.environ)
+        except UserError as error:
+            problems.append(error.message)
+    return McpRun(place, usable, ports, problems)

@@ -1,0 +1,108 @@
+"""Starts servers on this machine in the reaper, so that none of their processes outlives cowork, even on kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import marshal
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from cowork.core.errors import ToolError, UserError
+from cowork.core.hygiene import clean_environ
+from cowork.mcp.entries import ServerEntry
+from cowork.mcp.protocol import MOST_BYTES, McpError, one_line
+from cowork.tools.base import TreeState
+from cowork.tools.shell import jobs
+from cowork.tools.shell import reaper as script
+
+_PATIENCE = 1.0  # seconds for a server to end by itself once its input is closed
+_LAST_WORDS = 4_096
+
+
+class LocalServer:
+    """A server's process, its pipes, and the keeper that ends it with all it started."""
+
+    def __init__(self, control: asyncio.StreamReader, order: asyncio.StreamWriter) -> None:
+        self.stdin: asyncio.StreamWriter
+        self.stdout = asyncio.StreamReader(limit=MOST_BYTES)
+        self._control, self._order = control, order
+        self._said = bytearray()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._ended = asyncio.Event()
+
+    async def attach(self, stdin: int, stdout: int, stderr: int) -> None:
+        """Connect the pipes."""
+        loop = asyncio.get_running_loop()
+        into, flow = await loop.connect_write_pipe(
+            lambda: asyncio.streams.FlowControlMixin(loop=loop), os.fdopen(stdin, "wb", 0)
+        )
+        self.stdin = asyncio.StreamWriter(into, flow, None, loop)
+        out = self.stdout
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(out), os.fdopen(stdout, "rb", 0))
+        complaints = asyncio.StreamReader()
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(complaints), os.fdopen(stderr, "rb", 0))
+        self._tasks = [asyncio.create_task(self._hear(complaints)), asyncio.create_task(self._watch())]
+
+    def last_words(self) -> str:
+        lines = [line for line in bytes(self._said).decode("utf-8", "replace").splitlines() if line.strip()]
+        return one_line(lines[-1], 200) if lines else ""
+
+    async def stop(self) -> None:
+        """Close its input and wait; what is left then is ended, politely first."""
+        with contextlib.suppress(OSError, RuntimeError):
+            self.stdin.close()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ended.wait(), _PATIENCE)
+        if not self._ended.is_set():
+            with contextlib.suppress(OSError):
+                self._order.write(b"T")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), script.TERM_GRACE + script.KILL_TIME)
+        self._order.transport.abort()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def _hear(self, complaints: asyncio.StreamReader) -> None:
+        """Keep the end of what it complains of; a flood of it is read and dropped."""
+        while data := await complaints.read(1 << 16):
+            self._said += data
+            del self._said[:-_LAST_WORDS]
+
+    async def _watch(self) -> None:
+        """Wait for the keeper's last report: that it is over, or why it never began."""
+        with contextlib.suppress(OSError):
+            told = (await self._control.read())[script.PID_BYTES :]
+            if told and "error" in (report := marshal.loads(told)):
+                self._said += f"\n{report['error']}".encode()
+        self._ended.set()
+
+
+async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ: Mapping[str, str]) -> LocalServer:
+    """Start a server with an environment of its own: nothing that looks like a key, and what its entry names."""
+    own = clean_environ(environ) | dict(entry.env)
+    cwd = Path(os.path.realpath(root / Path(entry.cwd or ".").expanduser()))
+    if not cwd.is_dir():
+        raise McpError(f"has the folder {cwd}, which is not there")
+    program = shutil.which(os.path.expanduser(entry.command), path=own.get("PATH", os.defpath))
+    if program is None:
+        raise McpError(f"cannot be started: {one_line(entry.command, 100)} is not installed")
+    argv: Sequence[str] = [program, *entry.args]
+    try:
+        if entry.box:
+            folders = [Path(os.path.realpath(root / Path(folder).expanduser())) for folder in entry.writable]
+            if tree.wrap_server is None:
+                raise McpError("cannot be started: there is no box here")
+            argv = tree.wrap_server(argv, cwd, writable=folders, network=entry.network)
+        request = {"argv": [*argv], "cwd": str(cwd), "env": own, "wrapped": entry.box}
+        control, streams = jobs.opened(tree, script.write_request(request, ""), server=True)
+    except (UserError, ToolError, OSError) as error:
+        said = error.message if isinstance(error, UserError) else str(error)
+        raise McpError(f"cannot be started: {one_line(said)}") from error
+    server = LocalServer(*await asyncio.open_connection(sock=control))
+    await server.attach(*streams)
+    return server

@@ -1,0 +1,124 @@
+"""The tools of servers as values that join an agent's set, and the two that read resources."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+
+from cowork.app.mcp.questions import elicit_by
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.hygiene import visible_line
+from cowork.core.ports import Effect, ToolRecord, failed, ok
+from cowork.mcp.content import Said, cut_text, one_liner, said_by_resource, said_in, schema_of, tool_name
+from cowork.mcp.protocol import LoginNeeded, McpError
+from cowork.mcp.servers import Server, Servers
+from cowork.tools.base import Tool, ToolContext, tool
+
+_MOST_LISTED = 200  # resources of a server
+_NOTHING = (Effect("none"),)
+
+
+def tools_of(server: Server) -> list[Tool]:
+    """What a server offers, under the names models call it by; of two with one name the first counts."""
+    found: dict[str, Tool] = {}
+    for definition in server.tools:
+        made = _tool(server, definition)
+        found.setdefault(made.name, made)
+    return list(found.values())
+
+
+def tokens_of(tools: list[Tool]) -> int:
+    """About how many tokens their definitions take in each request."""
+    return sum(len(t.name) + len(t.description) + len(json.dumps(t.schema)) for t in tools) // 4
+
+
+def _tool(server: Server, definition: Json) -> Tool:
+    theirs, name = str(definition["name"]), tool_name(server.name, str(definition["name"]))
+    about = cut_text(definition.get("description") or definition.get("title") or theirs)
+    effects = (Effect("call", name),)  # its annotations are hints, and no permission
+
+    async def run(ctx: ToolContext, **args: Any) -> ToolRecord:
+        known = {str(one.get("name")) for one in server.tools}
+        if theirs not in known:
+            raise ToolError("NOT_FOUND", f"The MCP server {server.name} has no tool {theirs!r} any more.")
+        elicit = elicit_by(ctx.ask, ctx.agent, server.name)
+        try:
+            said = said_in(await server.call(theirs, args, ctx.output, elicit))
+        except McpError as error:
+            raise _failure(server, error) from error
+        return _record(server, said)
+
+    return Tool(name, about, schema_of(definition), run, lambda ctx, args: effects)
+
+
+def _record(server: Server, said: Said) -> ToolRecord:
+    data: Json = {"server": server.name} | ({} if said.structured is None else {"structured": said.structured})
+    if said.failed:
+        return failed("EXECUTION_ERROR", said.text or "It failed and said nothing.", **data)
+    return ok(said.text or ("(images only)" if said.images else "(no output)"), images=said.images, **data)
+
+
+def _failure(server: Server, error: McpError) -> ToolError:
+    text = f"The MCP server {server.name} {_sentence(str(error))}"
+    if isinstance(error, LoginNeeded):
+        hint = f"Tell the user: `cowork mcp login {server.name}`."
+        return ToolError("ACCESS_DENIED", f"{text} {hint}", server=server.name)
+    return ToolError("EXECUTION_ERROR", text, server=server.name)
+
+
+def _sentence(text: str) -> str:
+    verbs = ("did", "sent", "was", "is", "ended", "asked", "asks", "answered", "cannot", "has", "speaks", "does")
+    said = text if text.split(" ")[0] in verbs else f"refused: {text}"
+    return said if said.endswith((".", "!", "?")) else f"{said}."
+
+
+# ------------------------------------------------------------ resources
+
+
+def resource_tools(servers: Servers) -> list[Tool]:
+    """ListMcpResources and ReadMcpResource, for servers that have resources."""
+
+    @tool("ListMcpResources", reads=True, effects=lambda ctx, args: _NOTHING)
+    async def list_resources(ctx: ToolContext, server: Annotated[str | None, "Only of this one"] = None) -> ToolRecord:
+        """List the resources of MCP servers: documents and data that ReadMcpResource reads."""
+        rows = []
+        for one in [_named(servers, server)] if server else servers.values():
+            if one.state == "off":
+                continue
+            try:
+                client = await one.connected()
+                found = [*await client.resources(), *await client.templates()]
+            except McpError as error:
+                rows.append(f"{one.name}: {_sentence(str(error))}")
+                continue
+            rows += [f"{one.name} {_resource_line(row)}" for row in found[:_MOST_LISTED]]
+        return ok("\n".join(rows) or "There are no resources.")
+
+    @tool("ReadMcpResource", effects=lambda ctx, args: (Effect("call", f"mcp__{args['server']}"),))
+    async def read_resource(
+        ctx: ToolContext, server: Annotated[str, "Its name"], uri: Annotated[str, "As ListMcpResources gave it"]
+    ) -> ToolRecord:
+        """Read a resource of an MCP server."""
+        one = _named(servers, server)
+        try:
+            said = said_by_resource(await one.read(uri, elicit_by(ctx.ask, ctx.agent, one.name)))
+        except McpError as error:
+            raise _failure(one, error) from error
+        return _record(one, replace(said, text=said.text or "(empty)"))
+
+    return [list_resources, read_resource]
+
+
+def _named(servers: Mapping[str, Server], name: str) -> Server:
+    if name not in servers:
+        raise ToolError("NOT_FOUND", f"There is no MCP server {name!r}. There are {', '.join(servers)}.")
+    return servers[name]
+
+
+def _resource_line(row: Json) -> str:
+    uri = visible_line(str(row.get("uri") or row.get("uriTemplate") or ""))
+    about = one_liner(cut_text(row.get("description") or row.get("title") or row.get("name")))
+    return f"{uri}{f': {about}' if about else ''}"

@@ -1,0 +1,349 @@
+"""A conversation with one server, in whichever era it speaks: handshake, lists, calls, questions, changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import field
+from typing import Any
+
+from cowork.core.blocks import Json
+from cowork.core.frozen import frozen
+from cowork.mcp import protocol
+from cowork.mcp.http import HttpChannel
+from cowork.mcp.param_headers import header_paths, headers_for
+from cowork.mcp.protocol import LEGACY, MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone
+
+CONNECT_S = 30.0
+SILENCE_S = 300.0  # that a call may be silent; progress counts as a word
+_MOST_ITEMS, _MOST_PAGES = 10_000, 1_000
+_MOST_ROUNDS = 8  # of questions a server may ask before it answers one request
+_LISTENS = 5
+_LIST_S = 60.0
+_MAY_TAKE_LONG = ("tools/call", "prompts/get", "resources/read")
+
+Progress = Callable[[str], None]
+
+
+@frozen
+class ServerFacts:
+    """What a server said of itself."""
+
+    version: str  # of the protocol
+    name: str = ""
+    release: str = ""
+    instructions: str = ""
+    capabilities: Json = field(default_factory=dict)
+
+    def can(self, what: str) -> bool:
+        return isinstance(self.capabilities.get(what), dict)
+
+    def tells(self, what: str) -> bool:
+        """Whether it tells when that list changes."""
+        return self.can(what) and self.capabilities[what].get("listChanged") is True
+
+
+class McpClient:
+    """One connected server."""
+
+    def __init__(
+        self,
+        channel: Channel,
+        *,
+        elicit: Elicit,
+        changed: Callable[[str], None] = lambda what: None,
+        warn: Callable[[str], None] = lambda text: None,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self.facts = ServerFacts("")
+        self._channel, self._elicit, self._changed, self._warn = channel, elicit, changed, warn
+        self._silence_s = silence_s
+        self._last_id = 0
+        self._progress: dict[int, tuple[Progress, asyncio.Timeout]] = {}
+        self._headers: dict[str, dict[str, tuple[str, ...]]] = {}  # tool -> header -> path in the arguments
+        self._tasks: set[asyncio.Task[Any]] = set()
+        channel.on_message = self._hear
+
+    async def connect(self, era: str = "", seconds: float = CONNECT_S) -> ServerFacts:
+        """Shake hands. `era` is what the server spoke last time: `modern`, `legacy` or empty."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._channel.open()
+                self.facts = await self._hands(era)
+        except TimeoutError:
+            await self._channel.aclose()
+            raise McpError(f"did not answer within {seconds:g} s") from None
+        except BaseException:
+            await self._channel.aclose()
+            raise
+        return self.facts
+
+    def follow(self) -> None:
+        """Hear of changes, where the server tells them."""
+        told = [what for what in ("tools", "prompts", "resources") if self.facts.tells(what)]
+        if self.facts.version == MODERN and told:
+            self._start(self._subscribe({f"{what}ListChanged": True for what in told}))
+        elif self.facts.version != MODERN and isinstance(self._channel, HttpChannel):
+            self._channel.listen()
+
+    async def aclose(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._channel.aclose()
+
+    # ------------------------------------------------------------ what a server has
+
+    async def tools(self) -> list[Json]:
+        """Its tools; one whose header marks are wrong is left out where they would matter."""
+        found = await self._list("tools")
+        kept: list[Json] = []
+        for tool in found:
+            name, schema = tool.get("name"), tool.get("inputSchema")
+            if not isinstance(name, str) or not name or not isinstance(schema, dict):
+                self._warn(f"a tool without a name or a schema is left out: {protocol.one_line(str(name), 60)}")
+                continue
+            try:
+                self._headers[name] = header_paths(schema) if self._channel.remote else {}
+            except ValueError as problem:
+                self._warn(f"the tool {protocol.one_line(name, 60)} is left out: {problem}")
+                continue
+            kept.append(tool)
+        return kept
+
+    async def prompts(self) -> list[Json]:
+        return await self._list("prompts")
+
+    async def resources(self) -> list[Json]:
+        return await self._list("resources")
+
+    async def templates(self) -> list[Json]:
+        with contextlib.suppress(McpError):  # few have them
+            return await self._list("resources", "resources/templates/list", "resourceTemplates")
+        return []
+
+    async def call(self, tool: str, arguments: Json, progress: Progress = lambda text: None) -> Json:
+        """The result of a tool. Its list is asked for again where the headers it wants have changed."""
+        try:
+            return await self._call(tool, arguments, progress)
+        except McpError as error:
+            if error.code != protocol.HEADER_MISMATCH:
+                raise
+        await self.tools()
+        return await self._call(tool, arguments, progress)
+
+    async def prompt(self, name: str, arguments: Json) -> Json:
+        return await self._rounds("prompts/get", {"name": name, "arguments": arguments})
+
+    async def read(self, uri: str) -> Json:
+        return await self._rounds("resources/read", {"uri": uri})
+
+    async def _call(self, tool: str, arguments: Json, progress: Progress) -> Json:
+        headers = headers_for(self._headers.get(tool, {}), arguments) if self.facts.version == MODERN else {}
+        return await self._rounds("tools/call", {"name": tool, "arguments": arguments}, headers, progress)
+
+    async def _list(self, what: str, method: str = "", key: str = "") -> list[Json]:
+        """All pages of a list; a server that turns in circles or never ends is stopped."""
+        if not self.facts.can(what):
+            return []
+        found: list[Json] = []
+        seen: set[str] = set()
+        cursor = ""
+        for _ in range(_MOST_PAGES):
+            answer = await self._ask(method or f"{what}/list", {"cursor": cursor} if cursor else {})
+            items = answer.get(key or what)
+            if not isinstance(items, list):
+                raise McpError(f"answered {method or what}/list without a list")
+            found += [item for item in items if isinstance(item, dict)]
+            following = answer.get("nextCursor")
+            if len(found) >= _MOST_ITEMS or (isinstance(following, str) and following in seen):
+                self._warn(f"its list of {what} has no end; {min(len(found), _MOST_ITEMS):,} are used")
+                break
+            if not isinstance(following, str) or not following:
+                break
+            seen.add(cursor := following)
+        return found[:_MOST_ITEMS]
+
+    # ------------------------------------------------------------ requests
+
+    async def _rounds(
+        self, method: str, params: Json, headers: dict[str, str] | None = None, progress: Progress | None = None
+    ) -> Json:
+        """A request whose answer may be questions: they are answered and the request is made again."""
+        given = dict(params)
+        for _ in range(_MOST_ROUNDS):
+            found = await self._ask(method, given, headers, progress)
+            if found.get("resultType", "complete") == "complete":
+                return found
+            if found["resultType"] != "input_required" or not (found.keys() & {"inputRequests", "requestState"}):
+                raise McpError(f"answered with {protocol.one_line(str(found['resultType']), 40)}, which means nothing")
+            wanted = found.get("inputRequests")
+            given = dict(params)
+            if isinstance(wanted, dict):
+                given["inputResponses"] = {key: await self._answer(item) for key, item in wanted.items()}
+            if "requestState" in found:
+                given["requestState"] = found["requestState"]
+        raise McpError(f"asked for more {_MOST_ROUNDS} times and never answered")
+
+    async def _answer(self, wanted: Any) -> Json:
+        method, params = (wanted.get("method"), wanted.get("params")) if isinstance(wanted, dict) else ("", None)
+        if method != "elicitation/create" or not isinstance(params, dict):
+            raise McpError(f"asks for {protocol.one_line(str(method), 40)}, which cowork does not offer")
+        return await self._elicit(params)
+
+    async def _ask(
+        self, method: str, params: Json, headers: dict[str, str] | None = None, progress: Progress | None = None
+    ) -> Json:
+        self._last_id += 1
+        id = self._last_id
+        meta: Json = protocol.modern_meta() if self._channel.version == MODERN else {}
+        if progress:
+            meta["progressToken"] = id
+        message = protocol.request(id, method, params | ({"_meta": meta} if meta else {}))
+        seconds = self._silence_s if method in _MAY_TAKE_LONG else _LIST_S if method.endswith("/list") else None
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                if progress:
+                    self._progress[id] = (progress, limit)
+                return protocol.result_of(await self._channel.request(message, headers or {}))
+        except asyncio.CancelledError:
+            self._start(self._channel.cancel(id))
+            raise
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self._start(self._channel.cancel(id))
+            raise McpError(f"was silent for {seconds:g} s; the request was cancelled") from None
+        finally:
+            self._progress.pop(id, None)
+
+    # ------------------------------------------------------------ handshakes
+
+    async def _hands(self, era: str) -> ServerFacts:
+        """The specification would probe a local server first; that wakes servers which are lazy, so it comes last."""
+        ways: list[Callable[[], Awaitable[ServerFacts]]] = [self._discover, self._initialize]
+        modern_first = era == "modern" or (self._channel.remote and era != "legacy")
+        first, second = ways if modern_first else reversed(ways)
+        try:
+            return await first()
+        except (LoginNeeded, ServerGone):
+            raise
+        except McpError as refusal:
+            if refusal.code == protocol.UNSUPPORTED_VERSION:
+                return await self._agree(refusal)
+            if refusal.code in protocol.MODERN_ERRORS and self._channel.version == MODERN:
+                raise
+            try:
+                return await second()
+            except (LoginNeeded, ServerGone):
+                raise
+            except McpError as also:
+                raise McpError(f"speaks no version of MCP that cowork knows ({refusal}; {also})") from also
+
+    async def _agree(self, refusal: McpError) -> ServerFacts:
+        supported = refusal.data.get("supported") if isinstance(refusal.data, dict) else None
+        known = [v for v in (MODERN, *LEGACY) if isinstance(supported, list) and v in supported]
+        if not known or known[0] == self._channel.version == MODERN:
+            raise McpError(f"speaks no version of MCP that cowork knows ({protocol.one_line(str(supported), 100)})")
+        return await (self._discover() if known[0] == MODERN else self._initialize(known[0]))
+
+    async def _initialize(self, version: str = LEGACY[0]) -> ServerFacts:
+        self._channel.version = ""
+        params = {"protocolVersion": version, "capabilities": protocol.CAPABILITIES, "clientInfo": protocol.CLIENT_INFO}
+        answer = await self._ask("initialize", params)
+        chosen = answer.get("protocolVersion")
+        if chosen not in LEGACY:
+            raise McpError(f"speaks version {protocol.one_line(str(chosen), 40)} of MCP, which cowork does not know")
+        self._channel.version = str(chosen)
+        await self._channel.notify(protocol.notification("notifications/initialized"))
+        return _facts(str(chosen), answer, answer.get("serverInfo"))
+
+    async def _discover(self) -> ServerFacts:
+        self._channel.version = MODERN
+        answer = await self._ask("server/discover", {})
+        versions = answer.get("supportedVersions")
+        if isinstance(versions, list) and MODERN not in versions:
+            raise McpError("unsupported version", protocol.UNSUPPORTED_VERSION, {"supported": versions})
+        info = answer.get("serverInfo") or (answer.get("_meta") or {}).get("io.modelcontextprotocol/serverInfo")
+        return _facts(MODERN, answer, info)
+
+    # ------------------------------------------------------------ what the server says by itself
+
+    def _hear(self, message: Json) -> None:
+        method, params = message.get("method"), message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if "id" in message:
+            self._start(self._serve(message["id"], str(method), params))
+        elif method == "notifications/progress":
+            self._hear_progress(params)
+        elif isinstance(method, str) and method.endswith("/list_changed"):
+            self._changed(method.split("/")[1])
+        elif method == "notifications/elicitation/complete":
+            self._changed("elicitation")
+
+    def _hear_progress(self, params: Json) -> None:
+        token = params.get("progressToken")
+        found = self._progress.get(token) if isinstance(token, int) else None
+        if not found:
+            return
+        tell, limit = found
+        with contextlib.suppress(RuntimeError):  # it ended in this moment
+            limit.reschedule(asyncio.get_running_loop().time() + self._silence_s)
+        tell(_progress_line(params))
+
+    async def _serve(self, id: Any, method: str, params: Json) -> None:
+        """Answer what a server of a legacy revision asks."""
+        answer = protocol.error(id, protocol.METHOD_NOT_FOUND, f"cowork does not offer {protocol.one_line(method, 60)}")
+        if method == "ping":
+            answer = protocol.result(id, {})
+        elif method == "elicitation/create":
+            answer = protocol.result(id, await self._elicit(params))
+        with contextlib.suppress(McpError):
+            await self._channel.notify(answer)
+
+    async def _subscribe(self, wanted: Json) -> None:
+        """Keep a stream of changes open; one that breaks off is opened again a few times."""
+        for attempt in range(_LISTENS):
+            with contextlib.suppress(ServerGone):
+                try:
+                    await self._ask("subscriptions/listen", {"notifications": wanted})
+                    return  # the server ended it in good order
+                except ServerGone:
+                    raise
+                except McpError:
+                    return
+            await asyncio.sleep(2**attempt)
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
+
+    def _forget(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()):
+            self._warn(protocol.one_line(f"{type(error).__name__}: {error}"))
+
+
+def _facts(version: str, answer: Json, info: Any) -> ServerFacts:
+    info = info if isinstance(info, dict) else {}
+    capabilities = answer.get("capabilities")
+    instructions = answer.get("instructions")
+    return ServerFacts(
+        version,
+        protocol.one_line(str(info.get("name") or ""), 80),
+        protocol.one_line(str(info.get("version") or ""), 80),
+        instructions if isinstance(instructions, str) else "",
+        capabilities if isinstance(capabilities, dict) else {},
+    )
+
+
+def _progress_line(params: Json) -> str:
+    done, total, message = (params.get(name) for name in ("progress", "total", "message"))
+    line = f"{done:g}" if isinstance(done, int | float) else ""
+    line += f"/{total:g}" if isinstance(total, int | float) else ""
+    line += f" {protocol.one_line(str(message), 200)}" if message else ""
+    return line.strip() + "\n"

@@ -1,0 +1,161 @@
+"""What servers say, made fit for a model: names, descriptions, schemas, and the blocks of a result."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from cowork.core.blocks import Image, Json
+from cowork.core.frozen import frozen
+from cowork.core.hygiene import visible, visible_line
+
+MOST_DESCRIPTION = 2_048  # bytes, of a tool's description and of a server's instructions
+_MOST_SCHEMA = 64 * 1024
+_MOST_NAME = 64
+_MOST_IMAGE = 5 << 20  # bytes of base64
+_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+_COMBINED = ("anyOf", "oneOf", "allOf")
+
+
+def tool_name(server: str, tool: str) -> str:
+    """`mcp__server__tool`, in the letters and the length that model services take."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", f"mcp__{server}__{tool}")
+    if plain == f"mcp__{server}__{tool}" and len(plain) <= _MOST_NAME:
+        return plain
+    mark = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{plain[: _MOST_NAME - 7]}_{mark}"
+
+
+def cut_text(text: object) -> str:
+    """A server's words: nothing that steers a terminal or hides, and no more than 2 KB."""
+    clean = visible(str(text or "")[: 2 * MOST_DESCRIPTION]).strip()
+    raw = clean.encode("utf-8", "replace")
+    return clean if len(raw) <= MOST_DESCRIPTION else raw[: MOST_DESCRIPTION - 3].decode("utf-8", "ignore") + "…"
+
+
+def one_liner(text: str, most: int = 80) -> str:
+    """The first sentence of a description."""
+    flat = " ".join(text.split())
+    first = re.split(r"(?<=[.;:!?])\s", flat, maxsplit=1)[0].rstrip(".;:")
+    return first if len(first) <= most else first[: most - 1].rsplit(" ", 1)[0] + "…"
+
+
+def schema_of(tool: Json) -> Json:
+    """Its input schema as model services take it: an object, not too large, without a choice at the root."""
+    schema = tool.get("inputSchema")
+    try:
+        size = len(json.dumps(schema))
+    except (ValueError, RecursionError):
+        size = _MOST_SCHEMA + 1
+    if not isinstance(schema, dict) or size > _MOST_SCHEMA:
+        return {"type": "object", "properties": {}, "description": "Its schema is too large to show."}
+    flat = {key: value for key, value in schema.items() if key not in _COMBINED}
+    properties = dict(_table(schema.get("properties")))
+    for part in (part for key in _COMBINED for part in schema.get(key) or () if isinstance(part, dict)):
+        for name, inner in _table(part.get("properties")).items():
+            properties.setdefault(name, inner)
+    if any(key in schema for key in _COMBINED):
+        said = json.dumps({key: schema[key] for key in _COMBINED if key in schema})[:500]
+        flat["description"] = f"{flat.get('description', '')} The arguments must satisfy {said}".strip()
+    flat["type"], flat["properties"] = "object", properties
+    if not isinstance(flat.get("required", []), list):
+        del flat["required"]
+    return flat
+
+
+def _table(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+@frozen
+class Said:
+    """A result or a resource as a model can read it."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+    failed: bool = False
+    structured: Any = None
+
+
+def said_in(result: Json) -> Said:
+    """What a call came to."""
+    content = result.get("content")
+    texts, images = _blocks(content if isinstance(content, list) else ())
+    structured = result.get("structuredContent")
+    if structured is not None and not texts:
+        texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
+    return Said("\n\n".join(texts), tuple(images), result.get("isError") is True, structured)
+
+
+def said_by_resource(result: Json) -> Said:
+    """What a resource holds."""
+    contents = result.get("contents")
+    blocks = [{"type": "resource", "resource": part} for part in contents] if isinstance(contents, list) else []
+    texts, images = _blocks(blocks)
+    return Said("\n\n".join(texts), tuple(images))
+
+
+def prompt_text(result: Json) -> str:
+    """The messages of a prompt as one text."""
+    messages = result.get("messages")
+    found = []
+    for message in messages if isinstance(messages, list) else ():
+        if isinstance(message, dict):
+            texts, _ = _blocks([message.get("content")])
+            who = "" if message.get("role") == "user" else f"({visible_line(str(message.get('role')))}) "
+            found += [who + text for text in texts]
+    return "\n\n".join(found)
+
+
+def _blocks(content: Iterable[Any]) -> tuple[list[str], list[Image]]:
+    texts: list[str] = []
+    images: list[Image] = []
+    for block in content:
+        if not isinstance(block, dict):
+            continue
+        match block.get("type"):
+            case "text":
+                texts.append(str(block.get("text", "")))
+            case "image":
+                _image(block.get("mimeType"), block.get("data"), texts, images)
+            case "resource":
+                _resource(_table(block.get("resource")), texts, images)
+            case "resource_link":
+                about = one_liner(str(block.get("description") or block.get("name") or ""))
+                texts.append(f"[resource {visible_line(str(block.get('uri', '')))}{f': {about}' if about else ''}]")
+            case other:
+                texts.append(f"[{visible_line(str(other))[:40]} content, which cannot be shown]")
+    return texts, images
+
+
+def _resource(resource: Json, texts: list[str], images: list[Image]) -> None:
+    uri, kind = visible_line(str(resource.get("uri", ""))), str(resource.get("mimeType", ""))
+    if isinstance(resource.get("text"), str):
+        texts.append(f"[resource {uri}]\n{resource['text']}")
+    elif kind in _IMAGES:
+        _image(kind, resource.get("blob"), texts, images)
+    else:
+        size = len(str(resource.get("blob", ""))) * 3 // 4
+        texts.append(f"[resource {uri}: {kind or 'binary'}, about {size:,} bytes, not shown]")
+
+
+def _image(kind: Any, data: Any, texts: list[str], images: list[Image]) -> None:
+    why = ""
+    if kind not in _IMAGES:
+        why = f"of the type {visible_line(str(kind))[:40]}"
+    elif not isinstance(data, str) or len(data) > _MOST_IMAGE:
+        why = "too large" if isinstance(data, str) else "without data"
+    else:
+        try:
+            base64.b64decode(data, validate=True)
+        except (binascii.Error, ValueError):
+            why = "damaged"
+    if why:
+        texts.append(f"[an image {why}, not shown]")
+    else:
+        images.append(Image(str(kind), str(data)))

@@ -1,0 +1,175 @@
+"""Configured servers: entries of `.mcp.json` and its like, checked, and filled in from the environment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from cowork.core.blocks import Json
+from cowork.core.errors import UserError
+from cowork.core.frozen import frozen
+
+Scope = Literal["local", "project", "user", "config", "flag", "agent"]
+STRONGEST: tuple[Scope, ...] = ("flag", "local", "project", "user", "config")  # whole entries, never merged
+_MOST_BYTES = 1 << 20
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+# What a project's file may not read, whatever a person says to its server: the keys of our own models.
+_OURS = re.compile(r"(LLM|LIGHT_LLM|COWORK)_|(ANTHROPIC|OPENAI|OPENROUTER|AZURE_OPENAI|GEMINI|GROQ|MISTRAL)_API_KEY$")
+_HEADER = re.compile(r"[\x20-\x7e\t]*")
+_TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "http"}
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    "type": (str,), "command": (str,), "args": (list,), "env": (dict,), "cwd": (str,), "url": (str,),
+    "headers": (dict,), "timeout": (int, float), "alwaysLoad": (bool,), "disabled": (bool,), "box": (bool,),
+    "writable": (list,), "network": (bool,), "oauth": (dict,),
+}  # fmt: skip
+
+
+@frozen
+class ServerEntry:
+    """How to reach one server."""
+
+    name: str
+    scope: Scope
+    raw: Json = field(repr=False)  # as written, `${VAR}` and all
+    where: str = ""  # the file it is from
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    cwd: str = ""
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout: float = 0.0  # seconds of silence; 0: as usual
+    always_load: bool = False  # its tools are never deferred
+    disabled: bool = False
+    box: bool = False
+    writable: tuple[str, ...] = ()  # folders, in the box
+    network: bool = False  # in the box
+    oauth: Mapping[str, str] = field(default_factory=dict)  # client_id, client_secret, scope
+    missing: tuple[str, ...] = ()  # variables that are not set
+
+    @property
+    def digest(self) -> str:
+        """What a person's yes is about: the name and all that is written of it."""
+        text = json.dumps([self.name, self.raw], sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+    @property
+    def line(self) -> str:
+        """What would be run or reached, as written."""
+        if url := self.raw.get("url"):
+            return str(url)
+        return " ".join([str(self.raw.get("command", "")), *map(str, self.raw.get("args", ()))])
+
+
+def read_file(path: Path, scope: Scope, folder: Path | None = None) -> tuple[list[ServerEntry], list[str]]:
+    """(entries, problems) of a file; `folder` picks what the user's file holds for that folder alone."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        return [], []
+    except OSError as error:
+        return [], [f"{path} cannot be read: {error.strerror}"]
+    if len(raw) > _MOST_BYTES:
+        return [], [f"{path} is larger than {_MOST_BYTES >> 20} MB"]
+    try:
+        found = json.loads(raw.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        return [], [f"{path} is not JSON: {error}"]
+    if folder is not None:
+        projects = found.get("projects") if isinstance(found, dict) else None
+        found = projects.get(str(folder), {}) if isinstance(projects, dict) else {}
+    servers = found.get("mcpServers", {}) if isinstance(found, dict) else None
+    if not isinstance(servers, dict):
+        return [], [f'{path} has no table "mcpServers"']
+    return entries_of(servers, scope, str(path))
+
+
+def entries_of(servers: Mapping[str, Any], scope: Scope, where: str) -> tuple[list[ServerEntry], list[str]]:
+    """(entries, problems): one bad entry does not keep the others from loading."""
+    entries, problems = [], []
+    for name, raw in servers.items():
+        try:
+            entries.append(entry_of(str(name), raw, scope, where))
+        except ValueError as problem:
+            problems.append(f"{where}: server {str(name)[:64]!r} {problem}")
+    return entries, problems
+
+
+def entry_of(name: str, raw: Any, scope: Scope, where: str = "") -> ServerEntry:
+    """One entry, checked; ValueError says what is wrong with it."""
+    if not _NAME.fullmatch(name) or "__" in name:
+        raise ValueError("needs a name of letters, digits, - and _ (no __), at most 64")
+    if not isinstance(raw, dict):
+        raise ValueError("must be a table")
+    for key, value in raw.items():
+        if key in _KINDS and (not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and key == "timeout")):
+            raise ValueError(f"{key} must be {_named(_KINDS[key])}")
+    kind = _TYPES.get(str(raw.get("type") or ("http" if raw.get("url") else "stdio")))
+    if kind is None:
+        raise ValueError(f"has the type {raw['type']!r}; cowork knows stdio and http")
+    if not raw.get("url" if kind == "http" else "command"):
+        raise ValueError(f"needs a {'url' if kind == 'http' else 'command'}")
+    texts = [*raw.get("args", ()), *raw.get("writable", ())]
+    texts += [text for key in ("env", "headers", "oauth") for text in raw.get(key, {}).values()]
+    if not all(isinstance(text, str | int) for text in texts):
+        raise ValueError("holds something that is not text")
+    return ServerEntry(name, scope, raw, where, disabled=bool(raw.get("disabled")))
+
+
+def _named(kinds: tuple[type, ...]) -> str:
+    return {str: "text", list: "a list", dict: "a table", bool: "true or false"}.get(kinds[0], "a number")
+
+
+def filled(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
+    """The entry with `${VAR}` and `${VAR:-default}` replaced; what is not set stays as it is written, and is named."""
+    missing: dict[str, None] = {}
+
+    def fill(text: object) -> str:
+        def value(found: re.Match[str]) -> str:
+            name, default = found.group(1), found.group(2)
+            given = None if entry.scope in ("project", "agent") and _OURS.match(name) else environ.get(name)
+            if given is None and default is None:
+                missing[name] = None
+                return found.group()
+            return given if given else default if default is not None else ""
+
+        return _VARIABLE.sub(value, str(text))
+
+    raw = entry.raw
+    headers = {str(name): fill(value) for name, value in raw.get("headers", {}).items()}
+    if bad := [name for name, value in headers.items() if not _HEADER.fullmatch(name + value) or ":" in name]:
+        raise UserError(f"MCP server {entry.name}: the header {bad[0][:40]!r} holds characters a header cannot have.")
+    url = fill(raw.get("url", ""))
+    if url and not re.match(r"https?://[^/\s]+", url):
+        raise UserError(f"MCP server {entry.name}: {url[:100]} is no http:// or https:// address.")
+    return replace(
+        entry,
+        command=fill(raw.get("command", "")) if not url else "",
+        args=tuple(map(fill, raw.get("args", ()))),
+        env={str(name): fill(value) for name, value in raw.get("env", {}).items()},
+        cwd=fill(raw.get("cwd", "")),
+        url=url,
+        headers=headers,
+        timeout=float(raw.get("timeout", 0)) / 1000,
+        always_load=bool(raw.get("alwaysLoad")),
+        box=bool(raw.get("box")),
+        writable=tuple(map(fill, raw.get("writable", ()))),
+        network=bool(raw.get("network")),
+        oauth={str(name): fill(value) for name, value in raw.get("oauth", {}).items()},
+        missing=tuple(missing),
+    )
+
+
+def strongest(entries: Sequence[ServerEntry]) -> dict[str, ServerEntry]:
+    """One entry a name: that of the strongest scope."""
+    found: dict[str, ServerEntry] = {}
+    for entry in sorted(entries, key=lambda entry: STRONGEST.index(entry.scope)):
+        found.setdefault(entry.name, entry)
+    return found

@@ -1,0 +1,278 @@
+"""The servers of a run: started when they are needed, listened to, brought back when they crash."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from cowork.core.blocks import Json
+from cowork.core.frozen import frozen
+from cowork.mcp import protocol
+from cowork.mcp.client import CONNECT_S, SILENCE_S, McpClient, Progress, ServerFacts
+from cowork.mcp.entries import ServerEntry
+from cowork.mcp.protocol import MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone
+
+State = Literal["idle", "starting", "ready", "lost", "failed", "login", "off"]
+_BACK_OFF = (1, 2, 4, 8, 16)  # seconds before each try to bring a server back
+_CONNECTS = 3  # tries to reach a remote server
+_KEPT_DAYS = 30
+
+
+@frozen
+class ServerPorts:
+    """What servers need of the run they serve."""
+
+    channel: Callable[[ServerEntry], Channel]
+    notice: Callable[[str, str], None]  # text, level
+    listed: Callable[[Server], None]  # its tools became known, or changed
+    cache: ListCache
+
+
+class Server:
+    """One configured server and what is known of it."""
+
+    def __init__(self, entry: ServerEntry, ports: ServerPorts) -> None:
+        self.entry = entry
+        self.state: State = "off" if entry.disabled else "idle"
+        self.problem = ""
+        self.calls, self.seconds = 0, 0.0
+        self.elicits: list[Elicit] = []  # of the calls under way; the latest is asked
+        self._ports = ports
+        self._client: McpClient | None = None
+        self._connecting: asyncio.Task[McpClient] | None = None
+        self._background: set[asyncio.Task[Any]] = set()
+        self.known = ports.cache.get(entry)  # from an earlier run, until it is connected
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def tools(self) -> list[Json]:
+        return self.known.tools if self.known else []
+
+    async def connected(self) -> McpClient:
+        """The client, connected by whoever needs it first."""
+        if self.state == "off":
+            raise McpError("is switched off")
+        if self._client:
+            return self._client
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.create_task(self._connect())
+            self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return await asyncio.shield(self._connecting)
+
+    async def call(self, tool: str, arguments: Json, progress: Progress, elicit: Elicit) -> Json:
+        """The result of a tool; a session that the server has forgotten is begun anew, once."""
+        return await self._using(lambda client: client.call(tool, arguments, progress), elicit)
+
+    async def read(self, uri: str, elicit: Elicit) -> Json:
+        return await self._using(lambda client: client.read(uri), elicit)
+
+    async def prompt(self, name: str, arguments: Json, elicit: Elicit) -> Json:
+        return await self._using(lambda client: client.prompt(name, arguments), elicit)
+
+    async def switch(self, *, on: bool) -> None:
+        """Switch it on or off for this run."""
+        await self.close()
+        self.state = "idle" if on else "off"
+
+    async def close(self) -> None:
+        for task in (self._connecting, *self._background):
+            if task and not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+        client, self._client = self._client, None
+        if client:
+            await client.aclose()
+        if self.state != "off":
+            self.state = "idle"
+
+    # ------------------------------------------------------------ inside
+
+    async def _using(self, work: Callable[[McpClient], Awaitable[Json]], elicit: Elicit) -> Json:
+        started = time.monotonic()
+        self.calls += 1
+        self.elicits.append(elicit)
+        try:
+            try:
+                return await work(await self.connected())
+            except ServerGone as gone:
+                if str(gone) != "ended the session":
+                    raise
+                await self.close()
+                return await work(await self.connected())
+        finally:
+            self.elicits.remove(elicit)
+            self.seconds += time.monotonic() - started
+
+    async def _connect(self) -> McpClient:
+        self.state, self.problem = "starting", ""
+        tries = _CONNECTS if self.entry.raw.get("url") else 1
+        for attempt in range(1, tries + 1):
+            try:
+                return await self._connect_once()
+            except asyncio.CancelledError:
+                self.state = "idle"
+                raise
+            except McpError as error:
+                if isinstance(error, ServerGone) and attempt < tries:
+                    await asyncio.sleep(attempt / 2)
+                    continue
+                self.state = "login" if isinstance(error, LoginNeeded) else "failed"
+                self.problem = str(error)
+                raise
+        raise AssertionError  # the last try returns or raises
+
+    async def _connect_once(self) -> McpClient:
+        channel = self._ports.channel(self.entry)
+        client = McpClient(
+            channel,
+            elicit=self._ask,
+            changed=self._changed,
+            warn=lambda text: self._ports.notice(f"MCP server {self.name}: {text}", "warning"),
+            silence_s=self.entry.timeout or SILENCE_S,
+        )
+        era = "" if self.known is None else "modern" if self.known.version == MODERN else "legacy"
+        facts = await client.connect(era, CONNECT_S)
+        try:
+            await self._learn(client, facts)
+        except BaseException:
+            await client.aclose()
+            raise
+        channel.on_close = self._crashed
+        self._client, self.state = client, "ready"
+        client.follow()
+        return client
+
+    async def _learn(self, client: McpClient, facts: ServerFacts) -> None:
+        tools, prompts = await client.tools(), await client.prompts()
+        found = Known(facts.version, facts.release, facts.instructions, tools, prompts, facts.can("resources"))
+        before, self.known = self.known, found
+        if before != found:
+            self._ports.cache.put(self.entry, found)
+            self._ports.listed(self)
+
+    async def _ask(self, params: Json) -> Json:
+        return await self.elicits[-1](params) if self.elicits else {"action": "decline"}
+
+    def _changed(self, what: str) -> None:
+        if what in ("tools", "prompts") and (client := self._client):
+            self._start(self._relearn(client))
+
+    async def _relearn(self, client: McpClient) -> None:
+        with contextlib.suppress(McpError):  # the next call tells what is wrong
+            await self._learn(client, client.facts)
+
+    def _crashed(self, gone: ServerGone) -> None:
+        client, self._client = self._client, None
+        if client is None:
+            return
+        self.state, self.problem = "lost", str(gone)
+        self._ports.notice(f"MCP server {self.name} {gone}. It is started again.", "warning")
+        self._start(self._bring_back(client))
+
+    async def _bring_back(self, old: McpClient) -> None:
+        await old.aclose()
+        for seconds in _BACK_OFF:
+            await asyncio.sleep(seconds)
+            with contextlib.suppress(McpError):
+                await self.connected()
+                self._ports.notice(f"MCP server {self.name} runs again.", "info")
+                return
+        self._ports.notice(f"MCP server {self.name} could not be started again: {self.problem}.", "warning")
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+class Servers(Mapping[str, Server]):
+    """All servers of a run, by name."""
+
+    def __init__(self, entries: Mapping[str, ServerEntry], ports: ServerPorts) -> None:
+        self._ports = ports
+        self._servers = {name: Server(entry, ports) for name, entry in entries.items()}
+
+    def __getitem__(self, name: str) -> Server:
+        return self._servers[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._servers)
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    def add(self, entry: ServerEntry) -> Server:
+        """One more, as the file of an agent may bring."""
+        return self._servers.setdefault(entry.name, Server(entry, self._ports))
+
+    async def prepare(self, names: list[str], seconds: float) -> list[Server]:
+        """Connect those whose tools nobody knows yet, and wait so long; gives those that are late or failed."""
+        wanted = [self[name] for name in names if self[name].known is None and self[name].state in ("idle", "starting")]
+        if not wanted:
+            return []
+        tasks = [asyncio.ensure_future(server.connected()) for server in wanted]
+        await asyncio.wait(tasks, timeout=seconds)
+        for task in tasks:
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return [server for server in wanted if server.state != "ready"]
+
+    async def close(self) -> None:
+        await asyncio.gather(*(server.close() for server in self.values()))
+
+
+# ------------------------------------------------------------ what earlier runs knew
+
+
+@frozen
+class Known:
+    """What a server said it has."""
+
+    version: str  # of the protocol
+    release: str  # of the server
+    instructions: str
+    tools: list[Json]
+    prompts: list[Json]
+    resources: bool = False  # whether it has any
+
+
+class ListCache:
+    """The lists of servers, so that a start offers their tools at once; a file each."""
+
+    def __init__(self, folder: Path | None, environ: Mapping[str, str], write: Callable[[Path, str], None]) -> None:
+        self._folder, self._path, self._write = folder, environ.get("PATH", os.defpath), write
+
+    def get(self, entry: ServerEntry) -> Known | None:
+        if self._folder is None:
+            return None
+        try:
+            file = self._file(entry)
+            if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
+                return None
+            return Known(**json.loads(file.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def put(self, entry: ServerEntry, known: Known) -> None:
+        if self._folder is not None:
+            with contextlib.suppress(OSError):
+                self._write(self._file(entry), json.dumps(known.__dict__))
+
+    def _file(self, entry: ServerEntry) -> Path:
+        """Named after the entry and the program it runs: another program may have other tools."""
+        assert self._folder is not None
+        version = ""
+        if program := shutil.which(str(entry.raw.get("command", "")), path=self._path):
+            with contextlib.suppress(OSError):
+                status = os.stat(program)
+                version = f"{status.st_mtime_ns:x}{status.st_size:x}"
+        return self._folder / f"{protocol.one_line(entry.name)}-{entry.digest[:16]}{version}.json"

@@ -1,0 +1,133 @@
+"""ToolSearch and CallTool: tools that are too many for every request are found by search, and called through one tool.
+
+The definitions that a search finds stand in its result, after everything a service has cached; the list of tools of a
+request never changes, so nothing before it has to be read again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Annotated, Any
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolError
+from cowork.core.ports import Effect, ToolRecord, ok
+from cowork.tools.base import Param, Tool, ToolContext, tool
+
+_NOTHING = (Effect("none"),)
+_MOST_CATALOGUE = 1_300  # characters: with the two tools it makes under 600 tokens, however many there are
+_MOST_FOUND = 20
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+@tool("ToolSearch", reads=True, effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["query"]))
+async def tool_search(
+    ctx: ToolContext,
+    query: Annotated[str, Param("Words, or `select:name,name`", min_length=1)],
+    limit: Annotated[int, Param("Most definitions", minimum=1, maximum=_MOST_FOUND)] = 5,
+) -> ToolRecord:
+    deferred = ctx.deferred()
+    found = _chosen(deferred, query) if query.startswith("select:") else ranked(deferred, query)[:limit]
+    if not found:
+        near = ", ".join(tool.name for tool in deferred[:10])
+        return ok(f"No tool fits. Try other words{f'; there are {near} …' if near else ''}.", tools=[])
+    texts = [f"{tool.name}: {tool.description}\narguments: {json.dumps(tool.schema)}" for tool in found]
+    return ok("Call these with CallTool.\n\n" + "\n\n".join(texts), tools=[tool.name for tool in found])
+
+
+def _carried(args: Mapping[str, Any]) -> tuple[str, Json]:
+    name, arguments = args.get("name"), args.get("arguments", {})
+    if isinstance(arguments, str):  # some models write JSON in JSON
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return "", {}
+    return (name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else ("", {})
+
+
+@tool("CallTool", effects=lambda ctx, args: _NOTHING)
+async def call_tool(
+    ctx: ToolContext,
+    name: Annotated[str, Param("As ToolSearch gave it", min_length=1)],
+    arguments: Annotated[dict[str, Any], "As its definition says"],
+) -> ToolRecord:
+    raise ToolError("INVALID_PARAM", "`name` must be a tool's name and `arguments` an object. ToolSearch gives both.")
+
+
+def search_tools(about: str, calls: str, deferred: Sequence[Tool], later: Iterable[str] = ()) -> list[Tool]:
+    """The two tools, with a catalogue of what can be found; `later` are servers that are still starting."""
+    waiting = f"\nStill starting: {', '.join(later)}." if later else ""
+    return [
+        replace(tool_search, description=f"{about}\n{catalogue(deferred)}{waiting}".rstrip()),
+        replace(call_tool, description=calls, carries=_carried),
+    ]
+
+
+def catalogue(tools: Sequence[Tool]) -> str:
+    """Names and one-line summaries; only names, or only numbers, where those would be too long."""
+    groups: dict[str, list[Tool]] = {}
+    for one in tools:
+        groups.setdefault(_group(one.name), []).append(one)
+    lines = [f"{one.name}: {_summary(one.description)}" for one in tools]
+    if sum(map(len, lines)) <= _MOST_CATALOGUE:
+        return "\n".join(lines)
+    lines = [f"{group}: {', '.join(_short(one.name) for one in members)}" for group, members in groups.items()]
+    if sum(map(len, lines)) <= _MOST_CATALOGUE:
+        return "\n".join(lines)
+    room = max(20, _MOST_CATALOGUE // len(groups) - 20)
+    rows = [f"{group} ({len(members)} tools): {_some(members, room)}" for group, members in groups.items()]
+    text = "\n".join(rows)
+    return text if len(text) <= _MOST_CATALOGUE * 1.2 else f"{len(tools)} tools of {len(groups)} servers"
+
+
+def ranked(tools: Sequence[Tool], query: str) -> list[Tool]:
+    """The tools that fit, best first: words of the name weigh most, and of equals the earlier comes first."""
+    wanted = set(_WORD.findall(query.casefold()))
+    scores = []
+    for place, one in enumerate(tools):
+        name, about = set(_words(one.name)), set(_words(one.description))
+        score = sum(3 * _fits(word, name) + _fits(word, about) for word in wanted)
+        if score:
+            scores.append((-score, place, one))
+    return [one for _, _, one in sorted(scores, key=lambda row: row[:2])]
+
+
+def _chosen(tools: Sequence[Tool], query: str) -> list[Tool]:
+    names = {name.strip() for name in query.removeprefix("select:").split(",")}
+    return [one for one in tools if one.name in names or _short(one.name) in names][:_MOST_FOUND]
+
+
+def _fits(word: str, words: set[str]) -> float:
+    return (
+        1.0
+        if word in words
+        else 0.5
+        if any(w.startswith(word) or word.startswith(w) for w in words if len(w) > 3)
+        else 0.0
+    )
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(re.sub(r"([a-z])([A-Z])", r"\1 \2", text).casefold().replace("_", " "))
+
+
+def _group(name: str) -> str:
+    parts = name.split("__")
+    return f"mcp__{parts[1]}__*" if len(parts) > 2 and parts[0] == "mcp" else "others"
+
+
+def _short(name: str) -> str:
+    return name.split("__", 2)[-1] if name.startswith("mcp__") else name
+
+
+def _summary(text: str) -> str:
+    first = re.split(r"(?<=[.;:!?])\s", " ".join(text.split()), maxsplit=1)[0]
+    return first if len(first) <= 80 else first[:79] + "…"
+
+
+def _some(tools: Sequence[Tool], room: int) -> str:
+    text = ", ".join(_short(one.name) for one in tools[:30])
+    return text if len(text) <= room else text[:room].rpartition(",")[0] + " …"

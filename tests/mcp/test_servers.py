@@ -1,0 +1,154 @@
+"""Servers as a run has them: started when needed, brought back, remembered, and never left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cowork.mcp import servers as module
+from cowork.mcp.content import said_in
+from cowork.mcp.protocol import McpError, ServerGone
+from cowork.mcp.servers import Server
+from tests.mcp.conftest import FAKE, Stage, until
+
+
+def quiet(text: str) -> None:
+    """Progress that nobody looks at."""
+
+
+async def echo(stage: Stage, server: Server, text: str) -> str:
+    return said_in(await server.call("echo", {"text": text}, quiet, stage.elicit)).text
+
+
+async def test_nothing_starts_before_it_is_needed_and_then_once(stage: Stage) -> None:
+    server = stage.server()
+    assert (server.state, stage.trace()) == ("idle", "")
+    said = await asyncio.gather(*(echo(stage, server, str(n)) for n in range(5)))
+    assert said == [f"echo: {n}" for n in range(5)]
+    assert (server.state, stage.trace().count("started"), server.calls) == ("ready", 1, 5)
+
+
+async def test_its_lists_are_remembered_for_the_next_start(stage: Stage, tmp_path: Path) -> None:
+    first = stage.server(cache=tmp_path / "cache")
+    await first.connected()
+    again = stage.server(cache=tmp_path / "cache")
+    assert (again.state, [tool["name"] for tool in again.tools][:2]) == ("idle", ["echo", "slow"])
+    assert stage.server(cache=tmp_path / "cache", tools=3).known is None, "another entry has a memory of its own"
+    assert stat_of(next((tmp_path / "cache").iterdir())) == "600"
+
+
+def stat_of(path: Path) -> str:
+    return f"{path.stat().st_mode & 0o777:o}"
+
+
+async def test_a_crash_fails_its_calls_and_brings_the_server_back(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BACK_OFF", (0, 0, 0))
+    server = stage.server()
+    with pytest.raises(ServerGone, match=r"ended \(it said: Traceback: the disk is on fire\)"):
+        await server.call("die", {}, quiet, stage.elicit)
+    assert server.state == "lost"
+    await until(lambda: server.state == "ready")
+    assert await echo(stage, server, "back") == "echo: back"
+    assert "It is started again." in stage.notices[0]
+    assert stage.notices[1:] == ["MCP server fake runs again."]
+
+
+async def test_a_server_switched_off_says_so_and_comes_back(stage: Stage) -> None:
+    server = stage.server()
+    await server.connected()
+    await server.switch(on=False)
+    with pytest.raises(McpError, match="is switched off"):
+        await echo(stage, server, "x")
+    await server.switch(on=True)
+    assert await echo(stage, server, "on") == "echo: on"
+
+
+async def test_new_tools_are_told_to_the_run(stage: Stage) -> None:
+    server = stage.server()
+    await server.call("grow", {}, quiet, stage.elicit)
+    await until(lambda: "grown" in [tool["name"] for tool in server.tools])
+    assert stage.listed == ["fake", "fake"]
+
+
+async def test_closing_ends_a_server_that_will_not_go_and_all_it_started(stage: Stage) -> None:
+    stubborn = stage.server(evil="ignores the end")
+    parent = stage.server("other", evil="leaves children")
+    await asyncio.gather(stubborn.connected(), parent.connected())
+    pids = [int(line.split()[1]) for line in stage.trace().splitlines()]
+    below = [child for pid in pids for child in children_of(pid)]
+    assert below
+    await asyncio.gather(stubborn.close(), parent.close())
+    assert [pid for pid in (*pids, *below) if alive(pid)] == []
+
+
+HOST = """
+import asyncio, sys
+from pathlib import Path
+from cowork.app.mcp.processes import start_server
+from cowork.mcp.entries import entry_of, filled
+from cowork.tools.base import TreeState
+async def main():
+    raw = {"command": sys.executable, "args": ["-I", "-S", sys.argv[1], '{"evil": "leaves children"}'],
+           "env": {"FAKE_TRACE": sys.argv[2]}}
+    tree = TreeState(scratch=Path("/tmp"))
+    server = await start_server(filled(entry_of("x", raw, "user"), {}), tree, Path("/"), {"PATH": "/usr/bin:/bin"})
+    server.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"server/discover"}\\n')
+    await server.stdout.readline()
+    print("up", flush=True)
+    await asyncio.sleep(100)
+asyncio.run(main())
+"""
+
+
+def test_servers_die_with_us_on_kill_9(tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    host = subprocess.Popen([sys.executable, "-c", HOST, str(FAKE), str(trace)], stdout=subprocess.PIPE)
+    assert host.stdout is not None
+    assert host.stdout.readline() == b"up\n"
+    pid = int(trace.read_text().split()[1])
+    family = [pid, *children_of(pid)]
+    assert len(family) == 2
+    host.send_signal(signal.SIGKILL)
+    host.wait()
+    deadline = time.monotonic() + 20
+    while any(map(alive, family)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [one for one in family if alive(one)] == []
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
+    from cowork.mcp.entries import entry_of
+    from cowork.mcp.servers import Known, ListCache
+
+    def write(path: Path, text: str) -> None:
+        path.write_text(text)
+
+    cache, entry = ListCache(tmp_path, {}, write), entry_of("a", {"url": "http://x"}, "user")
+    cache.put(entry, Known("2025-11-25", "1", "", [{"name": "t"}], []))
+    file = next(tmp_path.iterdir())
+    assert cache.get(entry) == Known("2025-11-25", "1", "", [{"name": "t"}], [])
+    for bad in ("", "[]", json.dumps({"version": 1}), "{"):
+        file.write_text(bad)
+        assert cache.get(entry) is None
