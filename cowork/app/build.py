@@ -80,7 +80,9 @@ def build(
     log, past, trouble = _session(place)
     try:
         emitter = Emitter(
-            log.id if log else new_id(), first_id=log.loaded.last_id + 1 if log else 1, on_failure=on_sink_failure
+            log.id if log else options.session_id or new_id(),
+            first_id=log.loaded.last_id + 1 if log else 1,
+            on_failure=on_sink_failure,
         )
         if log:
             emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
@@ -317,7 +319,7 @@ def _session(place: Project) -> tuple[SessionLog | None, list[Event], tuple[str,
     if not place.config.session.enabled:
         return None, [], ()
     try:
-        log = SessionLog.create(sessions)
+        log = SessionLog.create(sessions, options.session_id)
         if days := place.config.session.retention_days:
             index.prune(sessions, keep_days=days)
         kept = place.config.session.output_days

@@ -15,7 +15,7 @@ from cowork.config.options import Option, RunOptions, options_of
 # The words that are commands and never prompts; a test holds the list equal to what typer knows.
 COMMANDS = (
     "run", "agents", "extensions", "tools", "sessions", "cost", "report", "watch", "tasks", "flow", "config",
-    "trust", "permissions", "doctor", "demo",
+    "trust", "permissions", "doctor", "demo", "acp",
 )  # fmt: skip
 
 CONVERT: dict[str, Callable[[str], Any]] = {

@@ -60,6 +60,17 @@ Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 no or refused cred
 5 ended on a denied action, 75 service unavailable (try again), 124 timed out, 130 interrupted, 141 output closed,
 143 terminated."""
 
+_ACP_HELP = """Answer an editor through the Agent Client Protocol, on stdin and stdout, until it closes them.
+
+Zed, JetBrains IDEs, Neovim and others start it for you; docs/editors.md has the lines for each. Keys, models, rules and
+agents are those of your settings; the options here count for every session the editor opens."""
+
+_ACP_EXAMPLES = """
+Examples:
+  cowork acp                              what an editor runs
+  cowork acp --permission-mode auto       edits and boxed commands without a question
+  cowork acp --model light                start sessions with the light model"""
+
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
@@ -128,6 +139,15 @@ def run_command(
 ) -> int:
     """Answer one prompt."""
     return entry.start("run", prompt, made(_before(ctx) | given))
+
+
+@app.command("acp", cls=HelpCommand, help=_ACP_HELP, epilog=_ACP_EXAMPLES)
+@with_options(chat=True)
+def acp_command(ctx: typer.Context, *, given: dict[str, Any]) -> int:
+    """Answer an editor."""
+    from cowork.app.acp import serve
+
+    return serve(made(_before(ctx) | given))
 
 
 def _before(ctx: typer.Context) -> dict[str, Any]:

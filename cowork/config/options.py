@@ -42,6 +42,7 @@ class RunOptions:
     context: str = ""  # what was piped in beside the prompt
     trusted_as: str = ""  # what steers, as it was when the person trusted it for this chat alone
     settings: Mapping[str, object] = field(default_factory=dict)  # of a program, by dotted name
+    session_id: str = ""  # of a new session; empty: a fresh one
 
     output: str = option(
         "text",

@@ -307,6 +307,7 @@ class Question:
     box: str = ""  # where a command would run: read, write, network, outside
     family: Family = "other"  # of the tool
     line: str = ""  # the call in one line, without the tool's name
+    tool_use_id: str = ""  # of the call it is about
 
     def to_dict(self) -> Json:
         """As events carry it."""
@@ -322,6 +323,7 @@ class Question:
             "display",
             "family",
             "line",
+            "tool_use_id",
         )
         return {name: getattr(self, name) for name in shown}
 

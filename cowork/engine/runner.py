@@ -354,6 +354,7 @@ class Runner:
             line=self._line_of(tool, judged.args),
             mode="accept-edits" if edits else "",
             box=decision.box,
+            tool_use_id=judged.ctx.tool_use_id,
         )
         answer = await self.put(question)
         if answer.choice in ("session", "always"):

@@ -36,7 +36,10 @@ async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to
         if len(item.get("options", [])) > MOST_OPTIONS:
             raise ToolError("INVALID_PARAM", f"Question {number} has more than {MOST_OPTIONS} options. Offer fewer.")
     given: Json = {"questions": questions}
-    answer = await _person(ctx)(Question("questions", "Questions", agent=ctx.agent, tool="AskUser", input=given))
+    asked = Question(
+        "questions", "Questions", agent=ctx.agent, tool="AskUser", input=given, tool_use_id=ctx.tool_use_id
+    )
+    answer = await _person(ctx)(asked)
     answers = [str(text) for text in answer.data.get("answers") or ()]
     if answer.choice == "no" or len(answers) != len(questions):
         why = f" and said: {answer.note}" if answer.note else ""
@@ -54,7 +57,12 @@ async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as M
         raise ToolError("INVALID_PARAM", "`plan` is empty. Hand in the whole plan.")
     shown = {"kind": "markdown", "text": plan}
     question = Question(
-        "plan", "Go on with this plan?", agent=ctx.agent, display=shown, options=("accept-edits", "ask")
+        "plan",
+        "Go on with this plan?",
+        agent=ctx.agent,
+        display=shown,
+        options=("accept-edits", "ask"),
+        tool_use_id=ctx.tool_use_id,
     )
     answer = await _person(ctx)(question)
     if answer.choice == "no":

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cowork import __version__, prompts
+from cowork.app.build import build
 from cowork.app.chat.attachments import attach
 from cowork.app.chat.full_screen import needs_terminal
+from cowork.app.project import Additions
 from cowork.app.repo import project_root
 from cowork.app.resume import begin
 from cowork.app.run import Run
@@ -23,6 +25,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
+from cowork.core.hooks import Hooks
 from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.exchange import Prompt
@@ -181,14 +184,19 @@ class ChatHost:
         return self._commands
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
-        await self._stoppable(self._answer(text, images, label))
+        await self.say(Prompt(text, label=label), images)
+
+    async def say(self, prompt: Prompt, images: Sequence[Path] = ()) -> None:
+        """One prompt, until it is answered or stopped."""
+        await self._stoppable(self._answer(prompt, images))
         self.run.agent.forget("steer")  # the chat sends what was not said in time as the next message
 
-    async def _answer(self, text: str, images: Sequence[Path], label: str) -> None:
+    async def _answer(self, prompt: Prompt, images: Sequence[Path]) -> None:
         run = self.run
-        files = await attach(label or text, images, run.agent.runner, run.permissions, run.agents)
-        context = "\n\n".join(filter(None, (self._mode_note(), *files.texts)))
-        await run.ask(Prompt(text, context, tuple(files.images), label=label, attached=tuple(files.lines)))
+        files = await attach(prompt.label or prompt.text, images, run.agent.runner, run.permissions, run.agents)
+        prompt.context = "\n\n".join(filter(None, (self._mode_note(), prompt.context, *files.texts)))
+        prompt.images, prompt.attached = (*prompt.images, *files.images), tuple(files.lines)
+        await run.ask(prompt)
 
     def _mode_note(self) -> str:
         """What the model must know of plan mode: that it is on, once, and that it is over."""
@@ -321,6 +329,19 @@ class ChatHost:
             raise
         finally:
             self._task = None
+
+
+def open_chat(options: RunOptions, environ: Mapping[str, str], host: ChatHost, hooks: Hooks | None = None) -> Run:
+    """The run of a conversation that `host` shows and asks for."""
+    return build(
+        options,
+        environ,
+        ask=host.ask,
+        sinks=[host.on_event],
+        on_sink_failure=lambda sink, error: None,
+        chat=True,
+        program=Additions(hooks=hooks) if hooks else None,
+    )
 
 
 def append_note(path: Path, text: str) -> None:

@@ -5,16 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 
-from cowork.app.build import build
-from cowork.app.chat.host import ChatHost
-from cowork.app.run import Run
-from cowork.app.trust import fingerprint, grant, steering
+from cowork.app.chat.host import ChatHost, open_chat
+from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.config import paths
 from cowork.config.options import RunOptions
-from cowork.core.errors import UserError
-from cowork.core.ports import Question
 from cowork.frontends.host import Options
 from cowork.frontends.prompt import available
 from cowork.frontends.repl.repl import Repl
@@ -29,7 +24,7 @@ def chat(options: RunOptions) -> int:
 
 
 async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
-    host = ChatHost(options, environ, _opened)
+    host = ChatHost(options, environ, open_chat)
     ui = host.run.config.ui
     repl = Repl(
         host,
@@ -45,58 +40,24 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
         ),
         environ,
     )
-    question = _trust_question(host)
+    question = trust_question(host) if available() else None
     asyncio.get_running_loop().call_later(_WARM_AFTER_S, host.warm)
     try:
-        if question is None:
+
+        def join() -> None:
             host.join(repl.on_event, repl.ask, repl.handover)
+
+        if question is None:
+            join()
             return await repl.run()
-        return await repl.run(first=lambda: _settle_trust(host, repl, question))
+        return await repl.run(first=lambda: settle_trust(host, question, repl.ask, join))
     finally:
         await host.close()
         if line := resume_line(host):
             print(line)
 
 
-def _opened(options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
-    return build(
-        options, environ, ask=host.ask, sinks=[host.on_event], on_sink_failure=lambda sink, error: None, chat=True
-    )
-
-
 def resume_line(host: ChatHost) -> str:
     """How to go on with what was said, once the chat is left."""
     said = host.run.log is not None and bool(rewind_points(host.events))
     return f"Go on with: cowork --resume {host.run.session_id}" if said else ""
-
-
-def _trust_question(host: ChatHost) -> Question | None:
-    """What to ask about a folder that would steer the run, if anything; nothing of it is used before."""
-    root, options = host.run.root, host.options
-    if options.bare or host.run.trusted or not (found := steering(root)) or not available():
-        return None
-    box = host.run.permissions.sandbox
-    return Question(
-        "trust",
-        f"Trust {paths.short(root, host.environ)}?",
-        reason="Its own settings, agents, commands and notes would be used. A yes holds until one of them changes.",
-        display={"kind": "text", "text": "\n".join(paths.short(path, host.environ) for path in found[:12])},
-        agent="",
-        mode="auto" if host.run.permissions.mode == "ask" and box is not None and box.boxes == "both" else "",
-    )
-
-
-async def _settle_trust(host: ChatHost, repl: Repl, question: Question) -> None:
-    """Ask before the first prompt, then join: to the conversation as it is, or to one that uses the folder's files."""
-    root = host.run.root
-    seen = fingerprint(root)
-    answer = await repl.ask(question)
-    if answer.choice != "no":
-        if seen != fingerprint(root):  # it is not what the person looked at
-            message = f"What steers in {root} changed while you were asked, or is too much to compare."
-            raise UserError(message, "Start again and look once more; --trust uses it whatever it holds.")
-        if answer.choice == "always":
-            grant(root, host.environ)
-        await host.replace_run(replace(host.options, trusted_as=seen))
-    host.join(repl.on_event, repl.ask, repl.handover)
-    host.follow(answer)

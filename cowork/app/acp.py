@@ -1,0 +1,217 @@
+"""cowork for editors: the agent's side of the Agent Client Protocol, on stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cowork import __version__
+from cowork.app.acp_session import EditorSession
+from cowork.config import paths
+from cowork.config.options import RunOptions
+from cowork.core import signals
+from cowork.core.blocks import Json
+from cowork.core.errors import UserError
+from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError
+from cowork.sessions import index
+from cowork.sessions.log.writer import new_id
+
+PROTOCOL = 1
+LONGEST_LINE = 64 * 2**20  # images come as text
+LAST_WORDS_S = 2.0  # for an editor that does not read any more
+PAGE = 50  # sessions a list gives at a time
+NOT_FOUND = -32002
+
+
+def serve(options: RunOptions) -> int:
+    """Answer an editor until it closes stdin; gives the exit code."""
+    return asyncio.run(_serve(options, os.environ))
+
+
+async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
+    loop = asyncio.get_running_loop()
+    reader, out = asyncio.StreamReader(limit=LONGEST_LINE), os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # what anything else prints must not get between the messages
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), out)
+    except ValueError:
+        hint = "Let an editor start it; docs/editors.md says how."
+        raise UserError("`cowork acp` speaks to a program through pipes.", hint) from None
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    agent = AcpAgent(options, environ)
+    agent.peer = Peer(reader, writer.write, agent.answer, agent.hear)
+    serving = asyncio.ensure_future(agent.peer.serve())
+
+    def stop(reason: str) -> None:
+        loop.call_soon_threadsafe(serving.cancel)
+
+    signals.listen(stop)
+    try:
+        await asyncio.wait([serving])
+    finally:
+        await agent.close()
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(writer.drain(), LAST_WORDS_S)
+    return 0
+
+
+class AcpAgent:
+    """Answers the editor's requests; each session is a conversation of its own."""
+
+    peer: Peer
+
+    def __init__(self, options: RunOptions, environ: Mapping[str, str]) -> None:
+        self._options = options
+        self._environ = environ
+        self._sessions: dict[str, EditorSession] = {}
+        self._client: Json = {}  # what the editor can do
+        self._methods = {
+            "initialize": self._initialize,
+            "authenticate": self._authenticate,
+            "session/new": self._new,
+            "session/load": self._load,
+            "session/resume": self._resume,
+            "session/list": self._list,
+            "session/close": self._close,
+            "session/delete": self._delete,
+            "session/prompt": self._prompt,
+            "session/set_mode": self._set_mode,
+            "session/set_config_option": self._set_config_option,
+        }
+
+    async def answer(self, method: str, params: Json) -> Any:
+        """The result of a request; what a person could have done wrong is an error answer with its words."""
+        handle = self._methods.get(method)
+        if handle is None:
+            raise RpcError(UNKNOWN_METHOD, f"There is no method {method}.")
+        try:
+            return await handle(params)
+        except UserError as error:
+            raise RpcError(INVALID_PARAMS, " ".join(filter(None, (error.message, error.hint)))) from error
+
+    def hear(self, method: str, params: Json) -> None:
+        if method == "session/cancel" and (session := self._sessions.get(str(params.get("sessionId")))):
+            session.cancel()
+
+    async def close(self) -> None:
+        """End every session."""
+        sessions, self._sessions = list(self._sessions.values()), {}
+        await asyncio.gather(*(session.close() for session in sessions))
+
+    async def _initialize(self, params: Json) -> Json:
+        client = params.get("clientCapabilities")
+        self._client = client if isinstance(client, dict) else {}
+        return {
+            "protocolVersion": PROTOCOL,
+            "agentInfo": {"name": "cowork", "title": "cowork", "version": __version__},
+            "agentCapabilities": {
+                "loadSession": True,
+                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+                "mcpCapabilities": {"http": True, "sse": False},
+                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+            },
+            "authMethods": [],
+        }
+
+    async def _authenticate(self, params: Json) -> Json:
+        return {}  # keys are in cowork's own settings
+
+    async def _new(self, params: Json) -> Json:
+        session = self._open(params, session_id=new_id())
+        session.begin(replay=False)
+        return {"sessionId": session.id, **session.state()}
+
+    async def _load(self, params: Json) -> Json:
+        session = self._open(params, resume=self._id_of(params))
+        session.begin(replay=True)
+        return session.state()
+
+    async def _resume(self, params: Json) -> Json:
+        session = self._open(params, resume=self._id_of(params))
+        session.begin(replay=False)
+        return session.state()
+
+    def _open(self, params: Json, *, session_id: str = "", resume: str = "") -> EditorSession:
+        folder = params.get("cwd")
+        if not isinstance(folder, str) or not os.path.isabs(folder):
+            raise RpcError(INVALID_PARAMS, "`cwd` must be an absolute path.")
+        more = params.get("additionalDirectories") or ()
+        if resume in self._sessions:
+            raise RpcError(INVALID_PARAMS, f"Session {resume} is open already.")
+        options = replace(
+            self._options,
+            cwd=Path(folder),
+            add_dirs=(*self._options.add_dirs, *map(str, more)),
+            session_id=session_id,
+            resume=resume,
+        )
+        session = EditorSession(options, self._environ, self.peer, self._client)
+        self._sessions[session.id] = session
+        return session
+
+    def _id_of(self, params: Json) -> str:
+        """The session that is meant, as stored."""
+        wanted = str(params.get("sessionId"))
+        known = {e.id for e in index.list_sessions(paths.sessions_dir(self._environ), empty=True)}
+        if wanted not in known:
+            raise RpcError(NOT_FOUND, f"There is no session {wanted}.")
+        return wanted
+
+    async def _list(self, params: Json) -> Json:
+        folder = params.get("cwd")
+        found = index.list_sessions(paths.sessions_dir(self._environ), Path(folder) if folder else None)
+        cursor = str(params.get("cursor") or "0")
+        if not cursor.isdecimal():
+            raise RpcError(INVALID_PARAMS, "`cursor` is not one that was given.")
+        start = int(cursor)
+        shown = [
+            {"sessionId": e.id, "cwd": e.cwd, "title": e.title or None, "updatedAt": _moment(e.last_used)}
+            for e in found[start : start + PAGE]
+        ]
+        return {"sessions": shown, **({"nextCursor": str(start + PAGE)} if start + PAGE < len(found) else {})}
+
+    async def _delete(self, params: Json) -> Json:
+        session_id = str(params.get("sessionId"))
+        if session := self._sessions.pop(session_id, None):
+            await session.close()
+        sessions = paths.sessions_dir(self._environ)
+        if any(e.id == session_id for e in index.list_sessions(sessions, empty=True)):
+            index.remove(sessions, session_id)
+        return {}
+
+    async def _close(self, params: Json) -> Json:
+        session = self._session(params)
+        del self._sessions[session.id]
+        await session.close()
+        return {}
+
+    async def _prompt(self, params: Json) -> Json:
+        blocks = params.get("prompt")
+        return {"stopReason": await self._session(params).prompt(blocks if isinstance(blocks, list) else [])}
+
+    async def _set_mode(self, params: Json) -> Json:
+        self._session(params).set_mode(str(params.get("modeId")))
+        return {}
+
+    async def _set_config_option(self, params: Json) -> Json:
+        session = self._session(params)
+        await session.set_option(str(params.get("configId")), str(params.get("value")))
+        return {"configOptions": session.config_options()}
+
+    def _session(self, params: Json) -> EditorSession:
+        session = self._sessions.get(str(params.get("sessionId")))
+        if session is None:
+            raise RpcError(NOT_FOUND, f"There is no session {params.get('sessionId')}.")
+        return session
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

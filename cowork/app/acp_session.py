@@ -1,0 +1,299 @@
+"""One conversation with an editor: prompts and commands in, updates and questions out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from cowork.app.acp_files import EditorFiles
+from cowork.app.chat.host import ChatHost, open_chat
+from cowork.app.chat.trust_dialog import settle_trust, trust_question
+from cowork.app.run import Run
+from cowork.config.options import RunOptions
+from cowork.core import format
+from cowork.core.blocks import Image, Json
+from cowork.core.errors import UserError
+from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
+from cowork.core.hooks import NoHooks
+from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
+from cowork.core.modes import ABOUT, MODES, mode_of
+from cowork.core.ports import Question
+from cowork.engine.exchange import Prompt
+from cowork.frontends import host as pages
+from cowork.frontends.acp.questions import EditorQuestions
+from cowork.frontends.acp.updates import Updates
+from cowork.frontends.questions import Choice, Step
+from cowork.sessions.summary import title_of
+
+AUTH_REQUIRED = -32000
+_STOP_REASONS = {
+    "completed": "end_turn",
+    "denied": "end_turn",
+    "max_turns": "max_turn_requests",
+    "budget": "max_tokens",
+}
+_CUT = {"max_tokens": "max_tokens", "context_overflow": "max_tokens", "refusal": "refusal"}
+_MOST_ROWS = 20  # of a list to choose from
+
+
+class EditorSession:
+    """A chat whose screen is an editor."""
+
+    def __init__(self, options: RunOptions, environ: Mapping[str, str], peer: Peer, client: Mapping[str, Any]) -> None:
+        self._peer = peer
+        self.id = options.resume or options.session_id
+        self._hooks = self._editor_files() if _has_files(client) else NoHooks()
+        self._host = ChatHost(options, environ, self._opened)
+        forms = isinstance(client.get("elicitation"), dict) and client["elicitation"].get("form") is not None
+        self._updates = Updates(self._host.run.root, self._update)
+        self._questions = EditorQuestions(self.id, self._host.run.root, peer.request, forms=forms)
+        self._trust = trust_question(self._host)
+        self._silent = False  # while a story is retold that the editor knows
+        self._busy = False
+        self._cancelled = False
+        self._ended: TurnEnded | None = None
+        self._cut = ""  # how the last reply broke off
+        self._titled = bool(options.resume)
+
+    # ------------------------------------------------------------ what the editor asks for
+
+    def begin(self, *, replay: bool) -> None:
+        """Start, or take up, the conversation; with `replay` the editor is told all of it."""
+        self._silent = not replay
+        self._host.join(self._hear, self._questions.ask)
+        self._silent = False
+        # after the answer that names the session
+        asyncio.get_running_loop().call_soon(self._offer_commands)
+
+    def state(self) -> Json:
+        """Modes and options, as an answer that opens a session carries them."""
+        modes = [{"id": mode, "name": mode, "description": ABOUT[mode]} for mode in self._modes()]
+        current = {"currentModeId": self._host.run.permissions.mode, "availableModes": modes}
+        return {"modes": current, "configOptions": self.config_options()}
+
+    def config_options(self) -> list[Json]:
+        run = self._host.run
+        names = dict.fromkeys([run.agent.provider.model, "main", *(["light"] if run.config.has_light else [])])
+        return [
+            _select("mode", "Mode", run.permissions.mode, [(m, m, ABOUT[m]) for m in self._modes()]),
+            _select("model", "Model", run.agent.provider.model, [(name, name, "") for name in names]),
+        ]
+
+    def set_mode(self, mode: str) -> None:
+        try:
+            chosen = mode_of(mode)
+        except UserError as error:
+            raise RpcError(INVALID_PARAMS, f"{error.message} {error.hint}") from None
+        if chosen not in self._modes():
+            raise RpcError(INVALID_PARAMS, "bypass is only there when cowork is started with it.")
+        self._host.set_mode(chosen)
+
+    async def set_option(self, name: str, value: str) -> None:
+        if name == "mode":
+            self.set_mode(value)
+        elif name == "model":
+            await self._command("model", value)
+        else:
+            raise RpcError(INVALID_PARAMS, f"There is no option {name}.")
+
+    async def prompt(self, blocks: Sequence[Json]) -> str:
+        """Answer one prompt; gives the protocol's stop reason."""
+        if self._busy:
+            raise RpcError(INVALID_REQUEST, "A prompt of this session is being answered; cancel it first.")
+        self._busy, self._cancelled, self._ended, self._cut = True, False, None, ""
+        try:
+            prompt = _prompt_of(blocks)
+            if self._trust and not self._cancelled:
+                question, self._trust = self._trust, None
+                await self._settle_trust(question)
+            if not self._cancelled:
+                await self._answer(prompt)
+            return self._stop_reason()
+        except asyncio.CancelledError:
+            self._host.interrupt()
+            return "cancelled"
+        finally:
+            self._busy = False
+
+    def cancel(self) -> None:
+        """Stop the prompt that is being answered, if there is one."""
+        if self._busy:
+            self._cancelled = True
+            self._host.interrupt()
+
+    async def close(self) -> None:
+        self.cancel()
+        await self._host.close()
+
+    # ------------------------------------------------------------ inside
+
+    def _editor_files(self) -> EditorFiles:
+        def family_of(name: str) -> str:
+            tool = self._host.run.agent.runner.tools.all.get(name)
+            return tool.family if tool else ""
+
+        return EditorFiles(self.id, self._peer.request, family_of)
+
+    def _opened(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
+        return open_chat(options, environ, host, self._hooks)
+
+    def _modes(self) -> list[str]:
+        return [m for m in MODES if m != "bypass" or self._host.options.permission_mode == "bypass"]
+
+    async def _settle_trust(self, question: Question) -> None:
+        self._silent = True  # the folder's files may be used from now on; the story so far is empty either way
+        try:
+            await settle_trust(self._host, question, self._questions.ask, self._rejoin)
+        finally:
+            self._silent = False
+
+    def _rejoin(self) -> None:
+        self._host.join(self._hear, self._questions.ask)
+        self._offer_commands()
+
+    async def _answer(self, prompt: Prompt) -> None:
+        name, _, rest = prompt.text.removeprefix("/").partition(" ")
+        if prompt.text.startswith("/") and any(command.name == name for command in self._commands()):
+            return await self._command(name, rest.strip())
+        await self._host.say(prompt)
+        return None
+
+    def _commands(self) -> list[pages.Command]:
+        """What makes sense without a terminal: not what opens another conversation."""
+        return [command for command in self._host.commands() if not command.resets]
+
+    async def _command(self, name: str, rest: str) -> None:
+        command = next(command for command in self._commands() if command.name == name)
+        try:
+            result = await command.run(rest)
+            while isinstance(result, pages.Choose):
+                row = await self._pick(result)
+                result = await result.then(row) if row else None
+        except UserError as error:
+            return self._say(" ".join(filter(None, (error.message, error.hint))))
+        if isinstance(result, pages.Prompt):
+            return await self._host.say(Prompt(result.text, label=result.label))
+        self._say(_as_text(result))
+        return None
+
+    async def _pick(self, choose: pages.Choose) -> pages.Row | None:
+        rows = {f"{row.label}  {row.detail}".strip(): row for row in choose.rows[:_MOST_ROWS]}
+        step = Step(choose.title, (*(Choice(label) for label in rows), Choice("None of these", "no")))
+        choice = await self._questions.choose(step, Question("questions", choose.title))
+        return rows.get(choice.label) if choice else None
+
+    def _hear(self, event: Event) -> None:
+        if self._silent:
+            return
+        match event:
+            case PromptAdded(agent="main") if self._busy:
+                self._name_session(event)
+                return  # the editor shows what it sent
+            case ReplyAdded(agent="main"):
+                self._cut = _CUT.get(event.stop_reason, "")
+            case TurnEnded(agent="main"):
+                self._ended = event
+        self._updates(event)
+        if self._busy and isinstance(event, ReplyAdded | TurnEnded) and event.agent == "main":
+            self._update(self._usage())
+
+    def _usage(self) -> Json:
+        agent, cost = self._host.run.agent, self._host.status().cost_usd
+        update: Json = {
+            "sessionUpdate": "usage_update",
+            "used": agent.context_tokens,
+            "size": agent.provider.context_window,
+        }
+        return update if cost is None else update | {"cost": {"amount": cost, "currency": "USD"}}
+
+    def _name_session(self, event: PromptAdded) -> None:
+        if not self._titled and event.source == "user":
+            self._titled = True
+            self._update({"sessionUpdate": "session_info_update", "title": title_of(event.label or event.text)})
+
+    def _stop_reason(self) -> str:
+        ended = self._ended
+        if self._cancelled or (ended and ended.reason == "interrupted"):
+            return "cancelled"
+        if ended is None or ended.reason == "completed":
+            return self._cut or "end_turn"
+        if ended.reason in _STOP_REASONS:
+            if message := ended.error.get("message"):
+                self._say(str(message))
+            return _STOP_REASONS[ended.reason]
+        code = AUTH_REQUIRED if ended.reason == "auth" else INTERNAL_ERROR
+        raise RpcError(code, str(ended.error.get("message") or ended.reason), {"terminalReason": ended.reason})
+
+    def _offer_commands(self) -> None:
+        offered = [
+            {"name": c.name, "description": c.help, "input": {"hint": c.arguments} if c.arguments else None}
+            for c in self._commands()
+        ]
+        self._update({"sessionUpdate": "available_commands_update", "availableCommands": offered})
+
+    def _say(self, text: str) -> None:
+        if text:
+            self._update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+
+    def _update(self, update: Json) -> None:
+        self._peer.notify("session/update", {"sessionId": self.id, "update": update})
+
+
+def _has_files(client: Mapping[str, Any]) -> bool:
+    """Whether the editor lets its files be read and saved."""
+    files = client.get("fs")
+    return isinstance(files, dict) and bool(files.get("readTextFile")) and bool(files.get("writeTextFile"))
+
+
+def _select(name: str, title: str, current: str, values: Sequence[tuple[str, str, str]]) -> Json:
+    options = [{"value": value, "name": label, "description": about or None} for value, label, about in values]
+    return {
+        "id": name,
+        "name": title,
+        "category": name,
+        "type": "select",
+        "currentValue": current,
+        "options": options,
+    }
+
+
+def _prompt_of(blocks: Sequence[Json]) -> Prompt:
+    """What the person wrote; files they attached by text go before it, as data."""
+    words: list[str] = []
+    attached: list[str] = []
+    images: list[Image] = []
+    for block in blocks:
+        match block:
+            case {"type": "text", "text": str(text)}:
+                words.append(text)
+            case {"type": "image", "mimeType": str(kind), "data": str(data)}:
+                images.append(Image(kind, data))
+            case {"type": "resource_link", "uri": str(uri)}:
+                words.append(f"@{_path_of(uri)}")
+            case {"type": "resource", "resource": {"uri": str(uri), "text": str(text)}}:
+                attached.append(f'<attached name="{_path_of(uri)}">\n{text}\n</attached>')
+            case {"type": kind}:
+                raise RpcError(INVALID_PARAMS, f"A prompt cannot hold {kind!r} content.")
+    return Prompt("".join(words), "\n\n".join(attached), tuple(images))
+
+
+def _path_of(uri: str) -> str:
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def _as_text(result: pages.CommandResult) -> str:
+    """What a command gave, as Markdown."""
+    match result:
+        case str():
+            return result
+        case pages.Changes(files=files):
+            return "\n\n".join(f"`{f.path}` {f.remark}\n```diff\n{f.diff}\n```" for f in files)
+        case pages.Draft(text=text, said=said):
+            return "\n\n".join(filter(None, (said, text)))
+        case pages.ContextUse(parts=parts, used=used, window=window):
+            rows = [f"- {name}: {format.tokens(count)}" for name, count in parts]
+            return "\n".join([f"{format.tokens(used)} of {format.tokens(window)} tokens", *rows])
+    return ""

@@ -1,0 +1,1 @@
+"""The Agent Client Protocol: what editors are told, and how they are asked."""

@@ -1,0 +1,1 @@
+"""Editors: the Agent Client Protocol."""
