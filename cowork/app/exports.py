@@ -9,6 +9,8 @@ from urllib.parse import quote
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event
+from cowork.core.hygiene import ascii_json
+from cowork.reports.atif import trajectory
 from cowork.reports.html import session_page
 from cowork.sessions.export import as_json, markdown
 from cowork.sessions.index import SessionEntry, find, latest, list_sessions
@@ -34,13 +36,14 @@ class ExportForm:
 EXPORTS: dict[str, ExportForm] = {
     "md": ExportForm(lambda events: [markdown(events)]),
     "json": ExportForm(lambda events: [as_json(events)]),
+    "atif": ExportForm(lambda events: [ascii_json(trajectory(events), indent=2) + "\n"]),
     "html": ExportForm(session_page, lambda events: session_page(events, redact=True)),
 }
 
 
-def export_session(sessions: Path, session: str, form: str, *, redact: bool = False) -> Pieces:
-    """A stored session in one of the forms, in pieces; `session` is the start of its id."""
-    events = read(sessions / find(sessions, session).id / LOG).events
+def export_session(sessions: Path, session_id: str, form: str, *, redact: bool = False) -> Pieces:
+    """A stored session in one of the forms, in pieces."""
+    events = read(sessions / session_id / LOG).events
     chosen = EXPORTS[form]
     return chosen.write_redacted(events) if redact and chosen.write_redacted else chosen.write(events)
 
@@ -58,8 +61,8 @@ def export_beside(sessions: Path, report: Path, ids: Iterable[str]) -> dict[str,
     return {path.stem: f"{quote(folder.name)}/{path.name}" for path in folder.glob("*.html")}
 
 
-def watched_session(sessions: Path, prefix: str, cwd: Path) -> SessionEntry:
-    """The session to follow: one by its id, else that which is being written in this folder, else the last of it."""
+def chosen_session(sessions: Path, prefix: str, cwd: Path) -> SessionEntry:
+    """The session that is meant: one by its id, else the one being written in this folder, else the last of it."""
     if prefix:
         return find(sessions, prefix)
     here = list_sessions(sessions, cwd, empty=True)

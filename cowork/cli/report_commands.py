@@ -20,7 +20,9 @@ Examples:
   cowork sessions export k3v --html -o k3v.html   a page to look at: conversation, timeline, cost
   cowork sessions export k3v -o k3v.md            the ending of the name says the form
   cowork sessions export k3v --html --redact -o k3v.html
-                                     times and costs without what was said"""
+                                     times and costs without what was said
+  cowork sessions export --atif -o trajectory.json
+                                     the last of this folder, for evaluations"""
 
 REPORT_EXAMPLES = """
 Examples:
@@ -39,23 +41,26 @@ Examples:
 
 
 def export(
-    session: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
+    session: Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it.")] = "",
     html: Annotated[bool, typer.Option("--html", help="A page in one file.")] = False,
     md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    atif: Annotated[bool, typer.Option("--atif", help="A trajectory, as evaluations read it.")] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")] = None,
     redact: Annotated[bool, typer.Option("--redact", help="Leave contents out (--html).")] = False,
 ) -> int:
-    """Write a conversation as a page, as Markdown or as JSON."""
-    from cowork.app.exports import EXPORTS, export_session, form_of
+    """Write a conversation as a page, as Markdown, as JSON or as a trajectory."""
+    from cowork.app.exports import EXPORTS, chosen_session, export_session, form_of
 
-    asked = [name for name, wanted in (("html", html), ("md", md), ("json", json)) if wanted]
+    asked = [name for name, wanted in (("html", html), ("md", md), ("json", json), ("atif", atif)) if wanted]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} ask for two forms.", "Leave one of them out.")
     form = asked[0] if asked else form_of(output) if output else "md"
     if redact and not EXPORTS[form].redacts:
         raise UserError(f"--redact cannot be used with --{form}.", "It is for --html.")
-    write(export_session(paths.sessions_dir(os.environ), session, form, redact=redact), output)
+    sessions = paths.sessions_dir(os.environ)
+    entry = chosen_session(sessions, session, paths.here())
+    write(export_session(sessions, entry.id, form, redact=redact), output)
     return 0
 
 
@@ -99,11 +104,11 @@ def watch(
     """Follow a session on a page of this machine while it runs; Ctrl+C ends it."""
     import asyncio
 
-    from cowork.app.exports import watched_session
+    from cowork.app.exports import chosen_session
     from cowork.reports.watch import WatchServer
 
     sessions = paths.sessions_dir(os.environ)
-    entry = watched_session(sessions, session, paths.here())
+    entry = chosen_session(sessions, session, paths.here())
     served = WatchServer(sessions / entry.id, entry, port)
 
     async def serve() -> None:

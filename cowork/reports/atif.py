@@ -1,0 +1,154 @@
+"""A session as a trajectory in ATIF, the Agent Trajectory Interchange Format (1.8), with its children embedded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from cowork.core.blocks import Json, Text, Thinking, ToolUse
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    ContextCompacted,
+    Event,
+    PromptAdded,
+    ReplyAdded,
+    SessionStarted,
+    ToolEnded,
+)
+from cowork.sessions.cost import Spending, totals
+from cowork.sessions.resume_state import surviving
+
+VERSION = "ATIF-v1.8"
+MAIN = "main"
+_SOURCES = {"system": "system"}  # who else speaks to a model is its user
+
+
+def trajectory(events: Sequence[Event]) -> Json:
+    """The whole session; what was rewound is left out, but what it cost is counted."""
+    return _Writer(events).trajectory(MAIN)
+
+
+class _Writer:
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._spent = totals(events).total
+        self._session = events[-1].session_id if events else ""
+        self._about = SessionStarted()
+        self._results: dict[tuple[str, str], ToolEnded] = {}
+        self._own: dict[str, list[PromptAdded | ReplyAdded | ContextCompacted]] = {}
+        self._children: dict[str, dict[str, AgentStarted]] = {}  # parent -> path -> its first start
+        self._ends: dict[str, str] = {}
+        for event in surviving(events):
+            match event:
+                case SessionStarted():
+                    self._about = event
+                case ToolEnded():
+                    self._results[event.agent, event.tool_use_id] = event
+                case AgentStarted():
+                    self._children.setdefault(event.parent, {}).setdefault(event.agent, event)
+                case AgentEnded():
+                    self._ends[event.agent] = event.status
+                case PromptAdded() | ReplyAdded() | ContextCompacted(summary=str(_)):
+                    self._own.setdefault(event.agent, []).append(event)
+
+    def trajectory(self, path: str, started: AgentStarted | None = None) -> Json:
+        steps = [self._step(event) for event in self._own.get(path, ()) if _says_something(event)]
+        kept = bool(steps)
+        if not steps:  # there must be one
+            steps = [{"source": "user", "message": started.prompt if started else ""}]
+        for number, step in enumerate(steps, 1):
+            step["step_id"] = number
+        out: Json = {
+            "schema_version": VERSION,
+            "session_id": self._session,
+            "trajectory_id": f"{self._session}/{path}",
+            "agent": self._agent(started),
+            "steps": steps,
+            "final_metrics": _final(self._spent.get(path, Spending()), steps),
+        }
+        if not kept and started:
+            out["notes"] = "The conversation of this agent was not kept."
+        if children := self._children.get(path):
+            out["subagent_trajectories"] = [self.trajectory(child, first) for child, first in children.items()]
+        return out
+
+    def _agent(self, started: AgentStarted | None) -> Json:
+        about = self._about
+        agent: Json = {"name": "cowork", "version": about.version or "unknown"}
+        model = (started.model_id or started.model) if started else about.model
+        if model:
+            agent["model_name"] = model
+        if started:
+            extra = {"subagent_type": started.subagent_type, "description": started.description, "depth": started.depth}
+            agent["extra"] = extra | {"status": self._ends.get(started.agent, "interrupted")}
+        else:
+            agent["extra"] = {"provider": about.provider, "cwd": about.cwd, "branch": about.branch, "mode": about.mode}
+        return agent
+
+    def _step(self, event: PromptAdded | ReplyAdded | ContextCompacted) -> Json:
+        step: Json = {"timestamp": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds")}
+        match event:
+            case PromptAdded():
+                step |= {"source": _SOURCES.get(event.source, "user"), "message": event.text}
+                extra = {"context": event.context, "prompt_source": event.source, "images": len(event.images)}
+                return step | {"extra": {name: value for name, value in extra.items() if value}}
+            case ContextCompacted():
+                extra = {"compaction": event.trigger, "tokens_before": event.tokens_before}
+                return step | {"source": "system", "message": event.summary, "extra": extra}
+        return step | self._reply(event)
+
+    def _reply(self, event: ReplyAdded) -> Json:
+        calls = [block for block in event.content if isinstance(block, ToolUse)]
+        thought = "\n\n".join(b.text for b in event.content if isinstance(b, Thinking) and b.text)
+        step: Json = {
+            "source": "agent",
+            "message": "".join(b.text for b in event.content if isinstance(b, Text)),
+            "metrics": _metrics(event),
+            "llm_call_count": 1,
+            "extra": {"stop_reason": event.stop_reason, "duration_ms": event.duration_ms},
+        }
+        if event.model:
+            step["model_name"] = event.model
+        if thought:
+            step["reasoning_content"] = thought
+        if calls:
+            step["tool_calls"] = [
+                {"tool_call_id": call.id, "function_name": call.name, "arguments": call.input} for call in calls
+            ]
+        if results := [self._result(event.agent, call) for call in calls if (event.agent, call.id) in self._results]:
+            step["observation"] = {"results": results}
+        return step
+
+    def _result(self, agent: str, call: ToolUse) -> Json:
+        record = self._results[agent, call.id].record
+        out: Json = {"source_call_id": call.id, "content": str(record.get("text", ""))}
+        out["extra"] = {"status": record.get("status", "")}
+        sent = [p for p, first in self._children.get(agent, {}).items() if first.tool_use_id == call.id]
+        if sent:
+            out["subagent_trajectory_ref"] = [
+                {"trajectory_id": f"{self._session}/{path}", "session_id": self._session} for path in sent
+            ]
+        return out
+
+
+def _says_something(event: PromptAdded | ReplyAdded | ContextCompacted) -> bool:
+    return not isinstance(event, ContextCompacted) or bool(event.summary)
+
+
+def _metrics(event: ReplyAdded) -> Json:
+    usage = event.usage
+    metrics: Json = {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "cached_tokens": usage.cache_read_tokens,
+    }
+    return metrics if event.cost_usd is None else metrics | {"cost_usd": event.cost_usd}
+
+
+def _final(spent: Spending, steps: Sequence[Json]) -> Json:
+    """Tokens of its own steps, and the cost with that of its children."""
+    rows = [step["metrics"] for step in steps if "metrics" in step]
+    names = ("prompt_tokens", "completion_tokens", "cached_tokens")
+    final: Json = {f"total_{name}": sum(row[name] for row in rows) for name in names}
+    final["total_steps"] = len(steps)
+    return final if spent.cost_usd is None else final | {"total_cost_usd": spent.cost_usd}
