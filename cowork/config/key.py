@@ -11,61 +11,29 @@ the list, by picking from it, or as it likes."""
 
 
 class Key:
-    """One setting. `name` is its dotted path, given by the section that holds it."""
+    """One setting: a default, a line that says what it is for, and those of the facts below that apply."""
 
-    __slots__ = (
-        "allowed",
-        "default",
-        "doc",
-        "extend",
-        "flag",
-        "high",
-        "kind",
-        "low",
-        "name",
-        "project",
-        "secret",
-        "shape",
-        "stricter",
-        "too_high",
-        "too_low",
-        "zero",
-    )
+    name = ""  # its dotted path, given by the section that holds it
+    kind = ""
+    allowed: tuple[str, ...] = ()
+    low: float | None = None
+    high: float | None = None
+    too_low: str = ""  # the words for a value below `low`, where the plain ones would not do
+    too_high: str = ""
+    zero: str = ""  # what 0 means, when 0 is allowed although it is below `low`
+    extend: bool = False  # a list that grows from layer to layer
+    secret: bool = False  # never shown
+    shape: tuple[str, str] | None = None  # (pattern, words) of a text; a wrong one is not shown
+    project: Project = "never"
+    stricter: tuple[str, ...] = ()  # the choices from loose to strict
+    flag: str = ""
 
-    def __init__(
-        self,
-        default: Any,
-        doc: str,
-        *,
-        allowed: tuple[str, ...] = (),
-        low: float | None = None,
-        high: float | None = None,
-        too_low: str = "",
-        too_high: str = "",
-        zero: str = "",
-        extend: bool = False,
-        secret: bool = False,
-        shape: tuple[str, str] | None = None,
-        project: Project = "never",
-        stricter: tuple[str, ...] = (),
-        flag: str = "",
-    ) -> None:
-        self.name = ""
-        self.kind = ""
+    def __init__(self, default: Any, doc: str, **facts: Any) -> None:
+        if unknown := facts.keys() - Key.__annotations__.keys():
+            raise TypeError(f"a key has no {', '.join(sorted(unknown))}")
         self.default = default
         self.doc = doc
-        self.allowed = allowed
-        self.low = low
-        self.high = high
-        self.too_low = too_low  # the words for a value below `low`, where the plain ones would not do
-        self.too_high = too_high
-        self.zero = zero  # what 0 means, when 0 is allowed although it is below `low`
-        self.extend = extend  # a list that grows from layer to layer
-        self.secret = secret  # never shown
-        self.shape = shape  # (pattern, words) of a text that must look like something; a wrong one is not shown
-        self.project: Project = project
-        self.stricter = stricter  # the choices from loose to strict
-        self.flag = flag
+        self.__dict__.update(facts)
 
     @property
     def variable(self) -> str:

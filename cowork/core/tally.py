@@ -41,9 +41,6 @@ class Tally:
             n for counts in self._by_tool.values() for name, n in counts.items() if name in outcomes or not outcomes
         )
 
-    def denied_tools(self) -> tuple[str, ...]:
-        return tuple(tool for tool, counts in self._by_tool.items() if counts["denied"])
-
     @property
     def nothing_ran(self) -> bool:
         """Whether no call got as far as its tool."""

@@ -186,11 +186,6 @@ class Transcript:
         """The prompts one can still rewind to, oldest first."""
         return tuple(self._prompts)
 
-    @property
-    def newest_prompt(self) -> int:
-        """Its id, 0 where there is none."""
-        return self._prompts[-1].id if self._prompts else 0
-
     def history(self) -> tuple[Event, ...]:
         """The events that made this conversation, rewound ones left out, and of what was let go the prompts."""
         return tuple(self._history)

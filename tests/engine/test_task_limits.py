@@ -122,7 +122,7 @@ async def test_a_cost_limit_counts_what_writing_the_cache_costs(stage: Stage) ->
     used = {"cache_write_tokens": 4_000, "output_tokens": 10}
     orders = [task(prompt=f"{n} " + "words " * 2_000) for n in range(5)]
     children = {"explore": [{**say("ok"), "usage": used, "delay_ms": 5}]}
-    stage.set_up(Scripted([turn(*orders), say("ok")], children, price=PRICE, max_output_tokens=100))
+    stage.set_up(Scripted({"main": [turn(*orders), say("ok")], "max_output_tokens": 100}, children, price=PRICE))
     await stage.agent.run(Prompt("go"))
     spent = sum(r["data"]["total_cost_usd"] for r in records(stage))
     assert spent <= 0.02 + 0.0152

@@ -173,7 +173,9 @@ async def test_a_stream_that_is_left_early_closes_the_inner_one() -> None:
 
 
 async def test_all_else_is_passed_on() -> None:
-    model = Scripted(["x"], model="m", context_window=7, max_output_tokens=3, price={"input": 1, "output": 2})
+    model = Scripted(
+        {"main": ["x"], "max_output_tokens": 3}, model="m", context_window=7, price={"input": 1, "output": 2}
+    )
     wrapped = with_retry(model)
     assert (wrapped.name, wrapped.model, wrapped.context_window, wrapped.max_output_tokens) == ("scripted", "m", 7, 3)
     assert wrapped.price(Usage(1_000_000)) == 1.0

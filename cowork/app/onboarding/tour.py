@@ -104,73 +104,72 @@ One of two tests fails for this reason (`tests/test_refunds.py:14`). Shall I fix
 
 def script(pace: float = 1.0) -> Json:
     """The model's side of the tour; `pace` stretches its pauses."""
-
-    def ms(pause: float) -> int:
-        return round(pause * pace)
-
-    def task(kind: str, title: str, prompt: str) -> Json:
-        given = {"description": title, "prompt": prompt, "subagent_type": kind}
-        return {"Task": given}
-
     return {
         "model": "demo-model",
         "price": {"input": 3, "output": 15, "cache_read": 0.3, "cache_write": 3.75},
-        "delay_ms": ms(25),
-        "main": [
-            {
-                "say": "I'll look at three places at once.",
-                "calls": [
-                    task("explore", "guest checkout", "How does an order of a guest come about?"),
-                    task("explore", "refund service", "Where do refunds find out who gets the money?"),
-                    task("bash", "run the tests", "Run the tests and say which fail."),
-                ],
-            },
-            {"say": _ANSWER},
-            {"say": "", "call": {"Read": {"file_path": "shop/refunds.py"}}, "delay_ms": ms(200)},
-            {
-                "say": "Guests get it at the address on the order.",
-                "call": {
-                    "Edit": {
-                        "file_path": "shop/refunds.py",
-                        "old_string": "    return USERS[order.user_id]\n",
-                        "new_string": "    if order.user_id is None:\n        return order.email\n"
-                        "    return USERS[order.user_id]\n",
-                    }
-                },
-            },
-            {"say": "Now the tests.", "call": {"Bash": {"command": _TESTS, "description": "Run the tests"}}},
-            {
-                "expect": {"contains": "OK"},
-                "say": "Fixed in `shop/refunds.py:12`: a guest order is paid back to its e-mail address. "
-                "Both tests pass.",
-            },
-        ],
+        "delay_ms": round(25 * pace),
+        "main": [_paced(turn, pace) for turn in _MAIN],
         "agents": {
             "explore": [
-                {
-                    "match": "order of a guest",
-                    "turns": [
-                        {"call": {"Grep": {"pattern": "guest", "output_mode": "content"}}, "delay_ms": ms(1200)},
-                        {"call": {"Read": {"file_path": "shop/orders.py"}}, "delay_ms": ms(1800)},
-                        {"say": "`guest_order` (shop/orders.py:19) sets an e-mail address and no user_id.",
-                         "delay_ms": ms(120)},
-                    ],
-                },
-                {
-                    "match": "who gets the money",
-                    "turns": [
-                        {"call": {"Grep": {"pattern": "def |USERS", "path": "shop", "output_mode": "content"}},
-                         "delay_ms": ms(1500)},
-                        {"call": {"Read": {"file_path": "shop/refunds.py"}}, "delay_ms": ms(1600)},
-                        {"call": {"Read": {"file_path": "shop/webhooks.py"}}, "delay_ms": ms(1500)},
-                        {"say": "`receiver` (shop/refunds.py:12) needs a user_id; the webhook hides the error.",
-                         "delay_ms": ms(120)},
-                    ],
-                },
+                {"match": match, "turns": [_paced(turn, pace) for turn in turns]} for match, turns in _EXPLORERS.items()
             ],
-            "bash": [
-                {"call": {"Bash": {"command": _TESTS, "description": "Run the tests"}}, "delay_ms": ms(900)},
-                {"say": "2 tests, 1 fails: test_a_guest_gets_the_money_back with KeyError: None.", "delay_ms": ms(120)},
-            ],
+            "bash": [_paced(turn, pace) for turn in _TESTER],
         },
-    }  # fmt: skip
+    }
+
+
+def _paced(turn: Json, pace: float) -> Json:
+    return turn | ({"delay_ms": round(turn["delay_ms"] * pace)} if "delay_ms" in turn else {})
+
+
+def _task(kind: str, title: str, prompt: str) -> Json:
+    return {"Task": {"description": title, "prompt": prompt, "subagent_type": kind}}
+
+
+def _call(tool: str, delay: int = 0, /, **given: str) -> Json:
+    return {"call": {tool: given}} | ({"delay_ms": delay} if delay else {})
+
+
+_MAIN: list[Json] = [
+    {
+        "say": "I'll look at three places at once.",
+        "calls": [
+            _task("explore", "guest checkout", "How does an order of a guest come about?"),
+            _task("explore", "refund service", "Where do refunds find out who gets the money?"),
+            _task("bash", "run the tests", "Run the tests and say which fail."),
+        ],
+    },
+    {"say": _ANSWER},
+    {"say": "", **_call("Read", 200, file_path="shop/refunds.py")},
+    {
+        "say": "Guests get it at the address on the order.",
+        **_call(
+            "Edit",
+            file_path="shop/refunds.py",
+            old_string="    return USERS[order.user_id]\n",
+            new_string="    if order.user_id is None:\n        return order.email\n    return USERS[order.user_id]\n",
+        ),
+    },
+    {"say": "Now the tests.", **_call("Bash", command=_TESTS, description="Run the tests")},
+    {
+        "expect": {"contains": "OK"},
+        "say": "Fixed in `shop/refunds.py:12`: a guest order is paid back to its e-mail address. Both tests pass.",
+    },
+]
+_EXPLORERS: dict[str, list[Json]] = {
+    "order of a guest": [
+        _call("Grep", 1200, pattern="guest", output_mode="content"),
+        _call("Read", 1800, file_path="shop/orders.py"),
+        {"say": "`guest_order` (shop/orders.py:19) sets an e-mail address and no user_id.", "delay_ms": 120},
+    ],
+    "who gets the money": [
+        _call("Grep", 1500, pattern="def |USERS", path="shop", output_mode="content"),
+        _call("Read", 1600, file_path="shop/refunds.py"),
+        _call("Read", 1500, file_path="shop/webhooks.py"),
+        {"say": "`receiver` (shop/refunds.py:12) needs a user_id; the webhook hides the error.", "delay_ms": 120},
+    ],
+}
+_TESTER = [
+    _call("Bash", 900, command=_TESTS, description="Run the tests"),
+    {"say": "2 tests, 1 fails: test_a_guest_gets_the_money_back with KeyError: None.", "delay_ms": 120},
+]

@@ -25,7 +25,7 @@ import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
@@ -48,11 +48,11 @@ def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = 
     if given is None:
         raise UserError("The scripted model needs a script", "Name a YAML or JSON file: docs/scripts.md.")
     script = load_script(given) if isinstance(given, str) else parse_script(given)
+    script = replace(script, max_output_tokens=script.max_output_tokens or spec.max_output_tokens)
     return Scripted(
         script,
         model=script.model or (spec.model if spec.model and spec.model != given else "scripted"),
         context_window=script.context_window or spec.context_window,
-        max_output_tokens=script.max_output_tokens or spec.max_output_tokens,
         price=spec.prices or script.price,
         on_request=on_request,
         keeps=False,
@@ -71,7 +71,6 @@ class Scripted:
         *,
         model: str = "",
         context_window: int = 0,
-        max_output_tokens: int = 0,
         price: Mapping[str, float] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         on_request: Callable[[bytes], None] | None = None,
@@ -83,7 +82,7 @@ class Scripted:
         self.script = script
         self.model = model or script.model or "scripted"
         self.context_window = context_window or script.context_window or 200_000
-        self.max_output_tokens = max_output_tokens or script.max_output_tokens or 8_192
+        self.max_output_tokens = script.max_output_tokens or 8_192
         self.prices = price or script.price
         self.requests: list[Request] = []
         self._keeps = keeps

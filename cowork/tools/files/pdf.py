@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import importlib
 import importlib.util
 import io
 import json
 import logging
-import resource
 import sys
 from typing import Any
 
-from cowork.core import spawn
 from cowork.core.errors import ToolError
+from cowork.tools import converter
 
 MAX_PDF = 50_000_000
 SECONDS = 30
-MEMORY = 2 << 30
 _MAX_PAGE = 40_000  # characters of one page
 
 
@@ -30,23 +26,11 @@ async def pages(data: bytes, first: int, count: int, *, room: int) -> tuple[list
             "Reading PDFs needs the pypdf package, which is not installed (pip install 'cowork[pdf]'). "
             "A command such as pdftotext in Bash may do instead.",
         )
-    child = await spawn.piped(
-        # -I: a file in the working directory must not be taken for a module. No environment: it may hold keys.
-        *(sys.executable, "-I", "-m", "cowork.tools.files.pdf", str(first), str(count), str(room)),
-        environ={"PYTHONUTF8": "1"},
-        stderr=asyncio.subprocess.DEVNULL,
-    )
     try:
-        answer, _ = await asyncio.wait_for(child.communicate(data), SECONDS)
+        answer = await converter.convert("cowork.tools.files.pdf", first, count, room, data=data, seconds=SECONDS)
+        result = json.loads(answer)
     except TimeoutError as error:
         raise ToolError("TIMEOUT", f"The PDF took longer than {SECONDS} s to read. Ask for fewer pages.") from error
-    finally:
-        if child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
-    try:
-        result = json.loads(answer)
     except ValueError as error:
         raise ToolError(
             "EXECUTION_ERROR", "The PDF is damaged or asks for too much memory; it was not read."
@@ -79,9 +63,7 @@ def extract(data: bytes, first: int, count: int, room: int) -> dict[str, Any]:
 
 def main(argv: list[str]) -> None:
     """The child: a PDF on stdin, JSON on stdout."""
-    for limit, most in ((resource.RLIMIT_AS, MEMORY), (resource.RLIMIT_CPU, SECONDS)):
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(limit, (most, most))
+    converter.set_limits(SECONDS)
     first, count, room = map(int, argv)
     json.dump(extract(sys.stdin.buffer.read(), first, count, room), sys.stdout)
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import importlib
 import importlib.util
-import resource
 import sys
 
-from cowork.core import spawn
 from cowork.core.errors import ToolError
+from cowork.tools import converter
 
 SECONDS = 20
-_MEMORY = 2 << 30
 _ENOUGH = 400  # characters of a page's main part that make the rest not worth showing
 _PARTS = ("main", "article", "[role=main]")
 _NOISE = "script, style, noscript, template, nav, footer, aside, iframe, svg, form, dialog, img"
@@ -25,24 +21,14 @@ async def markdown(html: bytes, charset: str) -> str:
         raise ToolError(
             "EXECUTION_ERROR", "Reading pages needs the justhtml package: tell the user to reinstall cowork."
         )
-    child = await spawn.piped(
-        # -I: a file in the working directory must not be taken for a module. No environment: it may hold keys.
-        *(sys.executable, "-I", "-m", "cowork.tools.web.page", charset),
-        environ={"PYTHONUTF8": "1"},
-        stderr=asyncio.subprocess.DEVNULL,
-    )
     try:
-        text, _ = await asyncio.wait_for(child.communicate(html), SECONDS)
+        text = await converter.convert("cowork.tools.web.page", charset, data=html, seconds=SECONDS)
     except TimeoutError as error:
         raise ToolError("TIMEOUT", f"The page took longer than {SECONDS} s to read.") from error
-    finally:
-        if child.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                child.kill()
-            await child.wait()
-    if child.returncode:
-        raise ToolError("EXECUTION_ERROR", "The page cannot be read: it is damaged or asks for too much memory.")
-    return text.decode("utf-8", "replace")
+    except ValueError as error:
+        text = "The page cannot be read: it is damaged or asks for too much memory."
+        raise ToolError("EXECUTION_ERROR", text) from error
+    return text
 
 
 def extract(html: bytes, charset: str) -> str:
@@ -62,9 +48,7 @@ def extract(html: bytes, charset: str) -> str:
 
 def main(argv: list[str]) -> None:
     """The child: HTML on stdin, Markdown on stdout."""
-    for limit, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CPU, SECONDS)):
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(limit, (most, most))
+    converter.set_limits(SECONDS)
     sys.stdout.buffer.write(extract(sys.stdin.buffer.read(), *argv).encode("utf-8", "replace"))
 
 
