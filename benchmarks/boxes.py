@@ -40,7 +40,12 @@ async def measure(rounds: int = ROUNDS) -> dict[str, float]:
         permissions = Permissions(workspace=workspace, mode="auto", trusted=True, sandbox=sandbox)
         watch = Watch(sandbox, {}, lambda text, paths: None)
         tree = TreeState(
-            Path(name, "scratch"), environ, sandbox.wrap, watch.begin, sandbox.explain, closing=temporary.close
+            Path(name, "scratch"),
+            environ,
+            wrap=sandbox.wrap,
+            hold=watch.begin,
+            explain=sandbox.explain,
+            closing=temporary.close,
         )
 
         async def call(box: BoxName, command: str) -> None:

@@ -81,6 +81,10 @@ SECRET_GLOBS = (
 )
 _HARMLESS_ENV = re.compile(r"\.env\.(?:example|sample|template|dist|defaults?|test\.example|schema)")
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
+_FOLDED_AWAY = re.compile(r"[. ]$|::", re.MULTILINE)
+_SECRET_LINE = re.compile(
+    rf"^(?:{_SECRETS.pattern}|{'|'.join(map(re.escape, sorted(_SECRET_FOLDERS)))})$", re.MULTILINE
+)
 
 
 class Workspace:
@@ -199,6 +203,15 @@ def sensitive_name(name: str) -> bool:
     """Whether a file or folder of this name looks like one that holds secrets, wherever it lies."""
     name = _folded(name)
     return name in _SECRET_FOLDERS or bool(_SECRETS.fullmatch(name) and not _HARMLESS_ENV.fullmatch(name))
+
+
+def sensitive_names(names: Sequence[str]) -> list[str]:
+    """Those of a folder's names that look like secrets; most folders have none, which is seen at once."""
+    text = "\n".join(names).casefold()
+    plain = text.isascii() and text.count("\n") < len(names) and not _FOLDED_AWAY.search(text)
+    if plain and not _SECRET_LINE.search(text):
+        return []
+    return [name for name in names if sensitive_name(name)]
 
 
 def _within(path: Path, roots: Sequence[Path]) -> bool:

@@ -101,9 +101,8 @@ class Yard:
         for place in (self.base, Path("/var/tmp")):
             for path in place.rglob("*") if place == self.base else place.glob("pwned*"):
                 status = path.lstat()
-                inside = (
-                    path.is_relative_to(self.root) and ".git/config" not in str(path) and ".git/hooks" not in str(path)
-                )
+                kept = (self.root / ".git/config", self.root / ".git/hooks", self.root / ".git/info")
+                inside = path.is_relative_to(self.root) and not any(path.is_relative_to(one) for one in kept)
                 if not (inside and box != "read"):
                     content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
                     found[str(path)] = (status.st_mode, status.st_uid, content)

@@ -16,7 +16,7 @@ from pathlib import Path
 from cowork.core.git_index import read_index
 from cowork.core.hygiene import has_password
 from cowork.core.plain_file import start_of
-from cowork.core.workspace import sensitive_name
+from cowork.core.workspace import sensitive_name, sensitive_names
 from cowork.permissions.rules import Rule, Rules, path_matches
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
@@ -167,17 +167,15 @@ class WorkspaceSecrets:
             waiting += kept[2]
 
     def _look(self, folder: str) -> tuple[list[str], list[str]]:
-        secrets, folders = [], []
         try:
             with os.scandir(folder) as entries:
-                for entry in entries:
-                    if _secret(entry.name) or (self._ruled and self._denied(Path(entry.path))):
-                        secrets += [] if entry.is_symlink() else [entry.path]
-                    elif entry.is_dir(follow_symlinks=False) and entry.name not in _PUBLISHED:
-                        folders.append(entry.path)
+                found = list(entries)
         except OSError:
-            pass
-        return secrets, folders
+            return [], []
+        secret = {name for name in sensitive_names([entry.name for entry in found]) if _secret(name)}
+        secret |= {entry.name for entry in found if self._ruled and self._denied(Path(entry.path))}
+        folders = [e.path for e in found if e.is_dir(follow_symlinks=False) and e.name not in (_PUBLISHED | secret)]
+        return [e.path for e in found if e.name in secret and not e.is_symlink()] if secret else [], folders
 
     def _denied(self, path: Path) -> bool:
         return any(path_matches(rule, path, self._root, fold=True) for rule in self._ruled)
