@@ -91,7 +91,7 @@ async def test_a_command_does_not_wait_for_a_whole_scan_and_that_is_said(points,
 COMMAND = "echo changed > b/0.txt; echo new > b/new.txt; rm b/1.txt b/link; mkdir b/more; echo n > b/more/n; rm -r a"
 
 
-async def test_what_the_last_look_knew_comes_back_even_from_under_a_running_scan(points, project, monkeypatch):
+async def test_what_the_last_look_knew_comes_back_even_from_under_a_running_scan(points, project, monkeypatch, said):
     points.warm()
     await asyncio.to_thread(points.end)
     before = picture(project)
@@ -99,6 +99,22 @@ async def test_what_the_last_look_knew_comes_back_even_from_under_a_running_scan
     done = points.restore(points.preview(1))
     assert done.failed == ()
     assert picture(project) == before
+    assert said == []  # nothing is at risk, so nobody is alarmed
+
+
+async def test_everyone_who_asks_waits_for_the_scans_even_after_one_who_gave_up(points, project, monkeypatch):
+    gate = Gate(monkeypatch, after="")
+    points.begin(1)
+    await points.before_command()
+    (project / "a/0.txt").write_text("changed\n")
+    first = asyncio.create_task(asyncio.to_thread(points.preview, 1))
+    await asyncio.to_thread(gate.reached.wait, 60)
+    await asyncio.sleep(0.05)  # it waits for the scan that runs and the one after it
+    first.cancel()
+    second = asyncio.create_task(asyncio.to_thread(points.preview, 1))
+    await asyncio.sleep(0.05)
+    gate.open.set()
+    assert [step.path for step in (await second).steps] == ["a/0.txt"]
 
 
 async def test_stopping_while_a_command_waits_for_the_scan_takes_no_time(points, project, monkeypatch):

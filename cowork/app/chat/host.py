@@ -250,7 +250,7 @@ class ChatHost:
             return True
 
         await rg.run(["--files", "--hidden"], ".", self.run.root, take)
-        return [name.removeprefix("./") for name in b"".join(found).decode("utf-8", "replace").split("\0") if name]
+        return await asyncio.to_thread(_names, b"".join(found))  # there may be hundreds of thousands
 
     def agents(self) -> Sequence[tuple[str, str]]:
         return [(a.name, a.description) for a in self.run.agents.values()]
@@ -364,6 +364,10 @@ def append_note(path: Path, text: str) -> None:
         raise UserError(f"Not noted: {path.name} is not UTF-8.", hint) from None
     except OSError as error:
         raise UserError(f"Not noted: {path.name} cannot be written: {error.strerror}.") from error
+
+
+def _names(listed: bytes) -> list[str]:
+    return [name.removeprefix("./") for name in listed.decode("utf-8", "replace").split("\0") if name]
 
 
 def _sum(*parts: float | None) -> float | None:

@@ -135,7 +135,8 @@ class Checkpoints:
                 await asyncio.wait([future], timeout=WAIT_S - SAY_AFTER_S)
             if not future.done():
                 turn.control.overtaken_ns = time.time_ns()
-                self._say_once(_OVERTAKEN)
+                if not self._scanner.has_all_contents:
+                    self._say_once(_OVERTAKEN)
         self._say()
 
     async def watch(self) -> WorkspaceWatch:

@@ -93,6 +93,11 @@ class Scanner:
             self._contents.flush()
         return taken
 
+    @property
+    def has_all_contents(self) -> bool:
+        """Whether every file can be had back as the last snapshot saw it."""
+        return bool(self.known.tables) and all(table.kept for table in self.known.tables.values())
+
     def covers(self, path: Path) -> bool:
         """Whether `take` would find this path, if it is there."""
         for root in self._roots:

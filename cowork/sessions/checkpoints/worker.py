@@ -47,10 +47,11 @@ class ScanWorker:
 
     def settle(self) -> None:
         """Wait until all is done; what went wrong in a job is raised here."""
-        with self._lock:
-            jobs, self._jobs = self._jobs, {}
-        for future in jobs:
-            future.result()
+        for future in list(self._jobs):
+            try:
+                future.result()
+            finally:  # not before: somebody else may come to wait for it too
+                self._jobs.pop(future, None)
 
     def close(self, seconds: float) -> None:
         """Wait so long for what runs, then stop it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -78,7 +79,7 @@ async def ls(
         ignored = _open(ctx, top, tree, left_out, LINES)
     except OSError as error:
         raise ToolError("ACCESS_DENIED", f"{rg.called(ctx, place)} cannot be listed: {error.strerror}.") from error
-    _unfold(ctx, top, tree, left_out)
+    await _unfold(ctx, top, tree, left_out)
     return _record(ctx, top, tree, ignored, outcome)
 
 
@@ -89,11 +90,12 @@ def _rule(glob: str) -> Exclusion:
         raise ToolError("INVALID_PARAM", f"ignore: {error}.") from error
 
 
-def _unfold(ctx: ToolContext, top: Folder, tree: Tree, left_out: list[Exclusion]) -> None:
+async def _unfold(ctx: ToolContext, top: Folder, tree: Tree, left_out: list[Exclusion]) -> None:
     """Open folders level by level for as long as the lines last."""
     room = LINES - len(top.entries or ())
     waiting = deque(_folders(top))
-    while waiting:
+    while waiting and room > 0:
+        await asyncio.sleep(0)  # there may be thousands
         folder = waiting.popleft()
         if tree.counts[folder.inner] == 0:
             continue

@@ -26,6 +26,7 @@ MISSING = "ripgrep is missing, so nothing can be searched. Tell the user to rein
 UNREADABLE = "Some files could not be read and were skipped."
 SECONDS = 60.0
 _PIPE = 1 << 20  # bytes rg may print before it has to wait for us
+_PIECE = 64 * 1024  # what is looked at in one go: of more, the screen would stand still
 _MOST_ERROR = 1 << 16  # bytes of its complaint that are kept
 _REASON = 300  # characters of its complaint that are told
 _PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
@@ -136,7 +137,7 @@ def _pipe() -> Iterator[tuple[int, BinaryIO]]:
 
 def _available(descriptor: int) -> bytes:
     try:
-        return os.read(descriptor, _PIPE)
+        return os.read(descriptor, _PIECE)
     except BlockingIOError:
         return b""
 

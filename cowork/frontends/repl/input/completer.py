@@ -145,7 +145,7 @@ class Completer:
         loop = asyncio.get_running_loop()
         if loop.time() - self._indexed_at > _FRESH_S:
             self._indexed_at = loop.time()
-            self._index = FileIndex(await self._host.files())
+            self._index = await asyncio.to_thread(FileIndex, await self._host.files())
             self._show(agents, await self._paths(context.query), context)
 
     async def _paths(self, query: str) -> list[Item]:
