@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.app import logs
-from cowork.app.launch import launcher
+from cowork.app.extend.launch import launcher
 from cowork.app.mcp import any_servers
 from cowork.app.models import Models
 from cowork.app.notes import notes

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from cowork import prompts
 from cowork.agents import Agents
-from cowork.app.extension_places import Places, places
-from cowork.app.invoke import Invoker
+from cowork.app.extend.invoke import Invoker
+from cowork.app.extend.places import Places, places
 from cowork.app.repo import project_root
 from cowork.app.run import Unjudged, folder_of
 from cowork.app.trust import is_trusted_now

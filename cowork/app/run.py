@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
-from cowork.app.invoke import Invoker
+from cowork.app.extend.invoke import Invoker
 from cowork.app.models import Models
 from cowork.app.result import result_object
 from cowork.config import paths

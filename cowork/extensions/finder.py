@@ -102,7 +102,8 @@ def find(places: Sequence[Place], plugin_data: Path, known_tools: Collection[str
             problems += wrong
         if place.plugin:
             found, wrong = read_servers(place.plugin, plugin_data / place.plugin.name)
-            servers |= {f"{place.plugin.name}_{name}": server for name, server in found.items()}
+            named = place.plugin.name.replace(".", "-")
+            servers |= {f"{named}_{name}": server for name, server in found.items()}
             problems += wrong
     plugins = tuple(place.plugin for place in places if place.plugin)
     return Extensions(_agents(places, known_tools), recipes, tuple(hooks), plugins, servers, tuple(problems))

@@ -27,6 +27,8 @@ def configured(place: Project) -> tuple[dict[str, ServerEntry], list[str]]:
     """(the servers of a run by name, what is wrong with their files)."""
     flag = place.options.mcp_config
     found, problems = entries_of(place.config.mcp_servers, "config", "[mcp.servers] of config.toml")
+    entries, wrong = entries_of(place.invoker.extensions.servers, "user", "a plugin")
+    found, problems = found + entries, problems + wrong
     if not place.options.bare:
         own = user_file(place.environ)
         folder = project_root(place.root)

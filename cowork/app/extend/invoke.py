@@ -9,7 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from cowork import prompts
-from cowork.app.extension_places import SKILL_TOOL, Places
+from cowork.app.extend.places import SKILL_TOOL, Places
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded

@@ -1,0 +1,200 @@
+"""`cowork plugin` and `cowork hooks`: install and check plugins; try a hook without a session."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cowork.cli.agent_commands import Cwd, Trust
+from cowork.cli.extension_commands import load
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.config import paths
+from cowork.core import format
+from cowork.core.errors import UserError
+from cowork.core.hygiene import clean_environ, visible
+
+if TYPE_CHECKING:
+    from cowork.extensions.plugin_store import Fetched, PluginStore
+
+plugin = typer.Typer(
+    cls=HelpGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Plugins: add, remove, list, update, check.",
+    epilog="""
+Examples:
+  cowork plugin add ./my-plugin                              from a folder
+  cowork plugin add https://example.com/acme.git@v1.2        from git, pinned to the commit of that tag
+  cowork plugin list                                         what is installed, from where, at which commit
+  cowork plugin update acme                                  show what a newer version holds, then take it
+  cowork plugin check ./my-plugin                            judge a plugin without installing it
+
+Nothing of a plugin runs when it is installed. Its hooks and servers run later, in every folder you work in.""",
+)
+hooks = typer.Typer(
+    cls=HelpGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="Hooks: list those that would run here; try one.",
+    epilog="""
+Examples:
+  cowork hooks list
+  cowork hooks test PreToolUse --input call.json    run what matches, with this input, and show what it says
+  echo '{"tool_name": "Bash", "tool_input": {"command": "rm -rf x"}}' | cowork hooks test PreToolUse""",
+)
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+@plugin.command("add", cls=HelpCommand)
+def add(source: Annotated[str, typer.Argument(metavar="PATH|GIT_URL[@REF]")], yes: Yes = False) -> int:
+    """Install a plugin after showing what it holds."""
+    store = _store()
+    try:
+        return _take(store, store.fetch(source), yes=yes)
+    finally:
+        store.drop()
+
+
+@plugin.command("remove", cls=HelpCommand)
+def remove(name: Name) -> int:
+    """Uninstall a plugin."""
+    _store().remove(name)
+    row(f"Removed {name}.")
+    return 0
+
+
+@plugin.command("list", cls=HelpCommand)
+def list_() -> int:
+    """List what is installed."""
+    store = _store()
+    known = store.installed()
+    for name, facts in known.items():
+        state = "  ! its files were changed since" if store.changed(name) else ""
+        row(f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}{state}")
+    if not known:
+        print("No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
+    return 0
+
+
+@plugin.command("update", cls=HelpCommand)
+def update(name: Name, yes: Yes = False) -> int:
+    """Take the newest version from where it came; a tag or commit it is pinned to stays."""
+    store = _store()
+    facts = store.installed().get(name)
+    if facts is None:
+        raise UserError(f"there is no plugin {name}", "`cowork plugin list` has those that are installed.")
+    try:
+        fetched = store.fetch(f"{facts['source']}@{facts['ref']}" if facts["ref"] else facts["source"])
+        if fetched.digest == facts["digest"] and not store.changed(name):
+            row(f"{name} is the newest already.")
+            return 0
+        return _take(store, fetched, yes=yes)
+    finally:
+        store.drop()
+
+
+@plugin.command("check", cls=HelpCommand)
+def check(source: Annotated[str, typer.Argument(metavar="NAME|PATH|GIT_URL")]) -> int:
+    """Judge a plugin: what it would add and what is wrong; exit code 2 when a part is refused."""
+    store = _store()
+    known = source in store.installed()
+    try:
+        fetched = store.fetch(str(store.folder / source) if known else source)
+        _show(fetched)
+        if known and store.changed(source):
+            row("✗ its files are not those that were installed")
+            return 2
+        return 2 if any(problem.fatal for problem in fetched.problems) else 0
+    finally:
+        store.drop()
+
+
+def _take(store: PluginStore, fetched: Fetched, *, yes: bool) -> int:
+    _show(fetched)
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
+        if input("Install it? [y/N] ").strip().casefold() not in ("y", "yes"):
+            print("Nothing was installed.")
+            return 1
+    target = store.keep(fetched)
+    row(f"Installed {fetched.plugin.name} in {paths.short(target, os.environ)}.")
+    return 0
+
+
+def _show(fetched: Fetched) -> None:
+    one = fetched.plugin
+    row(f"{one.name} {one.version} {format.one_line(one.description, 80)}".rstrip())
+    row(f"from {fetched.source}" + (f" at {fetched.commit}" if fetched.commit else ""))
+    row(f"content {fetched.digest}")
+    for listed in fetched.adds.listed():
+        if listed.kind != "plugin":
+            row(f"  {listed.kind:<8} {listed.name}  {format.one_line(listed.adds, 80)}")
+    for problem in fetched.problems:
+        row(f"{'✗' if problem.fatal else '!'} {problem}".replace(f"{one.root}/", ""))
+
+
+def _store() -> PluginStore:
+    from cowork.extensions.plugin_store import PluginStore
+
+    folder, data = paths.config_dir(os.environ) / "plugins", paths.state_dir(os.environ) / "plugins"
+    return PluginStore(folder, data, clean_environ(os.environ))
+
+
+@hooks.command("list", cls=HelpCommand)
+def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> int:
+    """List the hooks that would run here."""
+    found, _ = load(ctx, cwd, trust=trust)
+    for hook in found.hooks:
+        row(f"{hook.name:<28} {format.one_line(hook.command, 80)}  {paths.short(hook.path, os.environ)}:{hook.line}")
+    if not found.hooks:
+        print("No hook would run here.")
+    return 0
+
+
+@hooks.command("test", cls=HelpCommand)
+def try_hooks(
+    ctx: typer.Context,
+    event: Annotated[str, typer.Argument(metavar="EVENT")],
+    given: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="JSON; else from stdin.")] = None,
+    cwd: Cwd = None,
+    trust: Trust = False,
+) -> int:
+    """Run the hooks that match an event and show what they decide; exit code 1 when they refuse."""
+    from cowork.app.extend.hook_trial import run_trial
+    from cowork.core.hooks import HOOK_EVENTS
+
+    name = next((known for known in HOOK_EVENTS if known.casefold() == event.casefold()), None)
+    if name is None:
+        raise UserError(f"there is no event {event}", f"There are {', '.join(HOOK_EVENTS)}.")
+    found, _ = load(ctx, cwd, trust=trust)
+    root = (cwd or Path.cwd()).resolve()
+    verdict, ran, said = run_trial(name, _data(given), found.hooks, root, os.environ)
+    for hook in ran:
+        row(f"ran {hook.command}  ({paths.short(hook.path, os.environ)}:{hook.line})")
+    for text in said:
+        row(f"! {text}")
+    print(visible(json.dumps(verdict, indent=1, ensure_ascii=False)))
+    if not ran:
+        row(f"No hook here listens to {name} with this input.")
+    return 1 if verdict.get("decision") == "deny" else 0
+
+
+def _data(given: Path | None) -> dict[str, Any]:
+    try:
+        text = given.read_text("utf-8") if given else ("" if sys.stdin.isatty() else sys.stdin.read())
+        data = json.loads(text) if text.strip() else {}
+    except (OSError, ValueError) as error:
+        raise UserError(
+            f"the input is not JSON: {error}", 'Such as {"tool_name": "Bash", "tool_input": {}}.'
+        ) from error
+    if not isinstance(data, dict):
+        raise UserError("the input must be a JSON object")
+    return data

@@ -1,0 +1,193 @@
+"""Takes over what people wrote for another agent program: a plan first, and nothing that exists is changed."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from cowork.core.blocks import Json
+from cowork.core.errors import UserError
+from cowork.core.front_matter import BadFile, files_below, text_of_file
+from cowork.core.frozen import frozen
+
+PROGRAMS = ("claude", "codex", "gemini", "opencode")
+_NOTES = {"claude": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md", "opencode": "AGENTS.md"}
+_HOMES = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}
+
+
+@frozen
+class Step:
+    """One thing of the other program: copied, written, used where it is, or without a counterpart here."""
+
+    kind: str  # agent, command, skill, hooks, server, permissions, notes, setting
+    name: str
+    action: Literal["copy", "write", "server", "used as it is", "no counterpart"]
+    source: Path
+    target: Path | None = None
+    text: str = ""  # to write; of a server, its entry as JSON
+    why: str = ""
+
+
+def plan(program: str, home: Path, own: Path) -> list[Step]:
+    """What `cowork import` would do; `own` is the folder of cowork's settings."""
+    base = home / _HOMES[program]
+    if not base.is_dir():
+        raise UserError(f"There is nothing of {program} here: {base} is no folder.")
+    steps = list({"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[program](base, own))
+    notes = base / _NOTES[program]
+    if notes.is_file():
+        steps.append(Step("notes", notes.name, "copy", notes, own / "AGENTS.md"))
+    return [_unless_there(step) for step in steps]
+
+
+def apply(steps: list[Step]) -> list[Step]:
+    """Write and copy; gives the steps that were done. Servers are for the caller to add."""
+    done = []
+    for step in steps:
+        if step.target is None or step.action not in ("copy", "write"):
+            continue
+        text = step.text
+        if step.action == "copy" and step.source.is_dir():
+            for path in (p for p in sorted(step.source.rglob("*")) if p.is_file() and not p.is_symlink()):
+                _put(step.target / path.relative_to(step.source), path.read_bytes())
+        else:
+            _put(step.target, text.encode() if step.action == "write" else step.source.read_bytes())
+        done.append(step)
+    return done
+
+
+def _put(target: Path, data: bytes) -> None:
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with target.open("xb") as file:  # what exists stays as it is
+        file.write(data)
+
+
+def _unless_there(step: Step) -> Step:
+    if step.target is None or not step.target.exists():
+        return step
+    return Step(step.kind, step.name, "no counterpart", step.source, why=f"{step.target} exists already and stays")
+
+
+def _claude(base: Path, own: Path) -> Iterator[Step]:
+    for kind in ("agents", "commands", "skills"):
+        pattern = "SKILL.md" if kind == "skills" else "*.md"
+        for path in files_below(base / kind, pattern):
+            name = path.parent.name if kind == "skills" else path.stem
+            yield Step(kind[:-1], name, "used as it is", path)
+    settings = base / "settings.json"
+    found = _json(settings)
+    if found.get("hooks"):
+        yield Step("hooks", ", ".join(found["hooks"]), "used as it is", settings)
+    yield from _permissions(found.get("permissions") or {}, settings, own)
+    if isinstance(line := found.get("statusLine"), dict) and line.get("command"):
+        set_it = f'statusline_command = "{line["command"]}" under [ui] of config.toml'
+        yield Step("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
+    yield from _left(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
+    outside = base.parent / ".claude.json"
+    yield from _servers(_json(outside).get("mcpServers"), outside)
+
+
+def _codex(base: Path, own: Path) -> Iterator[Step]:
+    yield from _copies("command", base / "prompts", own / "commands")
+    yield from _copies("skill", base / "skills", own / "skills")
+    if (base / "hooks.json").is_file():
+        yield Step("hooks", "hooks.json", "copy", base / "hooks.json", own / "hooks.json")
+    path = base / "config.toml"
+    try:
+        found = tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}
+    except (OSError, ValueError) as error:
+        yield Step("setting", path.name, "no counterpart", path, why=f"cannot be read: {error}")
+        return
+    yield from _servers(found.get("mcp_servers"), path)
+    yield from _left(found, path, ("mcp_servers",))
+
+
+def _gemini(base: Path, own: Path) -> Iterator[Step]:
+    yield from _copies("agent", base / "agents", own / "agents")
+    yield from _copies("skill", base / "skills", own / "skills")
+    for path in files_below(base / "commands", "*.toml"):
+        name = path.relative_to(base / "commands").with_suffix("")
+        try:
+            found = tomllib.loads(text_of_file(path))
+            text = _gemini_command(found)
+        except (BadFile, ValueError, KeyError) as error:
+            yield Step("command", str(name), "no counterpart", path, why=f"cannot be read: {error}")
+            continue
+        yield Step("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
+    settings = base / "settings.json"
+    found = _json(settings)
+    yield from _servers(found.get("mcpServers"), settings)
+    yield from _left(found, settings, ("mcpServers",))
+
+
+def _gemini_command(found: Mapping[str, Any]) -> str:
+    prompt = str(found["prompt"]).replace("{{args}}", "$ARGUMENTS")
+    prompt = re.sub(r"!\{([^}\n]*)\}", r"!`\1`", prompt)
+    prompt = re.sub(r"@\{([^}\n]*)\}", r"@\1", prompt)
+    return f"---\ndescription: {json.dumps(str(found.get('description', '')), ensure_ascii=False)}\n---\n{prompt}\n"
+
+
+def _opencode(base: Path, own: Path) -> Iterator[Step]:
+    for kind in ("agent", "command", "skill"):
+        for folder in (kind, f"{kind}s"):
+            yield from _copies(kind, base / folder, own / f"{kind}s")
+    path = next((base / name for name in ("opencode.json", "opencode.jsonc") if (base / name).is_file()), base)
+    found = _json(path)
+    servers = {}
+    for name, entry in (found.get("mcp") or {}).items():
+        words = entry.get("command") or [""]
+        local = {"type": "stdio", "command": words[0], "args": words[1:], "env": entry.get("environment") or {}}
+        remote = {"type": "http", "url": entry.get("url"), "headers": entry.get("headers") or {}}
+        servers[name] = local if entry.get("type") == "local" else remote
+    yield from _servers(servers, path)
+    yield from _left(found, path, ("mcp", "$schema"))
+
+
+def _copies(kind: str, folder: Path, target: Path) -> Iterator[Step]:
+    if kind == "skill":
+        for path in files_below(folder, "SKILL.md"):
+            yield Step(kind, path.parent.name, "copy", path.parent, target / path.parent.name)
+        return
+    for path in files_below(folder):
+        yield Step(kind, path.stem, "copy", path, target / path.relative_to(folder))
+
+
+def _servers(found: Any, path: Path) -> Iterator[Step]:
+    for name, entry in found.items() if isinstance(found, dict) else ():
+        if isinstance(entry, dict):
+            known = {k: v for k, v in entry.items() if k in ("type", "command", "args", "env", "cwd", "url", "headers")}
+            yield Step("server", str(name), "server", path, text=json.dumps(known))
+
+
+def _permissions(found: Any, path: Path, own: Path) -> Iterator[Step]:
+    lists = {key: found.get(key) for key in ("allow", "ask", "deny")} if isinstance(found, dict) else {}
+    lines = [
+        f"{key} = {json.dumps(list(map(_rule, rules)))}" for key, rules in lists.items() if isinstance(rules, list)
+    ]
+    if lines:
+        text = "[permissions]\n" + "\n".join(lines) + "\n"
+        yield Step("permissions", ", ".join(line.partition(" =")[0] for line in lines), "write", path,
+                   own / "config.toml", text)  # fmt: skip
+
+
+def _rule(rule: object) -> str:
+    return re.sub(r" \*\)$", ":*)", str(rule))
+
+
+def _left(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[Step]:
+    for key in found:
+        if key not in known:
+            yield Step("setting", str(key), "no counterpart", path, why="`cowork config show` lists what can be set")
+
+
+def _json(path: Path) -> Json:
+    """What a JSON file holds, comments aside; nothing when it cannot be read."""
+    try:
+        found = json.loads(re.sub(r"^\s*//.*$", "", text_of_file(path, 4 << 20), flags=re.MULTILINE))
+    except (BadFile, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,97 @@
+"""`cowork import`: the plan is shown first, what exists stays, and what has no counterpart is said."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.command import Command
+
+AGENT = "---\nname: a\ndescription: d\n---\nrole"
+SKILL = "---\nname: s\ndescription: d\n---\nDo."
+TREES = {
+    "claude": {
+        ".claude/agents/a.md": AGENT,
+        ".claude/skills/s/SKILL.md": SKILL,
+        ".claude/CLAUDE.md": "Be kind.",
+        ".claude/settings.json": '{"permissions": {"allow": ["Bash(git log *)"], "deny": ["Read(.env)"]}, "theme": 1}',
+        ".claude.json": '{"mcpServers": {"db": {"command": "npx", "args": ["db"]}}}',
+    },
+    "codex": {
+        ".codex/config.toml": 'model = "x"\n[mcp_servers.db]\ncommand = "npx"\n',
+        ".codex/prompts/fix.md": "Fix $1",
+        ".codex/skills/s/SKILL.md": SKILL,
+        ".codex/AGENTS.md": "Be kind.",
+    },
+    "gemini": {
+        ".gemini/commands/git/pr.toml": 'description = "A \\"PR\\""\nprompt = "Open {{args}} !{git log} @{a.md}"',
+        ".gemini/settings.json": '{"mcpServers": {"db": {"command": "npx"}}, "theme": "x"}',
+        ".gemini/GEMINI.md": "Be kind.",
+    },
+    "opencode": {
+        ".config/opencode/opencode.json": '{"mcp": {"db": {"type": "local", "command": ["npx", "db"]}}}',
+        ".config/opencode/command/fix.md": "Fix $ARGUMENTS",
+        ".config/opencode/agent/a.md": AGENT,
+        ".config/opencode/AGENTS.md": "Be kind.",
+    },
+}
+
+
+@pytest.mark.parametrize("program", TREES)
+def test_what_another_program_has_is_taken_over(command: Command, program: str) -> None:
+    for name, text in TREES[program].items():
+        (command.home / name).parent.mkdir(parents=True, exist_ok=True)
+        (command.home / name).write_text(text)
+    own = command.home / ".config/cowork"
+    shown = command.cowork("import", program)
+    assert (shown.code, own.exists()) == (2, False)  # nobody said yes
+    done = command.cowork("import", program, "--yes")
+    assert (done.code, done.err) == (0, "")
+    assert (own / "AGENTS.md").read_text() == "Be kind."
+    assert json.loads((own / "mcp.json").read_text())["mcpServers"]["db"]["command"] == "npx"
+    match program:
+        case "claude":
+            rules = tomllib.loads((own / "config.toml").read_text())["permissions"]
+            assert rules == {"allow": ["Bash(git log:*)"], "deny": ["Read(.env)"]}
+            assert "theme" in done.out
+            assert "used as it is" in done.out
+        case "gemini":
+            text = (own / "commands/git/pr.md").read_text()
+            assert text == '---\ndescription: "A \\"PR\\""\n---\nOpen $ARGUMENTS !`git log` @a.md\n'
+        case "codex":
+            assert (own / "skills/s/SKILL.md").exists()
+            assert (own / "commands/fix.md").read_text() == "Fix $1"
+        case _:
+            assert (own / "agents/a.md").read_text() == AGENT
+    again = command.cowork("import", program, "--dry-run")
+    assert "exists already and stays" in again.out
+    assert command.cowork("extensions", "check").code == 0
+
+
+def test_a_program_that_is_not_there(command: Command) -> None:
+    assert "nothing of codex here" in command.cowork("import", "codex").err
+    assert "There are claude, codex" in command.cowork("import", "emacs").err
+
+
+def test_broken_files_of_others_are_no_traceback(command: Command) -> None:
+    for name in (".codex/config.toml", ".gemini/settings.json", ".gemini/commands/x.toml"):
+        path = command.home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\xff{[")
+    for program in ("codex", "gemini"):
+        done = command.cowork("import", program, "--dry-run")
+        assert (done.code, "Traceback" in done.err) == (0, False)
+
+
+def test_nothing_is_written_through_what_is_there(command: Command) -> None:
+    own = command.home / ".config/cowork"
+    own.mkdir(parents=True)
+    (own / "AGENTS.md").write_text("Mine.")
+    notes = command.home / ".codex/AGENTS.md"
+    notes.parent.mkdir()
+    notes.write_text("Theirs.")
+    command.cowork("import", "codex", "--yes")
+    assert Path(own / "AGENTS.md").read_text() == "Mine."

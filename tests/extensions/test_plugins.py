@@ -1,0 +1,97 @@
+"""Plugins from folders and git: shown before they are taken, pinned, changed only when asked, and never run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from cowork.extensions.plugin_store import _split_ref
+from cowork.extensions.plugins import SCHEMAS
+from tests.fakes.command import Command
+
+HOOK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo ${CLAUDE_PLUGIN_ROOT}"}]}]}}'
+
+
+def make(root: Path, says: str = "Greets") -> Path:
+    for name, text in {
+        "plugin.json": json.dumps({"$schema": f"{SCHEMAS}plugin.schema.json", "name": "acme", "version": "1.0"}),
+        "skills/greet/SKILL.md": f"---\nname: greet\ndescription: {says}\n---\nSay hello.",
+        "hooks/hooks.json": HOOK,
+        "install.sh": "touch /tmp/cowork-plugin-ran",
+    }.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def git(folder: Path, *words: str) -> str:
+    own = ["-c", "user.name=x", "-c", "user.email=x@x", "-c", "init.defaultBranch=main"]
+    return subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def test_a_plugin_of_a_folder_is_shown_added_used_and_removed(command: Command) -> None:
+    root = make(command.folder.parent / "acme")
+    shown = command.cowork("plugin", "add", str(root))
+    assert (shown.code, "skill    acme:greet  Greets" in shown.out) == (2, True)
+    assert "content " in shown.out
+    assert "No plugin is installed" in command.cowork("plugin", "list").out
+    assert command.cowork("plugin", "add", str(root), "--yes").code == 0
+    done = command.play([{"call": {"Skill": {"skill": "acme:greet"}}}, {"say": "ok"}])
+    assert done.record("Skill")["status"] == "success"
+    installed = command.home / ".config/cowork/plugins/acme"
+    assert str(installed) in done.of("prompt.added")[0]["context"]  # what its hook said
+    (installed / "skills/greet/SKILL.md").write_text("---\nname: greet\ndescription: x\n---\nOther.")
+    assert "changed since" in command.cowork("plugin", "list").out
+    assert command.cowork("plugin", "check", "acme").code == 2
+    assert command.cowork("plugin", "remove", "acme").code == 0
+    assert not installed.exists()
+    assert not Path("/tmp/cowork-plugin-ran").exists()
+
+
+def test_a_plugin_of_git_is_pinned_to_a_commit(command: Command) -> None:
+    repo = make(command.folder.parent / "repo")
+    git(repo, "init", "-q")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "one")
+    git(repo, "tag", "v1")
+    first = git(repo, "rev-parse", "HEAD")
+    make(repo, "Greets twice")
+    git(repo, "commit", "-qam", "two")
+    added = command.cowork("plugin", "add", f"file://{repo}@v1", "--yes")
+    assert f"at {first}" in added.out
+    assert first[:12] in command.cowork("plugin", "list").out
+    assert "newest already" in command.cowork("plugin", "update", "acme", "--yes").out
+    assert command.cowork("plugin", "add", f"file://{repo}", "--yes").code == 0
+    make(repo, "Greets thrice")
+    git(repo, "commit", "-qam", "three")
+    assert "Greets thrice" in command.cowork("plugin", "update", "acme", "--yes").out
+    wrong = command.cowork("plugin", "add", f"file://{repo}@nope", "--yes")
+    assert (wrong.code, "Traceback" in wrong.err) == (2, False)
+
+
+def test_what_is_no_plugin_says_so_in_a_line(command: Command) -> None:
+    said = command.cowork("plugin", "add", ".", "--yes")
+    assert (said.code, "there is no plugin.json" in said.err) == (2, True)
+    assert command.cowork("plugin", "add", "no/such/folder").code == 2
+
+
+def test_addresses_and_names() -> None:
+    assert _split_ref("https://a.b/c.git@v1") == ("https://a.b/c.git", "v1")
+    assert _split_ref("https://a.b/c.git") == ("https://a.b/c.git", "")
+    assert _split_ref("git@a.b:c/d.git") == ("git@a.b:c/d.git", "")
+    assert _split_ref("git@a.b:c/d.git@feature/x") == ("git@a.b:c/d.git", "feature/x")
+    assert _split_ref("ssh://git@a.b/c") == ("ssh://git@a.b/c", "")
+
+
+def test_a_hook_can_be_tried_without_a_session(command: Command) -> None:
+    (command.folder / ".cowork").mkdir()
+    line = "grep -q rm && { echo never rm >&2; exit 2; }; exit 0"
+    rule = {"matcher": "Bash", "hooks": [{"type": "command", "command": line}]}
+    (command.folder / ".cowork/hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": [rule]}}))
+    given = command.folder / "call.json"
+    given.write_text('{"tool_name": "Bash", "tool_input": {"command": "rm x"}}')
+    tried = command.cowork("hooks", "test", "PreToolUse", "--input", str(given), "--trust")
+    assert (tried.code, '"reason": "never rm"' in tried.out) == (1, True)
+    assert "No hook here" in command.cowork("hooks", "test", "pretooluse", "--input", str(given)).out
+    assert "PreToolUse(Bash)" in command.cowork("hooks", "list", "--trust").out
