@@ -35,7 +35,7 @@ class Session:
         self._options, self._added = options_for(options)
         self._environ = options.get("environ", os.environ)
         self._person = options.get("ask")
-        self._sinks = [options["on_event"]] if "on_event" in options else []
+        self.sinks = [options["on_event"]] if "on_event" in options else []
         self._run: Run | None = None
         self._asking = asyncio.Lock()  # one prompt at a time
         self._answer: asyncio.Task[Outcome] | None = None
@@ -48,7 +48,7 @@ class Session:
         """A session with the options of a command line."""
         session = cls()
         session._options, session._environ, session._person = options, environ, ask
-        session._sinks = list(sinks)
+        session.sinks = list(sinks)
         return session
 
     async def __aenter__(self) -> Session:
@@ -66,7 +66,7 @@ class Session:
                 self._options,
                 self._environ,
                 ask=self._person,
-                sinks=self._sinks,
+                sinks=self.sinks,
                 on_sink_failure=lambda sink, error: None,
                 program=self._added,
             )

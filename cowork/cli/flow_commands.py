@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -109,3 +110,33 @@ def show(
         cost = format.money(task.get("cost_usd"), "unknown") if state != "open" else ""
         row(f"{state:<7} {cost:>9}  {format.one_line(task['key'], 40):<40}  {format.one_line(text, 60)}")
     return 0
+
+
+BATCH_EXAMPLES = """
+Examples:
+  cowork batch tasks.jsonl --out runs                       each line: {"id": "a", "prompt": "…"}
+  cowork batch tasks.jsonl --out runs --repo . --jobs 8     each task in a checkout of its own; its patch is kept
+  cowork batch swe.jsonl --out runs --repo https://github.com/{repo}   lines of SWE-bench; writes predictions.jsonl
+  cowork batch tasks.jsonl --out runs --shard 0/4           the first quarter, for one machine of four
+
+Run it again to go on: what succeeded is not run twice."""
+
+
+@with_options(chat=False, left_out=(*_LEFT_OUT[1:], "output"))
+def batch(
+    tasks: Annotated[Path, typer.Argument(metavar="TASKS", help="A file with a JSON object a line.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results.jsonl and predictions.jsonl.")],
+    on: Annotated[str, typer.Option("--on", metavar="WHERE", help="local[:N] processes, or dask:ADDRESS.")] = "local",
+    jobs: Jobs = 4,
+    repo: Annotated[str, typer.Option("--repo", metavar="REPO", help="Repository for tasks that name none.")] = "",
+    shard: Annotated[str, typer.Option("--shard", metavar="I/N", help="Only every N-th task, from the I-th.")] = "",
+    model_name: Annotated[str, typer.Option("--model-name", help="What predictions.jsonl calls the model.")] = "",
+    *,
+    given: dict[str, Any],
+) -> int:
+    """Run the same over many tasks, a process each; one JSON line a result."""
+    from cowork.flows.batch import Batch, BatchRequest
+    from cowork.flows.command import stoppable
+
+    request = BatchRequest(tasks, out, made(given), on, jobs, repo, shard, model_name)
+    return int(stoppable(Batch(request).run))

@@ -170,6 +170,7 @@ app.command("report", cls=HelpCommand, epilog=report_commands.REPORT_EXAMPLES)(r
 app.command("watch", cls=HelpCommand, epilog=report_commands.WATCH_EXAMPLES)(report_commands.watch)
 app.add_typer(session_commands.tasks_app, name="tasks")
 app.add_typer(flow_commands.app, name="flow")
+app.command("batch", cls=HelpCommand, epilog=flow_commands.BATCH_EXAMPLES)(flow_commands.batch)
 app.add_typer(config_commands.app, name="config")
 app.command("trust", cls=HelpCommand, epilog=permission_commands.TRUST_EXAMPLES)(permission_commands.trust)
 app.add_typer(permission_commands.permissions, name="permissions")

@@ -45,6 +45,17 @@ async def piped(
     return await asyncio.create_subprocess_exec(*argv, cwd=cwd, env=environ, stdin=stdin, stdout=stdout, stderr=stderr)
 
 
+def streaming(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, given: bytes) -> subprocess.Popen[bytes]:
+    """Start a program that is told this on its stdin and read from line by line; its complaints are not read."""
+    process = subprocess.Popen(
+        argv, env=environ, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert process.stdin is not None
+    with contextlib.suppress(BrokenPipeError), process.stdin as stdin:
+        stdin.write(given)
+    return process
+
+
 def beside(argv: Sequence[str], *, descriptor: int) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, with an empty environment and this one descriptor."""
     return subprocess.Popen(

@@ -70,8 +70,8 @@ async def run_flow(
         async with session:
             if not dry:
                 journal.add("session", id=session.id)
-            executor = open_executor(request.on, session, request.options, request.jobs)
-            flow = Flow(session, journal, executor, jobs=request.jobs, plan=plan)
+            executor = await open_executor(request.on, session, request.options, request.jobs)
+            flow = Flow(session, journal, executor, jobs=_places(request), plan=plan)
             try:
                 value = await _called(main, flow, args, kwargs)
             finally:
@@ -173,6 +173,12 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
             raise UserError(f"The budget of ${options.max_cost:g} is spent.", "Raise it: --max-cost.", exit_code=4)
         options = replace(options, max_cost=options.max_cost - spent)
     return replace(options, settings=settings)
+
+
+def _places(request: FlowRequest) -> int:
+    """Tasks at work at once: `local:4` says how many, a cluster takes all it is given."""
+    kind, _, rest = request.on.partition(":")
+    return 10_000 if kind == "dask" else int(rest) if kind == "local" and rest.isdecimal() else request.jobs
 
 
 def _stored(options: RunOptions) -> Json:

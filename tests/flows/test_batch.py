@@ -1,0 +1,150 @@
+"""`cowork batch` and tasks as processes: here and on a Dask cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import distributed
+import pytest
+
+from cowork.config.options import RunOptions
+from cowork.flows.jobs import job_of
+from cowork.flows.places import DaskPlace, LocalPlace
+from tests.flows.conftest import FlowPlace
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def batch(place: FlowPlace, *tasks: dict[str, Any], words: tuple[str, ...] = ()) -> Any:
+    (place.folder / "tasks.jsonl").write_text("".join(json.dumps(task) + "\n" for task in tasks))
+    script = ("--script", str(place.folder / "script.json"))
+    return place.cowork("batch", str(place.folder / "tasks.jsonl"), "--out", str(place.folder / "out"), *script, *words)
+
+
+def test_a_batch_has_a_line_a_result_and_goes_on(place: FlowPlace) -> None:
+    place.script({}, asides=[{"match": "good", "turns": [{"say": "yes"}]}, {"match": "bad", "turns": []}])
+    tasks = [{"id": "a", "prompt": "good one"}, {"id": "b", "prompt": "bad one"}, {"id": "c", "prompt": "good too"}]
+    done = batch(place, *tasks)
+    assert done.returncode == 1
+    assert "3/3 · 1 failed" in done.stderr
+    results = {r["id"]: r for r in lines(place.folder / "out" / "results.jsonl")}
+    assert {id: r["status"] for id, r in results.items()} == {"a": "success", "b": "error", "c": "success"}
+    assert results["a"]["result"] == "yes"
+    assert results["a"]["total_cost_usd"] > 0
+    place.script({}, asides=[{"match": "one", "turns": [{"say": "now"}]}])
+    again = batch(place, *tasks)
+    assert again.returncode == 0, again.stderr
+    assert "1 tasks to run, 3 results from before" in again.stderr
+    assert lines(place.folder / "out" / "results.jsonl")[-1]["result"] == "now"
+
+
+def test_each_task_has_a_checkout_and_its_patch_is_a_prediction(place: FlowPlace) -> None:
+    place.repository(a_py="old\n")
+    (place.work / "a.py").write_text("newer\n")
+    place.git("commit", "-qam", "second")
+    read, write = {"Read": {"file_path": "a.py"}}, {"Write": {"file_path": "a.py", "content": "fixed\n"}}
+    place.script({}, main=[{"call": read}, {"call": write}, {"say": "fixed"}])
+    tasks = [
+        {"instance_id": "t-1", "problem_statement": "fix", "base_commit": "HEAD~1"},
+        {"instance_id": "t-2", "problem_statement": "fix"},
+        {"instance_id": "t-3", "problem_statement": "fix", "base_commit": "nowhere"},
+    ]
+    words = ("--repo", str(place.work), "--permission-mode", "accept-edits", "--model-name", "me", "--on", "local:2")
+    done = batch(place, *tasks, words=words)
+    assert done.returncode == 1
+    found = {p["instance_id"]: p for p in lines(place.folder / "out" / "predictions.jsonl")}
+    assert set(found) == {"t-1", "t-2"}
+    assert set(found["t-1"]) == {"instance_id", "model_name_or_path", "model_patch"}
+    assert "-old\n+fixed\n" in found["t-1"]["model_patch"]
+    assert "-newer\n+fixed\n" in found["t-2"]["model_patch"]
+    assert "nowhere" in {r["id"]: r for r in lines(place.folder / "out" / "results.jsonl")}["t-3"]["error"]["message"]
+    assert (place.work / "a.py").read_text() == "newer\n"
+
+
+def test_shards_share_the_tasks_and_the_budget_stops_a_batch(place: FlowPlace) -> None:
+    place.script({}, main=[{"say": "yes", "usage": {"input_tokens": 300_000}}])
+    tasks = [{"prompt": f"task {n}"} for n in range(5)]
+    assert batch(place, *tasks, words=("--shard", "1/2")).returncode == 0
+    assert sorted(r["id"] for r in lines(place.folder / "out" / "results-1-of-2.jsonl")) == ["2", "4"]
+    done = batch(place, *tasks, words=("--jobs", "1", "--max-cost", "0.5"))
+    assert done.returncode == 4
+    assert "Stopped at the budget of $0.50" in done.stderr
+    assert len(lines(place.folder / "out" / "results.jsonl")) <= 2
+
+
+@pytest.mark.parametrize(
+    ("task", "words", "message"),
+    [
+        ({"id": "a"}, (), "tasks.jsonl:1 is not a task"),
+        ({"prompt": "x"}, ("--shard", "3/2"), "give I/N"),
+        ({"prompt": "x"}, ("--on", "mars"), "there is no such place"),
+        ({"prompt": "x"}, ("--on", "dask:tcp://127.0.0.1:1"), "There is no Dask scheduler"),
+    ],
+)
+def test_mistakes_of_a_batch_end_in_two_lines(place: FlowPlace, task: Any, words: Any, message: str) -> None:
+    place.script({}, main=[{"say": "x"}])
+    done = batch(place, task, words=words)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_flow_runs_its_tasks_as_processes(place: FlowPlace) -> None:
+    asides = [{"match": f"<{n}>", "turns": [{"say": f"found {n}"}]} for n in range(3)]
+    place.script({}, asides=asides)
+    file = place.flow(
+        "async def main(flow):\n"
+        "    return await flow.map('explore', range(3), lambda n: f'look <{n}>', key=lambda n: f'part {n}')\n"
+    )
+    done = place.run(file, "--on", "local:2")
+    assert done.returncode == 0, done.stderr
+    end = json.loads(done.stdout)
+    assert (end["result"], end["tasks"]) == ([f"found {n}" for n in range(3)], 3)
+    assert end["cost_usd"] > 0
+    assert "[explore-1" in done.stderr
+    again = json.loads(place.cowork("flow", "resume", "--output", "json").stdout)
+    assert (again["reused"], again["cost_usd"]) == (3, end["cost_usd"])
+
+
+# ---------------------------------------------------------------- a cluster
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Any]:
+    kinds = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    async with distributed.LocalCluster(asynchronous=True, local_directory=str(tmp_path), **kinds) as cluster:
+        yield cluster
+
+
+async def test_a_cluster_does_what_this_machine_does_and_survives_a_lost_worker(place: FlowPlace, cluster: Any) -> None:
+    place.script({}, main=[{"call": {"LS": {}}}, {"say": "a b c d e f", "delay_ms": 150}])
+    options = RunOptions(cwd=place.work, script=place.folder / "script.json")
+    jobs = [job_of(f"j{n}", "go", options) for n in range(2)]
+    async with distributed.Client(cluster, asynchronous=True) as client:
+        there = DaskPlace(client, own=False)
+        heard: dict[str, list[str]] = {"j0": [], "j1": []}
+        lost: list[str] = []
+
+        def hear(id: str, line: str) -> None:
+            raw = json.loads(line)
+            heard[id].append(raw["type"])
+            if id == "j0" and raw["type"] == "text.delta" and not lost:  # in the middle of the answer
+                lost.append(there._where["j0"][0])
+                (pid,) = [w.process.process.pid for w in cluster.workers.values() if w.worker_address == lost[0]]
+                os.kill(pid, signal.SIGKILL)
+
+        ends = await asyncio.gather(*(there.run(job, lambda line, id=job["id"]: hear(id, line)) for job in jobs))
+        await there.aclose()
+    assert heard["j0"].count("job.started") == 2
+    assert "reply.added" in heard["j1"]
+    here = LocalPlace(1)
+    local = await here.run(jobs[0], lambda line: None)
+    same = ("status", "result", "num_turns", "usage", "total_cost_usd", "terminal_reason", "tasks", "denials")
+    assert [{k: end[k] for k in same} for end in ends] == [{k: local[k] for k in same}] * 2
