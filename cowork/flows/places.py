@@ -72,7 +72,7 @@ class DaskPlace:
         except ImportError as error:
             raise UserError("--on dask needs the package distributed.", "pip install 'cowork[dask]'") from error
         try:
-            client = await distributed.Client(address, asynchronous=True, timeout="10s")
+            client = await distributed.Client(address, asynchronous=True, timeout="5s")
         except (OSError, ValueError) as error:
             raise UserError(f"There is no Dask scheduler at {address}.", str(error)) from error
         return cls(client)
