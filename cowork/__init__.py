@@ -5,11 +5,12 @@ Programs use it too: `cowork.run("…")`, `async with cowork.Session() as s`, `@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 __version__ = "0.1.0"
 
+TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would cost most of the import
 if TYPE_CHECKING:
+    from typing import Any
+
     from cowork.api.errors import ActionDenied as ActionDenied
     from cowork.api.errors import AuthFailed as AuthFailed
     from cowork.api.errors import Cancelled as Cancelled

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import distributed
 import pytest
 
 from cowork.config.options import RunOptions
@@ -118,6 +117,7 @@ def test_a_flow_runs_its_tasks_as_processes(place: FlowPlace) -> None:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Any]:
+    distributed = pytest.importorskip("distributed")
     kinds = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     async with distributed.LocalCluster(asynchronous=True, local_directory=str(tmp_path), **kinds) as cluster:
         yield cluster
@@ -127,6 +127,8 @@ async def test_a_cluster_does_what_this_machine_does_and_survives_a_lost_worker(
     place.script({}, main=[{"call": {"LS": {}}}, {"say": "a b c d e f", "delay_ms": 150}])
     options = RunOptions(cwd=place.work, script=place.folder / "script.json")
     jobs = [job_of(f"j{n}", "go", options) for n in range(2)]
+    import distributed
+
     async with distributed.Client(cluster, asynchronous=True) as client:
         there = DaskPlace(client, own=False)
         heard: dict[str, list[str]] = {"j0": [], "j1": []}

@@ -153,7 +153,8 @@ class OrderCheck:
             raise self.refusal("PERMISSION_DENIED", message)
 
     def check_schema(self) -> None:
-        if wrong := schema_problems(self.order.output_schema or {}):
+        schema = self.order.output_schema
+        if schema is not None and (wrong := schema_problems(schema)):
             raise self.refusal("INVALID_PARAM", f"output_schema is not a JSON Schema: {'; '.join(wrong[:3])}")
 
     def check_depth(self) -> None:
