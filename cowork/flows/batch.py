@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, add_cost
@@ -83,7 +83,6 @@ class Batch:
     """A batch under way: what is done, and what it cost."""
 
     request: BatchRequest
-    progress: TextIO = sys.stderr
     cost_usd: float | None = 0.0
     failed: int = 0
     done: int = 0
@@ -165,7 +164,7 @@ class Batch:
 
     def _say(self, text: str) -> None:
         if not self.request.options.quiet:
-            print(f"cowork: {text}", file=self.progress, flush=True)
+            print(f"cowork: {text}", file=sys.stderr, flush=True)
 
     def _write_predictions(self) -> None:
         """The patches in the form that SWE-bench evaluates; whole, from what is done."""

@@ -154,7 +154,7 @@ def killed(place: FlowPlace, file: str, count: int, tasks: int) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(50 if SOAK else 3))
+@pytest.mark.parametrize("seed", range(50 if SOAK else 2))
 def test_a_flow_that_is_killed_pays_for_nothing_twice(place: FlowPlace, seed: int) -> None:
     count = 100 if SOAK else 40
     file = many(place, count, delay_ms=3)
