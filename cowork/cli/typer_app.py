@@ -147,7 +147,7 @@ def run_command(
 @with_options(chat=True)
 def acp_command(ctx: typer.Context, *, given: dict[str, Any]) -> int:
     """Answer an editor."""
-    from cowork.app.acp import serve
+    from cowork.app.acp.server import serve
 
     return serve(made(_before(ctx) | given))
 

@@ -43,6 +43,7 @@ class RunOptions:
     trusted_as: str = ""  # what steers, as it was when the person trusted it for this chat alone
     settings: Mapping[str, object] = field(default_factory=dict)  # of a program, by dotted name
     session_id: str = ""  # of a new session; empty: a fresh one
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict)  # that a program brings, by name
 
     output: str = option(
         "text",

@@ -103,7 +103,7 @@ class Desk:
             **QUIET,
         }
         words = ("--script", str(file), *words)
-        limits = {"transport_kwargs": {"limit": 2**24}, "use_unstable_protocol": True}
+        limits = {"transport_kwargs": {"limit": 2**24, "shutdown_timeout": 100}, "use_unstable_protocol": True}
         async with acp.spawn_agent_process(editor, str(COWORK), "acp", *words, env=env, **limits) as (agent, process):
             editor.agent, editor.process = agent, process
             editor.hello = await agent.initialize(  # type: ignore[attr-defined]

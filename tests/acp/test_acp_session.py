@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from acp import schema
 
 from tests.acp.editor import Desk
+from tests.mcp.conftest import FAKE
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"\0" * 16).decode()
 
@@ -251,5 +253,21 @@ def test_what_the_editor_has_not_saved_is_seen_and_kept(desk: Desk) -> None:
             assert await editor.say(session, "go") == "end_turn"
         assert editor.saved == {str(file): "typed\n"}  # b.py was as it is on disk
         assert file.read_text() == "changed\n"
+
+    play(story())
+
+
+def test_servers_the_editor_passes_are_the_sessions_tools(desk: Desk) -> None:
+    script = [{"call": {"mcp__My_Server__echo": {"text": "hello"}}}, {"expect": {"contains": "hello"}, "say": "done"}]
+
+    async def story() -> None:
+        async with desk.editor(script) as editor:
+            server = schema.McpServerStdio(
+                name="My Server", command=sys.executable, args=["-I", "-S", str(FAKE)], env=[]
+            )
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[server])).session_id
+            assert await editor.say(session, "go") == "end_turn"
+        assert editor.text() == "done"
+        assert [call.kind for call in editor.asked] == ["other"]
 
     play(story())

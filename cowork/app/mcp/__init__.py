@@ -9,7 +9,8 @@ from cowork.config import paths
 
 def any_servers(place: Project) -> bool:
     """Whether servers are configured for a run; without any, nothing more is loaded."""
-    if place.options.mcp_config or place.config.mcp_servers or place.invoker.extensions.servers:
+    options, config = place.options, place.config
+    if options.mcp_config or options.mcp_servers or config.mcp_servers or place.invoker.extensions.servers:
         return True
     if any(definition.own_servers for definition in place.agents.values()):
         return True

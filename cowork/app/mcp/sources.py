@@ -43,6 +43,8 @@ def configured(place: Project) -> tuple[dict[str, ServerEntry], list[str]]:
             raise UserError(f"--mcp-config: {flag} is not a file.", 'It holds {"mcpServers": {…}}.')
         entries, wrong = read_file(flag, "flag")
         found, problems = found + entries, problems + wrong
+    entries, wrong = entries_of(place.options.mcp_servers, "flag", "the program that runs cowork")
+    found, problems = found + entries, problems + wrong
     refused = place.config.mcp.disabled
     return {name: entry for name, entry in strongest(found).items() if name not in refused}, problems
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork import __version__
-from cowork.app.acp_session import EditorSession
+from cowork.app.acp.session import EditorSession
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core import signals
@@ -152,6 +153,7 @@ class AcpAgent:
             add_dirs=(*self._options.add_dirs, *map(str, more)),
             session_id=session_id,
             resume=resume,
+            mcp_servers=_servers_of(params.get("mcpServers")),
         )
         session = EditorSession(options, self._environ, self.peer, self._client)
         self._sessions[session.id] = session
@@ -211,6 +213,21 @@ class AcpAgent:
         if session is None:
             raise RpcError(NOT_FOUND, f"There is no session {params.get('sessionId')}.")
         return session
+
+
+def _servers_of(given: Any) -> dict[str, Json]:
+    """The MCP servers an editor passes, as `.mcp.json` has them."""
+    servers: dict[str, Json] = {}
+    for server in given if isinstance(given, list) else ():
+        if isinstance(server, dict):
+            name = re.sub(r"[^A-Za-z0-9-]+", "_", str(server.get("name"))).strip("_")
+            pairs = {key: _table(server[key]) for key in ("env", "headers") if key in server}
+            servers[name] = {key: server[key] for key in ("type", "command", "args", "url") if key in server} | pairs
+    return servers
+
+
+def _table(pairs: Any) -> Json:
+    return {str(p.get("name")): p.get("value") for p in pairs if isinstance(p, dict)} if isinstance(pairs, list) else {}
 
 
 def _moment(at: float) -> str:

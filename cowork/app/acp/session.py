@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from cowork.app.acp_files import EditorFiles
+from cowork.app.acp.files import EditorFiles
 from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.app.run import Run

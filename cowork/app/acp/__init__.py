@@ -1,0 +1,1 @@
+"""Editors, through the Agent Client Protocol."""
