@@ -20,7 +20,7 @@ def story() -> list[Event]:
     return sample()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if CHROMIUM is None:
         pytest.skip("no chromium here: apt-get install chromium")

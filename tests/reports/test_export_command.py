@@ -31,7 +31,7 @@ def run(home: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_ending_of_the_name_says_the_form(home):
-    for name, start in (("a.html", "<!doctype html>"), ("a.json", "{"), ("a.md", "# Why do refunds"), ("a", "# Why")):
+    for name, start in (("a.html", "<!doctype html>"), ("a.json", "{")):
         done = run(home, "sessions", "export", "k3v", "-o", name)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
         assert (home / name).read_text(encoding="utf-8").startswith(start)

@@ -15,6 +15,9 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from cowork.core.errors import UserError
+from cowork.telemetry.exporters import TelemetryExport, disabled
+
 COWORK = Path(sys.executable).with_name("cowork")
 SCRIPT = """
 - say: I look.
@@ -105,9 +108,8 @@ def test_a_collector_gets_the_spans_and_a_command_its_parent(collector, tmp_path
 
 def test_without_the_setting_nothing_is_sent(collector, tmp_path):
     run(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.server_port}")
-    run(tmp_path, COWORK_TELEMETRY_OTEL="true", OTEL_SDK_DISABLED="true",
-        OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{collector.server_port}")  # fmt: skip
     assert (collector.spans, collector.metrics) == ([], [])
+    assert [disabled({"OTEL_SDK_DISABLED": word}) for word in ("TRUE", "false", "")] == [True, False, False]
 
 
 def test_a_collector_that_is_not_there_changes_neither_answer_nor_output(tmp_path):
@@ -118,13 +120,12 @@ def test_a_collector_that_is_not_there_changes_neither_answer_nor_output(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("env", "said"),
+    ("environ", "said"),
     [
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER=zipkin is not known here."),
         ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "OTEL_EXPORTER_OTLP_PROTOCOL=grpc is not known here."),
     ],
 )
-def test_what_it_cannot_do_is_told(tmp_path, env, said):
-    done = run(tmp_path, COWORK_TELEMETRY_OTEL="true", **env)
-    assert done.returncode == 2
-    assert said in done.stderr
+def test_what_it_cannot_do_is_told(environ, said):
+    with pytest.raises(UserError, match=said):
+        TelemetryExport(environ)
