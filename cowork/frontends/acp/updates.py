@@ -158,7 +158,7 @@ class Updates:
         content = content_of(event.display, self.root) or [text_content(str(record.get("text") or ""))]
         content += [{"type": "content", "content": _image(image)} for image in event.images]
         status = "failed" if record.get("status") == "error" else "completed"
-        return _update(event.tool_use_id, status=status, content=content, rawOutput=record.get("data") or {})
+        return _update(event.tool_use_id, status=status, content=content)
 
 
 def _reply(event: ReplyAdded) -> Iterator[Json]:
