@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cowork.config.merge import split_list
+from cowork.config.sections import PROVIDERS
 from cowork.core.errors import UserError
 from cowork.core.modes import MODES
 
@@ -77,7 +78,7 @@ class RunOptions:
         "--provider",
         "Wire format of the service.",
         _MODEL,
-        choices=("anthropic", "openai", "openai-chat", "offline", "scripted"),
+        choices=PROVIDERS,
         key="models.main.provider",
     )
     script: Path | None = option(

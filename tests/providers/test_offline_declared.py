@@ -12,9 +12,10 @@ from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse
 from cowork.core.errors import ToolError
 from cowork.core.ports import Request, ToolSpec
 from cowork.core.workspace import Workspace
-from cowork.providers.offline.manifests import items
 from cowork.providers.offline.model import respond
-from cowork.providers.offline.testing import read_failures, relative
+from cowork.providers.offline.plans import Result
+from cowork.providers.offline.project import Files
+from cowork.providers.offline.testing import failure_places
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.files import read as read_tool
@@ -106,8 +107,8 @@ async def answer(root: Path, question: str, scratch: Path) -> str:
     [
         ("what did the last commit change?", "Add notes|NOTES.txt` added", "scratch.py|Import"),
         ("what have I changed but not committed yet?", "shop/cli.py` modified|scratch.py` untracked|staged.py", "Ada"),
-        ("is anything staged?", "staged.py` added, staged", "scratch.py|shop/cli.py"),
-        ("are there untracked files?", "scratch.py", "shop/cli.py|staged.py"),
+        ("is anything staged?", "staged.py` added, staged|shop/cli.py` modified\n", "shop/cli.py` modified, staged"),
+        ("are there untracked files?", "scratch.py` untracked", "shop/cli.py` untracked"),
         ("who changed shop/net.py last?", "Grace Hopper|2024-02-01", "Add notes"),
         ("who last changed thrice()?", "shop/net.py` modified|Grace Hopper", "Add notes"),
         ("when was NOTES.txt added?", "2024-03-01", "2024-01-05"),
@@ -115,16 +116,16 @@ async def answer(root: Path, question: str, scratch: Path) -> str:
         ("who are the contributors?", "2 Ada|1 Grace Hopper", "NOTES"),
         ("which branch am I on?", "`main`", "NOTES"),
         ("what changed?", "shop/cli.py|Add notes", "I cannot"),
-        ("which rust crates does this depend on?", '`rpds = "1"`|Cargo.toml:6` `pyo3', "httpx|version = "),
+        ("which rust crates does this depend on?", '`rpds = "1"`|Cargo.toml:6` `[dependencies.pyo3]', "I looked"),
         ("what are the dependencies?", "httpx[http2]>=0.27; python_version > '3.8'|click|orjson", "I looked"),
         (
             "which optional dependencies are there?",
-            "1 entry in `pyproject.toml project.optional-dependencies.fast`|pyproject.toml:11` `orjson`",
+            'pyproject.toml:11` `fast = ["orjson"]`',
             "click",
         ),
         ("which python versions are supported?", "pyproject.toml:4` `requires-python", "2.1"),
         ("what version is this?", 'pyproject.toml:3` `version = "2.1"`', "0.22"),
-        ("which console scripts does it install?", "`shop_cli`: `shop.cli:main`|shop/cli.py:4", "I looked"),
+        ("which console scripts does it install?", '`shop_cli = "shop.cli:main"`|shop/cli.py:4', "I looked"),
         ("what command line options does shop_cli accept?", "shop/cli.py:8|--file", "def main"),
         ("what is the default timeout?", "shop/net.py:1`, variable `DEFAULT_TIMEOUT`", "I cannot"),
         ("which exceptions are defined?", "shop/net.py:4", "I cannot"),
@@ -143,23 +144,24 @@ async def test_it_is_answered_by_what_declares_it(
     assert [text for text in lacks.split("|") if text in said] == [], said
 
 
-def test_every_form_of_manifest_comes_to_the_same_entries() -> None:
-    def keys(name: str, text: str) -> list[tuple[str, str, int]]:
-        entries = items(name, dict(enumerate(text.splitlines(), 1)))
-        return [(entry.section, entry.key, entry.line) for entry in entries if entry.section]
+def test_every_form_of_manifest_comes_to_the_same_blocks() -> None:
+    def block(name: str, text: str) -> list[str]:
+        files = Files(Result(""), {name: dict(enumerate(text.splitlines(), 1))})
+        return [line.at for block in files.blocks("dependencies|require") for line in block]
 
-    assert ("options.install_requires", "requests", 3) in keys(
-        "setup.cfg", "[options]\ninstall_requires =\n    requests[socks] >=2.22\n    rich\n"
-    )
-    assert ("install_requires", "rich", 3) in keys(
-        "setup.py", "setup(\n    install_requires=[\n        'rich>=9',\n    ],\n)\n"
-    )
-    assert ("devDependencies", "mocha", 3) in keys(
-        "package.json", '{\n  "devDependencies": {\n    "mocha": "^1"\n  }\n}'
-    )
-    assert ("require", "example.org/x", 4) in keys("go.mod", "module m\n\nrequire (\n\texample.org/x v1.2.3\n)\n")
-    assert ("requirements", "click", 2) in keys("requirements.txt", "# all\nclick==8 # why\n")
-    assert ("project.dependencies", "a", 2) in keys("pyproject.toml", '[project]\ndependencies = ["a>=1", "b"]\n')
+    assert block("setup.cfg", "[options]\ninstall_requires =\n    requests >=2.22\n    rich\nzip_safe = 1\n") == [
+        *("setup.cfg:2", "setup.cfg:3", "setup.cfg:4")
+    ]
+    assert block("setup.py", "setup(\n    install_requires=[\n        'rich>=9',\n    ],\n)\n") == [
+        *("setup.py:2", "setup.py:3")
+    ]
+    assert block("package.json", '{\n  "devDependencies": {\n    "mocha": "^1"\n  }\n}') == [
+        *("package.json:2", "package.json:3")
+    ]
+    assert block("go.mod", "module m\n\nrequire (\n\texample.org/x v1.2.3\n)\n") == ["go.mod:3", "go.mod:4"]
+    assert block("Cargo.toml", '[dependencies]\nrpds = "1"\n\n[package]\nname = "x"\n') == [
+        *("Cargo.toml:1", "Cargo.toml:2")
+    ]
 
 
 def test_a_failure_is_placed_in_the_project_not_in_the_interpreter() -> None:
@@ -169,5 +171,4 @@ def test_a_failure_is_placed_in_the_project_not_in_the_interpreter() -> None:
         '  File "/w/shop/tests/test_apis.py", line 5, in <module>\n    import nowhere\n'
         '  File "<frozen importlib._bootstrap>", line 1140, in _find_and_load\nModuleNotFoundError: No module\n'
     )
-    (failure,) = read_failures(relative(output, ["tests/test_apis.py"]))
-    assert failure.at == "tests/test_apis.py:5"
+    assert failure_places(output) == ["/w/shop/tests/test_apis.py:5"]

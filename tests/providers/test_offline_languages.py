@@ -158,16 +158,19 @@ Exit code 1."""
     ("output", "name", "at"),
     [
         (PYTEST, "test_calc.py::test_add", "test_calc.py:5"),
-        (UNITTEST, "tests.test_refunds.Refunds.test_guest", "/w/shop/refunds.py:12"),
+        (UNITTEST, "test_guest (tests.test_refunds.Refunds.test_guest)", "/w/shop/refunds.py:12"),
         (GO, "TestAdd", "calc_test.go:8"),
         (CARGO, "tests::adds", "src/lib.rs:12"),
         (JEST, "adds numbers", "src/calc.test.js:4"),
     ],
 )
 def test_a_failed_test_is_named_with_its_place(output: str, name: str, at: str) -> None:
-    found = testing.read_failures(output)
-    assert (name, at) in [(f.name, f.at) for f in found]
-    assert f"`{at}`" in testing.report("the tests", output, failed=False)
+    assert testing.failed_tests(output) == [name]
+    assert at in testing.failure_places(output)
+    said = testing.report("the tests", output, failed=False)
+    assert said.startswith("1 test failed")
+    assert f"`{name}`" in said
+    assert f"`{at}`" in said
 
 
 def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:

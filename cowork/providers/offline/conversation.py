@@ -92,41 +92,27 @@ def as_json(answer: str, schema: Json) -> str:
 
 def _value(schema: Json, name: str, answer: str) -> Any:
     place = _AT.search(answer)
-    if "const" in schema:
-        return schema["const"]
-    if options := schema.get("enum"):
-        return next((o for o in options if isinstance(o, str) and o.lower() in answer.lower()), options[0])
-    if several := schema.get("anyOf") or schema.get("oneOf"):
-        return _value(several[0], name, answer)
-    kind = schema.get("type") or ("object" if "properties" in schema else "string")
-    match kind[0] if isinstance(kind, list) else kind:
+    match schema.get("type"):
         case "object":
             return {key: _value(inner, key, answer) for key, inner in (schema.get("properties") or {}).items()}
         case "array":
             each = [row for row in answer.splitlines() if _AT.search(row)] or [answer]
             return [_value(schema.get("items") or {}, name, row) for row in each[:20]]
         case "integer" | "number":
-            number = re.search(r"(?<![\w.:])(\d[\d,]*)", answer)
-            if place and (not number or re.search(r"line|number|offset", name, re.IGNORECASE)):
-                return int(place[2])
-            return int(number[1].replace(",", "")) if number else 0
+            number = place[2] if place else (re.findall(r"\d[\d,]*", answer) or ["0"])[0]
+            return int(number.replace(",", ""))
         case "boolean":
             return not re.search(r"\b(?:nothing|none|not|no)\b", answer[:200])
-        case "null":
-            return None
-    if place and re.search(r"location|where", name, re.IGNORECASE):
-        return f"{place[1]}:{place[2]}"
-    return place[1] if place and re.search(r"file|path", name, re.IGNORECASE) else answer
+    path = place[1] if place and re.search(r"file|path", name, re.IGNORECASE) else answer
+    return schema["enum"][0] if schema.get("enum") else path
 
 
 def summary(conversation: str) -> str:
     """The memory of a conversation that is about to be shortened: requests, answers, places."""
-    changed = re.findall(r'^CALL (?:Edit|MultiEdit|Write) .*?"file_path": "([^"]+)"', conversation, re.MULTILINE)
     places = list(dict.fromkeys(m[0].strip("`") for m in _AT.finditer(conversation)))
     parts = []
-    for title, mark in (("Requests", "USER"), ("Answers", "AGENT")):
-        if said := re.findall(rf"^{mark}: (.+)$", conversation, re.MULTILINE):
+    for title, mark in (("Requests", "USER"), ("Answers", "AGENT"), ("Changes", "CALL (?:Edit|Write)")):
+        if said := re.findall(rf"^{mark}:? (.+)$", conversation, re.MULTILINE):
             parts.append(f"{title}:\n" + "\n".join(f"- {text[:300]}" for text in said[-20:]))
-    parts += ["Files changed: " + ", ".join(dict.fromkeys(changed))] if changed else []
     parts += ["Places: " + ", ".join(places[:40])] if places else []
     return "\n\n".join(parts) or "Nothing of note was said."

@@ -10,7 +10,7 @@ from cowork.providers.offline import words
 # Of code: where describe uses show explain raises default. Of what is there: list inventory count search read.
 # Of the project: outline howto entry manifest. Of what a command tells: changes tests. Orders. Else: hello unknown.
 Kind = str
-EDITS = frozenset({"replace", "rename", "add", "create", "remove"})
+EDITS = frozenset({"replace", "add", "create"})
 _NO_SEARCH = EDITS | {"read", "changes", "tests", "hello", "unknown"}
 
 
@@ -65,12 +65,12 @@ def about(rest: str, kind: Kind = "where") -> Intent:
     if told := words.quoted(rest):
         container = told[1] if len(told) > 1 and words.looks_like_name(told[1]) else ""
         return Intent(kind, told[0].removesuffix("()"), place, hint, container)
-    content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.STRONG_KINDS]
+    content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.KINDS.keys()]
     named = [n for n in words.names(core) if len(content) == 1 or not words.is_acronym(n)]
     if named or len(content) == 1:
         return Intent(kind, (named or content)[0], place, hint)
     if not content and place:
-        return Intent("explain" if kind == "where" else kind, place, place)
+        return Intent("explain" if kind in ("where", "show") else kind, place, place)
     return Intent("describe" if kind == "where" else kind, " ".join(rest.split()), place, hint)
 
 

@@ -20,19 +20,18 @@ _EXTENSIONS = {
     "shell": "sh bash zsh fish ksh",
     "make": "mk",
     "other": "lua ex exs erl hs ml jl r pl pm sql proto graphql gql tf vim el clj lisp scm zig nim",
-    "style": "css scss less",
-    "data": "toml ini cfg conf yaml yml json env properties",
+    "data": "css scss less toml ini cfg conf yaml yml json env properties",
     "doc": "md rst txt adoc",
 }
 _FAMILY_OF = {ext: family for family, exts in _EXTENSIONS.items() for ext in exts.split()}
-SOURCE = frozenset(_EXTENSIONS) - {"style", "data", "doc"}
+SOURCE = frozenset(_EXTENSIONS) - {"data", "doc"}
 _MORE_ENDINGS = "html htm xml lock csv tsv svg gradle cmake ipynb typed in jsonl log"
 KNOWN_ENDINGS = frozenset([*_FAMILY_OF, *_MORE_ENDINGS.split()])
 
 # How likely a definition of a kind is what somebody asks for.
 _WEIGHTS = """
-    class 100 type 100 function 98 macro 95 table 92 method 90 target 90 module 85 variable 70 section 56 rule 52
-    field 50 key 46 attribute 44 heading 12
+    class 100 type 100 function 98 macro 95 table 92 method 90 target 90 module 85 variable 70 section 56
+    field 50 key 46 attribute 44
 """
 WEIGHT = {kind: int(weight) for kind, weight in re.findall(r"(\w+) (\d+)", _WEIGHTS)}
 INNER = ("field", "key", "attribute")  # parts of something, seldom worth a line of their own
@@ -68,7 +67,6 @@ _SHAPES = (
                            r"(?::[^=]+)?=\s*" + _LAMBDA),
     ("attribute", "python script", _OPEN + r"(?:[\w$]+\.)+(?P<name>NAME)\s*(?::[^=]+)?=(?!=)"),
     ("variable", "python ruby other", _OPEN + r"[$@%]?(?P<name>NAME)\s*(?::[^=]+)?(?:=(?![=>])|<-)"),
-    ("variable", "go", r"(?P<indent>\t)(?P<name>NAME)\s+(?:[\w.\[\]*]+\s+)?=(?!=)"),
     ("variable", "shell", _OPEN + r"(?:export\s+|local\s+|readonly\s+|declare\s+\S+\s+)?(?P<name>NAME)="),
     ("variable", "make", _TOP + r"(?:export\s+)?(?P<name>NAME)\s*[:?+]?="),
     ("target", "make", _TOP + r"(?P<name>NAME)\s*:"),
@@ -85,14 +83,9 @@ _SHAPES = (
     ("table", "other", _OPEN + r"(?i:create\s+(?:\w+\s+){0,3}?(?:table|view|function|index|trigger)\s+"
                        r"(?:if\s+not\s+exists\s+)?)[\"`\[]?(?:\w+\.)?(?P<name>NAME)\b"),
     ("field", "python", _IN + r"(?P<name>NAME)\s*:\s*[A-Za-z\"'][^=()]*$"),
-    ("field", "go", r"(?P<indent>\t+)(?P<name>NAME)\s+[\w\[\]*.]+(?:\s+`[^`]*`)?\s*(?://.*)?$"),
-    ("field", "rust", _IN + r"(?:pub(?:\([^)]*\))?\s+)?(?P<name>NAME)\s*:\s*[^:].*,\s*$"),
-    ("field", "classes", _IN + r"(?:\w+\s+)+[\w<>\[\],.?]+\s+\$?(?P<name>NAME)\s*[=;]"),
     ("key", "script", _IN + r"[\"']?(?P<name>NAME)[\"']?\s*:\s"),
     ("section", "data", _OPEN + r"\[+[^\]]*?(?P<name>NAME)[\"']?\]+"),
     ("key", "data", _OPEN + r"(?:- )?[\"']?(?P<name>NAME)[\"']?\s*[:=]"),
-    ("rule", "style", _OPEN + r"[.#@$]?(?P<name>NAME)\b[^;]*[{:]"),
-    ("heading", "doc", _TOP + r"(?:#+|=+)\s.*?(?<!\w)(?P<name>NAME)\b"),
 )  # fmt: skip
 _NO_NAMES_TEXT = """
     if for while switch catch function return else do try with new throw typeof await yield super sizeof defined using
@@ -158,11 +151,7 @@ _LEADING = "|".join(sorted(_ALL_WORDS | {"union", "typedef", "static", r"#\s*def
 
 
 def definition_pattern(name: str) -> str:
-    """For Grep: lines that may define a name; what they are is looked at again.
-
-    A word that begins a definition stands before it, or the line begins by giving it a value, a type or a section,
-    or it may begin a function in a language without a word for that.
-    """
+    """For Grep: lines that may define a name, by a word before it or a value after it; they are looked at again."""
     name = re.sub(r"([^\w])", r"\\\1", name)
     before = r"(?:export\s+|local\s+|self\.|cls\.|this\.|exports\.|[\w.]+\.prototype\.|- )*"
     return (

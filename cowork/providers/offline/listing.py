@@ -11,7 +11,7 @@ from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import definition, family_of
 from cowork.providers.offline.locate import describe, resolve
 from cowork.providers.offline.markdown import bullets, code, evidence, fence, plural
-from cowork.providers.offline.plans import Plan, bash, glob, grep, listed, read
+from cowork.providers.offline.plans import Plan, glob, grep, listed, read
 from cowork.providers.offline.project import outline
 from cowork.providers.offline.ranking import is_source, path_affinity, place_weight
 
@@ -44,18 +44,10 @@ KINDS = {
         r"(?:command.?line|cli) (?:options|flags|switches|arguments|args|parameters)"
         r"|(?:options|flags|switches)(?=$|.*\b(?:command|cli|script|program|accept|take|support|have|there|available)\w*\b)",
         r"^\s*(?:.*(?:arg|option|opt|flag)\w*[(.].*)?[\"'`]--?[a-z][\w-]*", "option", everywhere=True),
-    "settings": Declared(
-        r"(?:config(?:uration)? )?(?:settings|values|keys)(?=$|.*\b(?:config\w*|set|available|there|have|exist)\b)",
-        _MADE + r"(?:class|interface|struct|type)\s+\w*(?:Config|Settings|Options|Defaults|Preferences)\b|\baddini\("
-        r"|^\s*\w*(?:DEFAULTS?|CONFIG|SETTINGS)\w*\s*(?::[^=]+)?=\s*[{\[(]", "setting", everywhere=True),
     "commands": Declared(
         r"(?:sub)?commands",
         r"add_parser\(|^\s*@(?:\w+\.)*(?:command|group)\(|\.command\(\s*['\"`]|\.add_command\(|cobra\.Command\{"
         r"|derive\([^)]*Subcommand|^\s*(?:async\s+)?def\s+\w+_command\(", "command", everywhere=True),
-    "routes": Declared(
-        r"(?:http )?(?:routes|endpoints)",
-        r"^\s*@?\w+(?:\.\w+)*\.(?:route|get|post|put|delete|patch|all|websocket)\(\s*['\"`]|\bHandle(?:Func)?\(\s*\""
-        r"|^\s*(?:re_)?path\(\s*r?['\"]|#\[(?:get|post|put|delete|patch|route)\(", "route", everywhere=True),
     "targets": Declared(r"targets?|make commands", r"^[A-Za-z][\w.-]*\s*:(?:[^=]|$)", "target"),
     "tests": Declared(
         r"tests?", r"^\s*(?:(?:async\s+)?def test\w*|func Test\w+|#\[(?:tokio::)?test\]|(?:it|test)\()", "test"),
@@ -68,10 +60,6 @@ KINDS = {
     "constants": Declared(
         r"constants?", r"^[A-Z][A-Z0-9_]+\s*(?::[^=]+)?=(?!=)|^\s*#\s*define\s+[A-Z]|" + _MADE + r"const\s+\w",
         "constant"),
-    "fixtures": Declared(r"fixtures?", r"@(?:pytest\.)?fixture\b", "fixture"),
-    **{f"{word}s": Declared(rf"{word}s?", rf"{_MADE}(?:{word}|type\s+\w+\s+{word})\s|^\s*class\s+\w+\(.*{base}", word)
-       for word, base in (("enum", "(?:Enum|Flag)"), ("struct", "Structure"), ("trait", "Protocol"),
-                          ("interface", "Protocol"), ("type", "NewType"))},
 }  # fmt: skip
 
 
@@ -85,12 +73,12 @@ _FILES = {  # how people name files of a sort, and the glob for them
     r"\btests? files?\b": "{test_*,*_test.*,*.test.*,*.spec.*}",
     r"\bpackages?\b": "{__init__.py,package.json,Cargo.toml,go.mod,mod.rs,index.ts,index.js}",
     r"\bpython\b": "*.py",
-    r"\bjavascript\b": "*.{js,jsx,mjs,cjs}",
-    r"\btypescript\b": "*.{ts,tsx}",
     r"\brust\b": "*.rs",
     r"\bmarkdown\b": "*.md",
-    r"\byaml\b": "*.{yml,yaml}",
     r"\b(go|java|c|json|toml|html|css|sql|txt)\b": "*.{}",
+    r"\bjavascript\b": "*.{js,jsx,mjs,cjs}",
+    r"\btypescript\b": "*.{ts,tsx}",
+    r"\byaml\b": "*.{yml,yaml}",
     r"(?<![\w.])\.(\w{1,6})\b(?= files?)": "*.{}",
     r"\bmodules?\b": "*.{py,js,ts,mjs,cjs,jsx,tsx,go,rs,rb,java,kt,ex,hs,ml}",
 }
@@ -159,9 +147,6 @@ def count(intent: Intent) -> Plan:
     said, path = intent.subject.lower(), (yield from resolve(intent.path))
     files = _glob_of(said)
     times = re.search(r"\b(?:times|often|occurrences of|uses of|calls to|usages of)\b", said)
-    if re.search(r"\bcommits?\b", said):
-        (result,) = yield [bash("git rev-list --count HEAD", "Count commits")]
-        return f"`git rev-list --count HEAD` says: {result.text.strip()} commits."
     if not times and "line" in said:
         one, all_ = yield [read(path or "."), grep("^", "count", path=path, glob=files.removeprefix("**/"))]
         if family_of(path):
@@ -202,7 +187,7 @@ def read_file(intent: Intent) -> Plan:
     note = f", lines {start}–{start + min(len(rows), 200) - 1} of {total}" if intent.other or len(rows) < total else ""
     shown = f"`{path}:{start}`{note}:\n\n" + fence("\n".join(rows[:200]), path)
     found = [definition(path, number, text) for number, text in sorted(page.page.items())]
-    items = [d for d in found if d and d.kind in ("class", "function", "method", "type", "macro", "target", "heading")]
+    items = [d for d in found if d and d.kind in ("class", "function", "method", "type", "macro", "target")]
     if intent.kind == "read" or not items:
         return shown
     told = {d.line: languages.first_words(page.page, d.line, path) for d in items}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cowork.providers.offline import ranking, words
@@ -69,9 +69,7 @@ def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[De
             break
     if not container or not hits:
         return hits
-    files = list(dict.fromkeys(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower())))[:4]
-    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
-    outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
+    outlines = yield from _outlines(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower()))
 
     def distance(item: Definition) -> int:
         chain = enclosing(outlines.get(item.path, []), item.line).split(".")
@@ -86,18 +84,16 @@ def _stem(path: str) -> str:
     return path.rsplit("/", 1)[-1].split(".")[0].lower()
 
 
+def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
+    """What each of some files defines."""
+    files = list(dict.fromkeys(paths))[:8]
+    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
+    return {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
+
+
 def _mentioned(intent: Intent, name: str) -> Plan:
-    """A name without a definition: files of that name, or the lines that mention it, in quotes first."""
-    field = re.escape(name.lstrip("-").replace("-", "_"))
-    pattern = re.escape(name) + (rf"(?:[^\w-]|$)|^\s*(?:pub\s+)?{field}\s*:" if name.startswith("-") else "")
-    files, said = yield [
-        glob(f"**/*{name}*" if re.fullmatch(r"\w[\w.-]*", name) else "**/README*"),
-        grep(pattern, path=intent.path, head_limit=200),
-    ]
-    named = [Line(path, 1, "") for path in files.paths if name.lower() == _stem(path) or name in path.split("/")]
-    if named:
-        rows = [f"`{line.at}`" for line in by_place(named)[:5]]
-        return f"{code(name)} is not defined as a symbol; files of that name:\n{bullets(rows)}"
+    """A name without a definition: the lines that mention it, in quotes first."""
+    (said,) = yield [grep(rf"{re.escape(name)}(?:[^\w-]|$)", path=intent.path, head_limit=200)]
     searched = f"I searched for definitions of {code(name)}" + (f" under `{intent.path}`" if intent.path else "")
     if said.hits:
         times, many = plural(said.totals[0], "time"), plural(said.totals[1], "file")
@@ -114,15 +110,12 @@ def define(intent: Intent) -> Plan:
     hits = [] if name.startswith("-") else (yield from definitions(intent, name, container))
     if not hits and (intent.kind == "where" or words.looks_like_name(intent.subject)):
         return (yield from _mentioned(intent, name))
-    aside = hits and (hits[0].kind in (*INNER, "heading") or (hits[0].kind == "variable" and hits[0].indent > 0))
+    aside = hits and (hits[0].kind in INNER or (hits[0].kind == "variable" and hits[0].indent > 0))
     if not hits or (aside and not words.looks_like_name(intent.subject) and not words.quoted(intent.text)):
         # A plain word is more likely about the code than about some local variable of that name.
         return (yield from describe(replace(intent, subject=clean(intent.text))))
     best, *others = hits
-    page, uses = yield [
-        read(best.path, max(1, best.line - 12), 600),
-        grep(rf"(?:^|[^\w]){re.escape(name)}(?:[^\w]|$)", "count"),
-    ]
+    (page,) = yield [read(best.path, max(1, best.line - 12), 600)]
     end, text = body(page.page, best)
     told = first_words(page.page, best.line, best.path)
     shown = f"{container}.{name}" if container else best.name
@@ -131,16 +124,12 @@ def define(intent: Intent) -> Plan:
     else:
         rows = text.splitlines()
         more = ["…"] if len(rows) > _MOST_BODY else []
-        parts = [
-            f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`",
-            fence("\n".join(rows[:_MOST_BODY] + more), best.path),
-        ]
+        source = fence("\n".join(rows[:_MOST_BODY] + more), best.path)
+        parts = [f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`", source]
         parts += [] if told else [f"It has no docstring. {NEEDS_MODEL}"]
     parts[0] += f": {told}" if told else "."
     if same := [f"`{d.at}` {d.kind} {code(shortened(d.text))}" for d in others if place_weight(d.path) > -75]:
         parts.append(f"Other definitions of {code(best.name)}:\n{bullets(same, 5)}")
-    if uses.totals[0] > 1:
-        parts.append(f"The name occurs {plural(uses.totals[0], 'time')} in {plural(uses.totals[1], 'file')}.")
     return "\n\n".join(parts)
 
 
@@ -167,7 +156,10 @@ def describe(intent: Intent) -> Plan:
     others = {place.at.name: place for place in reversed(worth)}
     if others:
         rows += ["", "Or:", bullets([place.told for place in reversed(others.values())][:4])]
-    rows += ["", _evidence(asked, best)]
+    missing = [term.word for term in asked if term.word not in {*best.named, *best.said}]
+    found = (("its name says", best.named), ("its text says", best.said), ("nothing there says", missing))
+    seen = "; ".join(f"{where_} {', '.join(map(code, said))}" for where_, said in found if said)
+    rows += ["", f"Ranked by words, not understood: {seen}."]  # the reader judges how sure that is
     if re.match(r"\s*how (?:does|do|is|are|can|should)\b", intent.text, re.IGNORECASE):
         rows.append(NEEDS_MODEL)
     return "\n".join(rows)
@@ -203,14 +195,6 @@ def _only(paths: Sequence[str]) -> str:
     return ",".join(re.sub(r"[\s,*?\[\]{}!]", "?", path) for path in paths)
 
 
-def _evidence(asked: Sequence[Term], best: Place) -> str:
-    """What speaks for the best place and what does not: the reader judges how sure that is."""
-    missing = [term.word for term in asked if term.word not in {*best.named, *best.said}]
-    told = (("its name says", best.named), ("its text says", best.said), ("nothing there says", missing))
-    parts = [f"{where_} {', '.join(map(code, said))}" for where_, said in told if said]
-    return f"Ranked by words, not understood: {'; '.join(parts)}."
-
-
 _IMPORT = re.compile(r"\s*(?:from\s+\S+\s+import\b|import\b|use\s|#\s*include|.*\brequire\b|export\s+.*\bfrom\b)")
 _TEXT = re.compile(r"\s*(?:#|//|\*|/\*|--)")
 _SHAPES = {  # how a question names a kind of use, and how a line looks that is one
@@ -244,14 +228,12 @@ def uses(intent: Intent) -> Plan:
         return 0 if wanted.match(hit.text) else 2 if _IMPORT.match(hit.text) else 1
 
     shown = sorted(hits, key=order)[:_MOST_USES]
-    files = list(dict.fromkeys(hit.path for hit in shown))[:8]
-    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
-    outlines = {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
+    outlines = yield from _outlines(hit.path for hit in shown)
     rows = []
     for hit in shown:
         inside = enclosing(outlines.get(hit.path, []), hit.number)
         rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shortened(hit.text, 90))}")
-    rest = {hit.path: hit for hit in reversed(hits) if hit.path not in files}
-    also = "\n\nAlso in " + ", ".join(f"`{hit.at}`" for hit in by_place(rest.values())[:30]) + "." if rest else ""
+    rest = [f"`{hit.at}`" for hit in {hit.path: hit for hit in hits if hit.path not in outlines}.values()]
+    also = f"\n\nAlso in {', '.join(rest[:30])}." if rest else ""
     number, many = plural(len(hits), "use"), plural(len({hit.path for hit in hits}), "file")
     return f"{code(name)}: {number} in {many}{defined}.\n\n{bullets(rows)}{also}"

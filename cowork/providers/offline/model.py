@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-from cowork.core.blocks import Block, Text, ToolUse, Usage
+from cowork.core.blocks import Block, Json, Text, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import conversation, edits, listing, locate, markdown, project
+from cowork.providers.offline import conversation, edits, listing, locate, markdown, project, words
 from cowork.providers.offline.conversation import Talk, read_request
 from cowork.providers.offline.history import history
 from cowork.providers.offline.intent import EDITS, Intent, Kind, clean
-from cowork.providers.offline.parts import delegated, intents, joined
 from cowork.providers.offline.plans import Call, Plan, advance
+from cowork.providers.offline.questions import intents
 from cowork.providers.offline.testing import run_tests
 
 CONTEXT_WINDOW = 200_000
 MAX_OUTPUT = 8_192
 _CHARS_A_TOKEN = 4
+_IT = re.compile(r"\b(?:it|that|this|them|they)\b", re.IGNORECASE)
 _PIECES = re.compile(r"\S+\s*|\s+")
 
 PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
@@ -62,9 +63,7 @@ class Offline:
             else:
                 yield Delta("tool", "")
         calls = any(isinstance(block, ToolUse) for block in content)
-        given = len(request.system) + sum(len(spec.description) + 200 for spec in request.tools)
-        given += sum(_length(block) for message in request.messages for block in message.content)
-        usage = Usage(given // _CHARS_A_TOKEN, sum(map(_length, content)) // _CHARS_A_TOKEN)
+        usage = Usage(_tokens(request.system, *request.messages, *request.tools), _tokens(*content))
         yield Reply(content, "tool_use" if calls else "end_turn", usage, self.model)
 
     def price(self, usage: Usage) -> float | None:
@@ -81,14 +80,14 @@ def respond(request: Request) -> tuple[Block, ...]:
         return (Text(conversation.summary(talk.to_compact)),)
     parts = _parts(talk)
     may_delegate = len(parts) > 1 and not talk.is_child and "Task" in talk.memory.tools
-    end = advance([delegated(p) if may_delegate and p.is_search else _plan(p) for p in parts], talk.memory)
+    end = advance([_delegated(p) if may_delegate and p.is_search else _plan(p) for p in parts], talk.memory)
     calls = [call for call in end if isinstance(call, Call)]
     if calls:
         tasks = sum(call.name == "Task" for call in calls)
         opening = (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
         return (*opening, *(_use(call, request, index) for index, call in enumerate(calls)))
     answers = [text for text in end if isinstance(text, str)] or [markdown.HELLO]
-    said = joined(parts, answers) if len(parts) > 1 else answers[0]
+    said = _joined(parts, answers) if len(parts) > 1 else answers[0]
     return (Text(conversation.as_json(said, talk.schema) if talk.schema is not None else said),)
 
 
@@ -112,12 +111,44 @@ def _plan(intent: Intent) -> Plan:
     return markdown.HELLO if intent.kind == "hello" else markdown.UNKNOWN
 
 
+def _delegated(intent: Intent) -> Plan:
+    """One part, given to an explore child; its report is the answer to the part."""
+    question = _standalone(intent)
+    title = markdown.shortened(re.sub(r"[`\"'?]", "", question), 40)
+    given: Json = {"description": title, "prompt": question, "subagent_type": "explore", "model": "light"}
+    (result,) = yield [Call("Task", given)]
+    if result.failed:
+        return f"The child did not finish: {markdown.shortened(result.text, 300)}"
+    return _report(result.text)
+
+
+def _joined(parts: Sequence[Intent], answers: Sequence[str]) -> str:
+    """The answers under their questions."""
+    titles = [markdown.shortened(_standalone(intent), 120).replace("*", "") for intent in parts]
+    return "\n\n".join(f"**{title}**\n\n{answer}" for title, answer in zip(titles, answers, strict=True))
+
+
+def _report(text: str) -> str:
+    """A child's result without the line before it and the receipts after it."""
+    body = text.split("\n\n", 1)[1] if text.startswith("Subagent (") and "\n\n" in text else text
+    rows = body.rstrip().splitlines()
+    return "\n".join(rows[:-1] if rows and " · subagent_id " in rows[-1] else rows).strip()
+
+
+def _standalone(intent: Intent) -> str:
+    """The part as a question that needs no other."""
+    question = clean(intent.text)
+    if intent.subject and not (words.names(question) or words.quoted(question) or words.files(question)):
+        name = f"{intent.container}.{intent.subject}" if intent.container else intent.subject
+        question = _IT.sub(f"`{name}`", question, count=1)
+    return question[:1].upper() + question[1:] + "?"
+
+
 def _use(call: Call, request: Request, index: int) -> ToolUse:
     """A call with an id that is the same whenever the same request comes."""
     seed = f"{len(request.messages)} {index} {call.key}"
     return ToolUse(f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.input)
 
 
-def _length(block: Block) -> int:
-    content = next((c for name in ("text", "content", "input") if (c := getattr(block, name, None))), "")
-    return len(content if isinstance(content, str) else str(content))
+def _tokens(*parts: object) -> int:
+    return sum(len(str(part)) for part in parts) // _CHARS_A_TOKEN

@@ -1,8 +1,7 @@
 """Plans, the calls they make and the results they read.
 
-A plan is a generator: it yields the calls it needs, receives their results and returns the answer. It keeps nothing
-between requests. Each request starts it anew and hands it the results the conversation already holds, so the
-conversation is its only memory: the first call without a result is what is asked for next.
+A plan is a generator: it yields calls, receives their results and returns the answer. Each request starts it anew with
+the results that the conversation already holds: the first call without a result is what is asked for next.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a question to what is wanted: an ordered table of rules; the first that fits wins."""
+"""From a question, part by part, to what is wanted: an ordered table of rules; the first that fits wins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from cowork.providers.offline import words
 from cowork.providers.offline.edits import order
-from cowork.providers.offline.intent import Intent, Kind, about, clean, place_of
+from cowork.providers.offline.intent import EDITS, Intent, Kind, about, clean, place_of
 from cowork.providers.offline.listing import KINDS, kind_named
 
 _HERE = re.compile(
@@ -24,7 +24,32 @@ _ORDERS = re.compile(  # what no search can do
     r"|commit|push|install|upgrade|deploy|make|build|solve|simplify|clean|speed|rewrite)\b",
     re.IGNORECASE,
 )
-_THING = re.compile(r"\b(?:function|class|method)\b")
+_MOST_PARTS = 8
+_STARTS = (
+    r"(?:where|what|how|which|who|is|are|does|list|count|show|find|locate|run|explain|describe|outline|read|search|rename"
+    r"|replace|add|create|tell|summari[sz]e|print|why|when)\b"
+)
+_SPLIT = re.compile(
+    rf"\?\s+|;\s+|\n+|(?:,\s*(?:and|then|and then)?|\s+and then|\s+and also|\s+and|\s+then|\.\s)\s+(?={_STARTS})",
+    re.IGNORECASE,
+)
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)]|[a-z]\))\s+")
+
+
+def intents(text: str, before: Intent | None = None) -> list[Intent]:
+    """What is wanted, part by part; a part that makes no sense alone means the text is one question."""
+    whole = parse(text, before)
+    if whole.kind in EDITS or "```" in text:
+        return [whole]
+    pieces = [_BULLET.sub("", piece).strip(" ,;.?") for piece in _SPLIT.split(text)]
+    pieces = [piece for piece in pieces if piece]
+    found: list[Intent] = []
+    for piece in pieces[:_MOST_PARTS]:
+        known = found[-1] if found and found[-1].subject else before
+        found.append(parse(piece, known))
+    if len(pieces) < 2 or any(intent.kind in ("unknown", "hello") for intent in found):
+        return [whole]
+    return list(dict.fromkeys(found)) or [whole]
 
 
 def parse(text: str, before: Intent | None = None) -> Intent:
@@ -94,32 +119,20 @@ def _inventory(name: str) -> Make:
 
     def make(text: str, hit: re.Match[str]) -> Intent | None:
         named = [n for n in words.quoted(text) + words.names(text) if not words.is_acronym(n)]
-        if "make" in text.lower().split() or (named and name != "options"):
-            return None
-        return Intent("list", text, place_of(text), name)
+        is_other = "make" in text.lower().split() or (named and name != "options")
+        return None if is_other else Intent("list", text, place_of(text), name)
 
     return make
 
 
-def _tests(text: str, hit: re.Match[str]) -> Intent:
-    """All tests, those of a file, or one by its name."""
-    wanted = re.split(r"\b(?:and|then)\b", text)[0]
-    node = re.search(r"[\w./-]+\.\w+::[\w:]+", wanted)
-    path = node[0] if node else place_of(wanted)
-    rest = wanted.replace(path, " ") if path else wanted
-    named = [n for n in words.quoted(rest) + words.names(rest) if not words.is_acronym(n)]
-    return Intent("tests", named[0] if named else "", path)
-
-
 def _list(text: str, hit: re.Match[str]) -> Intent | None:
     rest, place = hit["x"], place_of(hit["x"])
-    files = re.search(r"\b(?:files?|folders?|directories|modules?|packages)\b", rest.lower())
-    kind = files[0] if files else kind_named(rest.replace(place, " "))
-    if not kind and "/" in place and not words.is_file(place):
-        return Intent("list", "files", place, "files")  # whatever they are called, they are files
+    plain = rest.replace(place, " ") if place else rest
+    files = re.search(r"\b(?:files?|folders?|directories|modules?|packages)\b", plain.lower())
+    kind = files[0] if files else kind_named(plain)
     if not kind or (kind in KINDS and KINDS[kind].everywhere):
         return None
-    if not files and [w for w in words.keywords(rest.replace(place, "")) if w not in (*KINDS, *_LISTED)]:
+    if not files and [w for w in words.keywords(plain) if w not in (*KINDS, *_LISTED)]:
         return Intent("describe", rest, place)
     inside = re.search(r"\b(?:in|under|inside) (?:the )?([\w.-]+)$", rest)
     return Intent("list", rest, place or (inside[1] if inside else ""), kind)
@@ -129,39 +142,16 @@ def _show(text: str, hit: re.Match[str]) -> Intent | None:
     """A file or lines of it, or the source of a name."""
     rest = hit["x"]
     found = words.files(rest)
-    if not found or set(words.quoted(rest) + words.names(rest)) - set(found) or _THING.search(rest):
-        intent = about(rest, "show")
-        return intent if intent.subject and len(intent.subject.split()) <= 2 else None
+    if not found or set(words.quoted(rest) + words.names(rest)) - set(found):
+        return _about("show", name=True)(text, hit)
     span = re.search(r"(?:\blines? |:)(\d+)(?:\s*(?:-|to|–)\s*(\d+))?|\b(?:first|top) (\d+) lines", rest)
     first, last, top = span.groups() if span else ("", "", "")
     return Intent("read", found[0], found[0], other=f"{first or 1}-{last or top or first}" if span else "")
 
 
-def _explain(text: str, hit: re.Match[str]) -> Intent | None:
-    rest = next(filter(None, hit.groups()))
-    found, named = words.files(rest), words.names(rest)
-    if found and not named and not _THING.search(rest):
-        return Intent("explain", found[0], found[0])
-    if re.search(r"\bhow\b", text, re.IGNORECASE) and not named and not words.quoted(rest):
-        return Intent("describe", rest)
-    return _about("show", name=True)(text, hit)
-
-
-def _outline(text: str, hit: re.Match[str]) -> Intent | None:
-    if found := words.files(text):
-        return Intent("explain", found[0], found[0])
-    return None if words.names(text) or len(text.split()) > 14 else Intent("outline", path=place_of(text))
-
-
 _LISTED = ("public", "top", "level", "workspace", "python", "make", "makefile", "names", "name", "available", "unit")
 _X = r"(?P<x>.+)"
-_USE = (
-    r"(?:us(?:es?|ing)|call(?:s|ing)?|import(?:s|ing)?|referenc(?:es?|ing)|invok(?:es?|ing)|depends? on|mentions?"
-    r"|instantiates?|rais(?:es?|ing)|overrides?|inherit(?:s|ing)? from|extend(?:s|ing)?|subclass(?:es|ing)?(?: of)?"
-    r"|cover(?:s|ing)?|exercises?)"
-)
-_USED = r"(?:used|called|imported|referenced|instantiated|invoked|subclassed|inherited from|mentioned)"
-_USERS = r"(?:callers?|calls?|usages?|uses|users|references|call sites?|occurrences?|importers|subclasses)"
+_USE = r"(?:us|call|import|referenc|invok|instantiat|subclass|inherit|extend|rais|overrid|mention|cover|occurrenc)"
 _ASKS = r"^(?:what|which|list|show|are there|name|give|where are|how many|count|number of)\b(?:\s+[\w-]+){0,3}?\s+"
 _FOLLOWS = (
     r"\b(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed|that|it"
@@ -170,27 +160,23 @@ _FOLLOWS = (
 _CHANGED = r"(?:changed?|changes|modified|modifications|edited|edits|touched|updated)"
 _PROJECT = r"(?:repo|repository|project|codebase|folder|directory|code|package|library|program|tool|app)"
 _GIT = (  # what only the history or the working tree can tell
-    r"^(?!where|how|why|explain|run|find|what happens|who (?:calls|uses)|.*\b(?:function|class|method|module|code)"
-    r" (?:that|which|for|to)\b|who wrote|.*\bthe author\b)(?:status$|.*\b(?:git \w+|working (?:tree|copy)|un-?committed"
-    r"|untracked|(?:un)?staged|commit(?:s|ted)?|stash(?:es)?|contributors?|HEAD|history|remote url"
-    r"|(?:latest|last|newest) (?:tag|release))\b|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b"
-    rf"|(?:what|which files?|anything|files?|did|has|have|show|list|recent|last|latest|the)\b.{{0,40}}\b{_CHANGED}\b"
-    rf"|{_CHANGED}\b|what(?:'s| is)? new\b|who\b.*\b(?:{_CHANGED}|added|introduced|removed|created)\b"
-    r"|when (?:was|were|did)\b)"
+    r"^(?!where|how|why|explain|run|find|who (?:calls|uses|wrote)|.*\b(?:function|class|method|module|code|author)\b)"
+    r"(?:status$|.*\b(?:git \w+|working (?:tree|copy)|un-?committed|untracked|(?:un)?staged|commit(?:s|ted)?"
+    r"|contributors?|HEAD|history|(?:latest|last|newest) (?:tag|release))\b"
+    rf"|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b|(?:\w+ ){{0,6}}{_CHANGED}\b|what(?:'s| is)? new\b"
+    r"|who\b.*\b(?:added|introduced|removed|created)\b|when (?:was|were|did)\b)"
 )
 _FACTS = (  # what manifests say
     r"^(?!where|how (?:does|do)\b|why|find|locate|run|explain|search|.*\b(?:function|class|method|file|code|tests)\b"
     r"|.*--\w|.*\w\(\)).*(?:\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
-    r"|\bthird.party\b|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:needs?|needed|requires?|required|uses?)\b"
-    r"|\bversions?\b|\blicen[cs]ed?\b|\bwho (?:wrote|maintains)\b|\bauthors?\b|\bmaintainers?\b|\bhomepage\b"
-    r"|\b(?:which|what) pythons?\b|\bedition\b|\bnpm scripts\b"
-    r"|\b(?:name of )?(?:the|this) (?:package|project|crate|library)(?: called| named)\b)"
+    r"|\b(?:packages?|crates?|librar(?:y|ies)|modules?)\b.*\b(?:needs?|needed|requires?|required|uses?)\b|\bversions?\b"
+    r"|\blicen[cs]ed?\b|\bwho (?:wrote|maintains)\b|\bauthors?\b|\bmaintainers?\b|\bhomepage\b|\bedition\b"
+    r"|\b(?:which|what) pythons?\b|\bnpm scripts\b|\bname of (?:the|this) (?:package|project|crate|library)\b)"
 )
 _RUN_TESTS = (
-    r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+))$"
-    r"|^(?:npm|cargo|go|make) test$"
-    r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:(?:are |is |currently )*fail(?:ing|s)?|pass(?:ing)?|green|red"
-    r"|broken)\b|^(?:do|does|is)\b.*test\S* (?:pass|fail)|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
+    r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+)|make test)$"
+    r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:(?:are |is |currently )*fail(?:ing|s)?|pass(?:ing)?|green|red)\b"
+    r"|^(?:do|does|is)\b.*test\S* (?:pass|fail)|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
 )
 _TABLE: tuple[tuple[str, Make], ...] = (
     (r"^(?:hi|hello|hey|help|thanks?|thank you|(?:who|what) are you|what can you do|test|ping|\?)?$",
@@ -203,16 +189,17 @@ _TABLE: tuple[tuple[str, Make], ...] = (
     (r"^(?!.*\b(?:tool|class|panel)\b).*\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|item|write))",
      _inventory("todos")),
     *((rf"{_ASKS}(?:{kind.asked}){_FOLLOWS}", _inventory(name)) for name, kind in KINDS.items() if kind.everywhere),
-    (rf"^(?:how (?:many|much)|(?:count|number of)(?: the| all| how many)?(?: number of)?) (?!.*dependenc){_X}",
+    (rf"^(?:how (?:many|much)|(?:count|number of)(?: the| all)?(?: number of)?) (?!.*(?:dependenc|commit)){_X}",
      lambda t, h: Intent("count", h["x"].strip(), place_of(t))),
-    (_RUN_TESTS, _tests),
+    (_RUN_TESTS, _whole("tests", "")),
     (_GIT, _whole("changes")),
-    (rf"^(?:what|who|which|show|list|find|every|all|any|where|does|do|is|are)\b(?: [\w-]+){{0,7}}? {_USE}\s+"
-     r"([`'\"]?[\w@.:$]+(?:\(\))?[`'\"]?)(?:\s+(?:in|from|under|at|anywhere)\b.*)?$", _about("uses", name=True)),
+    (rf"^(?:what|who|which|show|list|find|every|all|any|where|does|do|is|are)\b(?: [\w-]+){{0,7}}? {_USE}(?:e?s?|ing)"
+     r"(?: from| of)?\s+([`'\"]?[\w@.:$]+(?:\(\))?[`'\"]?)(?:\s+(?:in|from|under|at|anywhere)\b.*)?$",
+     _about("uses", name=True)),
     (r"^(?:where|how|in (?:which|what) \w+|is|are|(?:show me |list )?(?:every\w*|all|any\w*))"
-     rf"(?: (?:places?|files?|lines?|where|is|are|does|do|gets?|else|all))*\s+(.+?)\s+(?:is |are )?{_USED}"
+     rf"(?: (?:places?|files?|lines?|where|is|are|does|do|gets?|else|all))*\s+(.+?)\s+(?:is |are )?{_USE}ed(?: from)?"
      r"(?:\s+(?:in|by|from|within|inside|outside|anywhere|somewhere|at)\b.*)?$", _about("uses")),
-    (rf"\b{_USERS} (?:of|to|for)\s+{_X}", _about("uses")),
+    (rf"\b{_USE}(?:e|es|s|ers?|ages?)?(?: sites?)? (?:of|to|for)\s+{_X}", _about("uses")),
     (r"^(?:how (?:do|can|would|should|to) ?(?:i|we|you|one)?|how to|what(?:'s| is) the command to|which command)\s+"
      r"(?P<x>(?:run|start|launch|use|execute|build|compile|install|test|set ?up|deploy|lint|format|type.?check|try"
      r"|benchmark|develop|contribute)s?\b.*)", lambda t, h: Intent("howto", h["x"])),
@@ -225,21 +212,20 @@ _TABLE: tuple[tuple[str, Make], ...] = (
      rf"{_X}", _list),
     (rf"^what(?:'s| is| does)?(?: there)?(?: in)?(?: (?:here|it|this|the)(?: {_PROJECT})?)?(?: do| for| about)?$"
      rf"|^(?:describe|tour|summari[sz]e|explain)(?: (?:it|this|the)(?: {_PROJECT})?)?$"
-     r"|\b(?:overview|outline|layout|structure|architecture)\b(?! (?:function|class|method))"
-     r"|^how is .{0,20}\b(?:organi[sz]ed|structured|laid out)", _outline),
+     r"|^(?:\w+ ){0,6}(?:overview|outline|layout|structure|architecture)$"
+     r"|^how is .{0,20}\b(?:organi[sz]ed|structured|laid out)", _whole("outline", "")),
     (r"^(?:(?:search|grep|look)(?: for)?(?: the)?(?: text| string| word)?|(?:which|what) files? (?:contain|mention|have"
      rf"|include)s?)\s+{_X}", lambda t, h: Intent("search", (words.quoted(t) or [h["x"]])[0], place_of(t))),
-    (r"^(?:where|wherever)(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it |they )?"
-     rf"(?:find )?{_X}", _about("where")),
-    (r"^(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of the code)? "
-     rf"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*{_X}", _about("where")),
-    (rf"^(?:find|locate|go to|jump to|definition of|look up)\s+(?:the )?(?:definition of )?{_X}", _about("where")),
+    (r"^(?:where(?:'s| is| are| was| were| does| do| did| can| could)?\b ?(?:i |we |you |one |it |they )?(?:find )?"
+     r"|(?:in )?(?:which|what) (?:file|module|place|line|folder|class|function|method|code|part)s?\b(?: of the code)? "
+     r"(?:(?:is|are|does|do|has|have|holds?|contains?|defines?|implements?)\b)?\s*"
+     rf"|(?:find|locate|go to|jump to|definition of|look up)\s+(?:the )?(?:definition of )?){_X}", _about("where")),
     (r"^(?:show|print|display|read|open|cat|view|see)(?: me)?(?: the)?(?: source| body| code| contents?| definition"
      rf"| text| signature| docstring| implementation)?(?: of| for)?\s+{_X}", _show),
-    (rf"^(?:explain|describe|outline|summari[sz]e|document)\s+(?:to me )?(?:what |how )?{_X}", _explain),
     (r"^(?:what|how|which)(?: \w+)? (?:does|do|can|could|may)\s+(.+?)\s+(?:do|work|look like|return|take|accept|contain"
-     r"|say|mean|define|raise|throw|fail|expect|need)s?\b", _explain),
-    (r"^(?:what(?:'s| is| are)(?: in| inside)?|who is|signature of)\s+(?:the )?(?:(?:signature|docstring|purpose"
-     rf"|definition) of )?{_X}", _explain),
+     r"|say|mean|define|raise|throw|fail|expect|need)s?\b", _about("show", name=True)),
+    (r"^(?:(?:explain|describe|outline|summari[sz]e|document)(?: to me)?(?: what| how)?|what(?:'s| is| are)(?: in)?"
+     rf"|who is|signature of)\s+(?:the )?(?:(?:signature|docstring|purpose|definition) of )?{_X}",
+     _about("show", name=True)),
 )  # fmt: skip
 _RULES = tuple((re.compile(pattern, re.IGNORECASE | re.DOTALL), make) for pattern, make in _TABLE)

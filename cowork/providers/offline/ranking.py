@@ -51,12 +51,10 @@ def by_place(lines: Iterable[Line]) -> list[Line]:
 def likeliest(found: Iterable[Definition], question: str = "", hint: str = "") -> list[Definition]:
     """Definitions, the likeliest first; the words of the question break ties."""
     said = words.keywords(question)
-    asks_for_tests = bool(re.search(r"\btests?\b", question))
 
     def score(item: Definition) -> tuple[float, str, int]:
         points: float = WEIGHT[item.kind] + place_weight(item.path) + 4 * path_affinity(item.path, said)
         points += 40 * (item.kind in words.KINDS.get(hint, ())) + 8 * (item.indent == 0)
-        points += 70 * (asks_for_tests and is_test(item.path))
         return (-points, item.path, item.line)
 
     return sorted({(d.path, d.line): d for d in found}.values(), key=score)
@@ -124,8 +122,8 @@ def _stem(path: str) -> str:
 
 
 _ABOVE = re.compile(r"\s*(?:@|#\[|#(?!\s*(?:define|include|if))|//|/\*|\*|--)")
-_PROSE = re.compile(r"(?:[A-Za-z,'`-]+ ){3,}")
-_KIND = {"variable": -0.5, "file": -1.0, "class": 0.5, "type": 0.3, "module": -0.4}
+_PROSE = re.compile(r"\s*(?:[\"'#*/]|--|:)|[^=;{}(]*(?:[A-Za-z,'`-]+ ){3,}[^=;{}(]*$")
+_KIND = {"variable": -0.05, "file": -0.1, "class": 0.05, "type": 0.03, "module": -0.04}
 _REACH = 14  # lines of comment above a definition
 
 
@@ -139,27 +137,25 @@ class _Draft:
         self.body: list[list[str]] = []
 
     def hear(self, text: str) -> None:
-        said = words.words(text)
-        plain = re.match(r"\s*(?:[\"'#*/]|--|:)", text) or (_PROSE.search(text) and not re.search(r"[=;{}]|\w\(", text))
-        (self.prose if plain else self.body).append(said)
+        (self.prose if _PROSE.match(text) else self.body).append(words.words(text))
 
     @property
     def words(self) -> list[str]:
         return [*words.parts(self.item.name), *(w for said in (*self.prose, *self.body) for w in said)]
 
     def judged(self, asked: Sequence[Term], worth: Mapping[str, float]) -> Place:
-        item = self.item
-        own = words.parts(item.name) if item.kind != "file" else words.words(_stem(item.path))
-        around = [part for d in self.chain for part in words.parts(d.name)]
+        """The place with its score: how much its name, what is around it and its lines speak of the terms."""
+        item, file = self.item, self.item.kind == "file"
         stem, path = words.words(_stem(item.path)), words.words(item.path)
-        given = words.words(item.text.partition(item.name)[2]) if item.kind != "file" else []
+        own = stem if file else words.parts(item.name)
+        around = [part for d in self.chain for part in words.parts(d.name)]
+        given = [] if file else words.words(item.text.partition(item.name)[2])
         points, named, said = 0.0, [], []
         for term in asked:
-            at_name = term.in_(own)
-            near = max(0.5 * term.in_(around), 0.5 * term.in_(stem), 0.12 * term.in_(path))
+            near = max(0.5 * term.in_([*around, *stem]), 0.12 * term.in_(path))
             told = sum(term.said_in(row) for row in self.prose)
             done = sum(term.said_in(row) for row in self.body)
-            heard = 3.2 * at_name + 2.4 * near + 0.5 * term.in_(given)
+            heard = 3.2 * term.in_(own) + 2.4 * near + 0.5 * term.in_(given)
             heard += 1.5 * _eased(told, 0.6) + 1.2 * _eased(done, 2.5)
             points += worth[term.word] * _eased(heard, 1.4)
             if term.said_in([*own, *around, *stem]):
@@ -168,16 +164,14 @@ class _Draft:
                 said.append(term.word)
         meant = sum(max(term.in_([part]) for term in asked) for part in own) / max(len(own), 1)
         whole = sum(worth.values()) or 1.0
-        heard_by_name = sum(worth[word] for word in named) / whole
-        score = points / whole + 0.06 * meant + 0.2 * meant * heard_by_name
-        score += 0.1 * _KIND.get(item.kind, 0) + place_weight(item.path) / 250
+        score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in named) / whole)
+        score += _KIND.get(item.kind, 0) + place_weight(item.path) / 250
         score += 0.06 * (bool(own) and asked[-1].fits(own[-1]) >= 0.8)  # “the daemon server” is a server
         score -= 0.4 * any(re.match(r"tests?(?:_|$)", d.name) for d in (item, *self.chain))
-        score -= 0.05 * (item.name.startswith("_") and item.kind != "file")
+        score -= 0.05 * (item.name.startswith("_") and not file)
         # A function within a function is how it is done, not where it is.
         score -= 0.08 * (bool(self.chain) and self.chain[-1].kind in ("function", "method"))
-        inside = self.chain[-1].name if self.chain else ""
-        return Place(item, score, tuple(named), tuple(said), inside)
+        return Place(item, score, tuple(named), tuple(said), self.chain[-1].name if self.chain else "")
 
 
 def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
@@ -186,25 +180,22 @@ def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
     drafts, chain, waiting = [top], [top], list[Line]()
     for line in sorted(lines, key=lambda each: each.number):
         item = definition(path, line.number, line.text)
-        if item is None or not _counts(item):
-            if _ABOVE.match(line.text):
-                waiting.append(line)
-            else:
-                _give(waiting, chain)
-                _inner(chain, _indent(line.text)).hear(line.text)
-            continue
-        above = [w for w in waiting if line.number - w.number <= _REACH and abs(_indent(w.text) - item.indent) <= 1]
-        _give([w for w in waiting if w not in above], chain)
-        waiting.clear()
-        while chain[-1].item.indent >= item.indent:
-            chain.pop()
-        draft = _Draft(item, [d.item for d in chain])
-        for each in above:
-            draft.hear(each.text)
-        drafts.append(draft)
-        if item.kind != "variable":
-            chain.append(draft)
-    _give(waiting, chain)
+        if item and _counts(item):
+            while chain[-1].item.indent >= item.indent:
+                chain.pop()
+            draft = _Draft(item, [d.item for d in chain])
+            drafts.append(draft)
+            above = [each for each in waiting if line.number - each.number <= _REACH]
+            for each in waiting:
+                (draft if each in above else _inner(chain, each)).hear(each.text)
+            waiting = []
+            chain += [draft] if item.kind != "variable" else []
+        elif _ABOVE.match(line.text):
+            waiting.append(line)
+        else:  # comments that belong to no definition below them belong to the one they stand in
+            for each in (*waiting, line):
+                _inner(chain, each).hear(each.text)
+            waiting = []
     return drafts
 
 
@@ -215,17 +206,7 @@ def _counts(item: Definition) -> bool:
     return (item.indent == 0 or item.name.isupper()) and not re.search(r"\brequire\(|\bimport\b", item.text)
 
 
-def _give(waiting: list[Line], chain: list[_Draft]) -> None:
-    """Comments that belong to no definition below them belong to the one they stand in."""
-    for line in waiting:
-        _inner(chain, _indent(line.text)).hear(line.text)
-    waiting.clear()
-
-
-def _inner(chain: Sequence[_Draft], indent: int) -> _Draft:
-    """The innermost definition a line of this indentation can be part of."""
-    return next((draft for draft in reversed(chain) if draft.item.indent < indent), chain[-1] if indent else chain[0])
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
+def _inner(chain: Sequence[_Draft], line: Line) -> _Draft:
+    """The innermost definition that a line can be part of, by its indentation."""
+    indent = len(line.text) - len(line.text.lstrip())
+    return next((draft for draft in reversed(chain) if draft.item.indent < indent), chain[0])

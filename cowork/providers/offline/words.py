@@ -27,26 +27,14 @@ _STOP_TEXT = """
 """
 STOP = frozenset(_STOP_TEXT.split())
 
-# What sort of thing is meant: the kinds of definitions, then the words for them.
-_KINDS_TEXT = """
-    function method: function functions func method methods helper fixture test
-    class type: class classes type struct interface trait enum protocol dataclass exception decorator
-    variable macro: constant variable global macro alias
-    key field variable section attribute option: field attribute property setting key option flag parameter section
-    module: module
-    target: target
-    table section: table
-"""
-KINDS = {
-    word: kinds.split()
-    for kinds, said in (row.split(": ") for row in _KINDS_TEXT.strip().splitlines())
-    for word in said.split()
+# What sort of thing is meant: the words for it, and the kinds of definitions that are one.
+_KINDS = {
+    "function functions func method methods decorator fixture": ("function", "method"),
+    "class classes struct interface trait enum dataclass": ("class", "type"),
+    "constant variable macro": ("variable", "macro"),
+    "target": ("target",),
 }
-_STRONG_KINDS_TEXT = """
-    function functions func method methods class classes struct interface trait enum dataclass constant variable
-    macro target decorator fixture
-"""
-STRONG_KINDS = frozenset(_STRONG_KINDS_TEXT.split())
+KINDS = {word: kinds for said, kinds in _KINDS.items() for word in said.split()}
 # Words that say little by themselves, but break ties.
 _SOFT_TEXT = """
     handle handles handled handling manage manages managed managing process processed processes processing done run
@@ -78,7 +66,6 @@ _FILE = re.compile(
     r"(?<![\w/.])((?:\.{1,2}/)?(?:[\w.@+-]+/)+(?:[\w.@+-]*[\w@+]/?)?|/?[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,9}"
     r"|Makefile|Dockerfile|README|LICENSE|CHANGELOG|justfile|\.[a-z][\w.-]+)(?![\w/])"
 )
-_BARE_FILES = frozenset(["Makefile", "Dockerfile", "README", "LICENSE", "CHANGELOG", "justfile"])
 
 
 def quoted(text: str) -> list[str]:
@@ -89,19 +76,20 @@ def quoted(text: str) -> list[str]:
 def names(text: str) -> list[str]:
     """Words that look like names in code, in order, each once; file names are not among them."""
     found = (m[0].rstrip("()") for m in _NAME.finditer(text))
-    return list(dict.fromkeys(n for n in found if not is_file(n) and n not in _BARE_FILES))
+    return list(dict.fromkeys(n for n in found if not is_file(n)))
 
 
 def files(text: str) -> list[str]:
     """Words that look like paths of files or folders, in order."""
     found = (m[1] for m in _FILE.finditer(text))
-    return list(dict.fromkeys(f for f in found if "/" in f or f in _BARE_FILES or is_file(f) or f.startswith(".")))
+    return list(dict.fromkeys(f for f in found if "/" in f or is_file(f) or f.startswith(".")))
 
 
 def is_file(word: str) -> bool:
     """Whether a dotted word is the name of a file rather than of an attribute."""
     stem, dot, ending = word.rpartition(".")
-    return bool(dot) and (ending.lower() in KNOWN_ENDINGS) and "::" not in stem
+    known = ending.lower() in KNOWN_ENDINGS and "::" not in stem
+    return known if dot else word in ("Makefile", "Dockerfile", "README", "LICENSE", "CHANGELOG", "justfile")
 
 
 def is_acronym(word: str) -> bool:
@@ -174,8 +162,7 @@ _SAME_TEXT = """
     terminal tty console; colour color ansi; duplicate repeat dupe; serialise serialize; normalise normalize
     previous prev; source src; destination dest dst; reference ref; delimiter separator delim; difference diff
     regex regexp pattern; https tls ssl; uri url; dict dictionary mapping; concurrency concurrent; tokenize token lex
-    typo similar suggest; charset encoding; 404 notfound; unknown missing
-    cmdline cli commandline argparse optparse getopt; multiple multi
+    cmdline cli commandline argparse; multiple multi; charset encoding; unknown missing
 """
 # Families of words of which each may stand for the other in a name, but nobody would search for them all.
 _KIN_TEXT = """
@@ -236,7 +223,7 @@ def terms(text: str) -> list[Term]:
     """The terms of a question, in order; what stands in many names says less."""
     said = keywords(text)
     found = []
-    for word in ([key for key in said if key not in STRONG_KINDS] or said)[:_MOST_TERMS]:
+    for word in ([key for key in said if key not in KINDS] or said)[:_MOST_TERMS]:
         kin = _KIN.get(stem(word), ())
         weight = 0.3 if word in SOFT else 0.65 if kin else 1.0
         found.append(Term(word, _SAME.get(stem(word), ()), kin, weight))
