@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -73,9 +74,9 @@ def shard_of(words: str) -> tuple[int, int]:
 
 
 def _repo(wanted: str, named: str) -> str:
-    if "{repo}" in wanted:
-        return wanted.replace("{repo}", named)
-    return named or wanted
+    """The repository of a task: a folder by its whole path, for a worker is somewhere else."""
+    repo = wanted.replace("{repo}", named) if "{repo}" in wanted else named or wanted
+    return os.path.abspath(os.path.expanduser(repo)) if repo and "://" not in repo and "@" not in repo else repo
 
 
 @dataclass
@@ -159,7 +160,8 @@ class Batch:
         facts = [f"{self.done}/{total}", f"{self.failed} failed" if self.failed else "",
                  f"{self.done / seconds * 60:.1f} a minute", money(self.cost_usd),
                  f"{duration(left)} left" if self.done < total else duration(seconds)]  # fmt: skip
-        state = "done" if result.get("status") == "success" else str(result.get("terminal_reason", "failed"))
+        message = str((result.get("error") or {}).get("message") or result.get("terminal_reason", ""))
+        state = "done" if result.get("status") == "success" else f"failed: {one_line(message, 120)}"
         self._say(f"{' · '.join(filter(None, facts))} · {one_line(task['id'], 40)} {state}")
 
     def _say(self, text: str) -> None:
