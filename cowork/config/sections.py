@@ -261,6 +261,9 @@ class Ui(Section, prefix="ui"):
     notify_after: float = key(10, "Seconds that make a turn long.", low=0, high=86_400)
     bell: bool = key(False, "Ring the bell with a notification.")
     title: bool = key(True, "Show the state in the terminal's title.")
+    statusline: str = key("", 'The status line as a template, such as "{model} {context}% ${cost}". Empty: as it is.')
+    statusline_command: str = key("", "A program that prints the status line; it is told the state as JSON.")
+    subagent_statusline_command: str = key("", 'A program that prints a row for each child, as {"id", "content"}.')
 
 
 class Log(Section, prefix="log"):

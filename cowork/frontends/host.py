@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from cowork.core.events import Event
 from cowork.core.frozen import frozen
@@ -27,6 +28,16 @@ class Status:
     agents: int = 0  # agent files loaded
     knowledge: tuple[str, ...] = ()  # AGENTS.md and the like that were read
     notes: tuple[str, ...] = ()  # lines under the banner: no key found, a bad agent file
+    line: str = ""  # the status line as the person's settings make it; empty: as it is
+
+
+@frozen
+class StatusLines(Event):
+    """The status line changed, or what a program of the person's makes of the rows of children; for the chat alone."""
+
+    type: ClassVar[str] = "status.lines"
+    durable: ClassVar[bool] = False
+    rows: Mapping[str, str] = field(default_factory=dict)  # by subagent_id; an empty one hides the row
 
 
 @frozen

@@ -15,6 +15,7 @@ from cowork import __version__, prompts
 from cowork.app.build import build
 from cowork.app.chat.attachments import attach
 from cowork.app.chat.full_screen import needs_terminal
+from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
 from cowork.app.repo import project_root
 from cowork.app.resume import begin
@@ -68,6 +69,7 @@ class ChatHost:
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
+        self._line: ChatStatusLine | None = None
         self._look_at = 0.0  # when files are to be looked at again
         self._told_mode = ""  # the mode in force when something was last said to the model
         self.run = open_run(options, environ, self)
@@ -96,6 +98,9 @@ class ChatHost:
         self._paid = totals(e for e in past if e.session_id in ("", self.run.session_id)).whole.cost_usd
         for event in () if seen else past:
             self._sink(event)
+        if self._line:
+            self._line.stop()
+        self._line = ChatStatusLine(self.run, self._sink, lambda: self.status().cost_usd)
         begin(self.run, mode)
 
     async def reopen(self, options: RunOptions, *, seen: bool = False) -> None:
@@ -130,6 +135,8 @@ class ChatHost:
         if event.durable:
             self.events.append(event)
         self._sink(event)
+        if self._line:
+            self._line.on_event(event)
 
     async def ask(self, question: Question) -> Answer:
         if question.kind == "plan":
@@ -153,6 +160,8 @@ class ChatHost:
             self.run.checkpoints.warm()
 
     async def close(self) -> None:
+        if self._line:
+            self._line.stop()
         await self.run.close()
 
     # ------------------------------------------------------------ the Host protocol
@@ -174,6 +183,7 @@ class ChatHost:
             agents=len(run.agents),
             knowledge=tuple(p.name for p in run.told),
             notes=tuple(note.text for note in run.notes),
+            line=self._line.text if self._line else "",
         )
 
     def commands(self) -> Sequence[Command]:

@@ -30,6 +30,7 @@ from cowork.core.events import (
 )
 from cowork.core.ports import Question
 from cowork.frontends.calls import FEW, LOOKS
+from cowork.frontends.host import StatusLines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.children.child_state import ChildState, new_child
 from cowork.frontends.repl.view.children.panels import ended_line
@@ -199,6 +200,9 @@ class Scene:
                 before, self.todos = self.todos, todos
                 self._todos_changed = True
                 self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
+            case StatusLines(rows=rows):
+                for child in self.panels.values():
+                    child.row = rows.get(child.subagent_id)
             case RetryScheduled():
                 self._retry(event)
             case TurnEnded():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cowork.core import format
 from cowork.core.format import one_line
@@ -60,10 +61,14 @@ def status_line(
 
 def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str, Line]:
     facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
+    if status.line:
+        facts["line"] = [("dim", one_line(status.line))]
+        status = replace(status, context_percent=None, model="", branch="")
     if status.context_percent is not None:
         style = "warn" if status.context_percent >= 80 else "dim"
         facts["context"] = [(style, f"context {status.context_percent:.0f} %")]
-    facts["cost"] = [("dim", format.money(status.cost_usd))]
+    if not status.line:
+        facts["cost"] = [("dim", format.money(status.cost_usd))]
     if queued:
         facts["queued"] = [("accent", f"{queued} queued")]
     if status.jobs:

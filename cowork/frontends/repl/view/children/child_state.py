@@ -54,6 +54,7 @@ class ChildState:
     max_turns: int
     started: float  # on the chat's clock
     status: str = "active"
+    row: str | None = None  # as a program of the person's wants it; empty: not at all
     turns: int = 0
     tool_calls: int = 0
     usage: Usage = field(default_factory=Usage)

@@ -65,6 +65,7 @@ def panels_lines(
     selected: str = "", spin: int = 0,
 ) -> list[Line]:  # fmt: skip
     """All children in at most `rows` lines: a row each, then panels for those that are open, as far as they fit."""
+    children = [child for child in children if child.row != "" or child.asking]
     shown = _window(in_tree_order(children), rows, selected)
     hidden = len(children) - len(shown)
     heights = _heights(shown, rows - bool(hidden), selected, expanded=expanded)
@@ -134,6 +135,9 @@ def roster_line(
 ) -> Line:  # fmt: skip
     """A child in one row: name, task, what it does, turn of most, model, time, tokens, cost."""
     branch = "  " * (child.depth - 1) + "└ " if child.depth else ""
+    if child.row and not child.asking:
+        own: Line = [("accent.bold", "❯ " if selected else "  "), ("faint", branch), _glyph(child, spin)]
+        return clip_line([*own, ("", child.row)], columns)
     name = pad(clip_middle(child.name, max(6, layout.name - len(branch))), layout.name - len(branch))
     line: Line = [
         ("accent.bold", "❯ " if selected else "  "),

@@ -1,0 +1,104 @@
+"""The status line of the settings in a chat: tells its programs the state, and the chat what they print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from cowork import __version__
+from cowork.app.extend.launch import launcher
+from cowork.app.run import Run
+from cowork.config.load import Config
+from cowork.core.blocks import Json
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    AgentUpdated,
+    ContextCompacted,
+    Event,
+    Notice,
+    ReplyAdded,
+    SessionStarted,
+)
+from cowork.core.ports import Emit
+from cowork.extensions.status_line import StatusLine, StatusPrograms
+from cowork.frontends.host import StatusLines
+
+_TELLING = (SessionStarted, ReplyAdded, ContextCompacted, AgentStarted, AgentUpdated, AgentEnded)
+
+
+class ChatStatusLine:
+    """One a conversation; does nothing where the settings name no program and no template."""
+
+    def __init__(self, run: Run, show: Emit, cost: Callable[[], float | None]) -> None:
+        self.text = ""
+        self._run, self._cost, self._send = run, cost, show
+        programs = programs_of(run.config)
+        launch = launcher(run.tree, run.permissions.workspace)
+        self._line = StatusLine(programs, launch, self._state, self._shown, run.root) if programs else None
+
+    def on_event(self, event: Event) -> None:
+        """Note what may have changed the line."""
+        changed = isinstance(event, _TELLING) or (isinstance(event, Notice) and event.code.endswith(".changed"))
+        if self._line and changed:
+            self._line.poke()
+
+    def stop(self) -> None:
+        if self._line:
+            self._line.stop()
+
+    def _shown(self, text: str, rows: Mapping[str, str]) -> None:
+        self.text = text
+        self._send(StatusLines(rows))
+
+    def _state(self) -> Json:
+        """The state, with the names that programs for other agents know."""
+        run = self._run
+        window, used = run.agent.provider.context_window, run.agent.context_tokens
+        percent = round(100 * used / window, 1) if window else None
+        model = run.agent.provider.model
+        return {
+            "session_id": run.session_id,
+            "transcript_path": str(run.log.path) if run.log else None,
+            "cwd": str(run.agent.runner.state.cwd),
+            "permission_mode": run.permissions.mode,
+            "version": __version__,
+            "model": {"id": model, "display_name": model},
+            "workspace": {
+                "current_dir": str(run.agent.runner.state.cwd),
+                "project_dir": str(run.root),
+                "added_dirs": [str(folder) for folder in run.permissions.workspace.writable[1:]],
+                "branch": run.branch,
+            },
+            "cost": {
+                "total_cost_usd": self._cost(),
+                "total_duration_ms": round((time.monotonic() - run.started) * 1000),
+            },
+            "context_window": {
+                "context_window_size": window,
+                "total_input_tokens": used,
+                "used_percentage": percent,
+                "remaining_percentage": None if percent is None else round(100 - percent, 1),
+            },
+            "tasks": [
+                {
+                    "id": child.id,
+                    "name": child.assignment.definition.name,
+                    "type": "subagent",
+                    "status": child.status,
+                    "description": child.label,
+                    "label": child.action,
+                    "model": child.agent.provider.model,
+                    "tokenCount": child.agent.ledger.usage.total,
+                    "contextWindowSize": child.agent.provider.context_window,
+                    "cwd": str(child.runner.state.cwd),
+                }
+                for child in run.subagents.running.values()
+            ],
+        }
+
+
+def programs_of(config: Config) -> StatusPrograms:
+    """What `[ui]` says of the status line."""
+    ui = config.ui
+    return StatusPrograms(ui.statusline, ui.statusline_command, ui.subagent_statusline_command)

@@ -1,0 +1,128 @@
+"""The status line as people want it: a template, or a program that is told the state as JSON and prints a line."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cowork.core.blocks import Json
+from cowork.core.frozen import frozen
+from cowork.core.hygiene import visible_line
+from cowork.extensions.hook_process import Launch
+
+DEBOUNCE_S = 0.3
+SECONDS = 5.0  # a program may take
+MOST_CHARS = 500
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+
+
+@frozen
+class StatusPrograms:
+    """What the settings say: a template, a program for the line, a program for the rows of children."""
+
+    template: str = ""
+    command: str = ""
+    subagent_command: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.template or self.command or self.subagent_command)
+
+
+class StatusLine:
+    """Keeps the line up to date: soon after a change, one program at a time, the newest state wins."""
+
+    def __init__(
+        self,
+        programs: StatusPrograms,
+        launch: Launch,
+        state: Callable[[], Json],
+        show: Callable[[str, Mapping[str, str]], None],
+        root: Path,
+    ) -> None:
+        self.programs, self.root = programs, root
+        self._launch, self._state, self._show = launch, state, show
+        self._text, self._rows = "", dict[str, str]()
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def poke(self) -> None:
+        """Something changed; a burst of changes is one update."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(DEBOUNCE_S, self._start)
+
+    def stop(self) -> None:
+        """Show nothing more; what runs is ended."""
+        if self._timer:
+            self._timer.cancel()
+        if self._task:
+            self._task.cancel()
+
+    def _start(self) -> None:
+        self._timer = None
+        if self._task and not self._task.done():
+            self._task.cancel()
+        self._task = asyncio.ensure_future(self._update())
+
+    async def _update(self) -> None:
+        state = self._state()
+        if self.programs.template:
+            self._text = filled(self.programs.template, state)
+        out = await self._run(self.programs.command, state)
+        if out is not None:
+            self._text = first_line(out)
+        rows = await self._run(self.programs.subagent_command, state) if state["tasks"] else None
+        if rows is not None:
+            self._rows = rows_of(rows)
+        self._show(self._text, self._rows)
+
+    async def _run(self, command: str, state: Json) -> str | None:
+        """What a program printed; None when there is none or it failed, which leaves what was shown before."""
+        if not command:
+            return None
+        try:
+            ended = await self._launch(command, json.dumps(state).encode(), self.root, {}, SECONDS)
+        except OSError:
+            return None
+        return ended.out if ended.code == 0 else None
+
+
+def filled(template: str, state: Json) -> str:
+    """A template such as `{model} · {context}% · ${cost}`; names that are not known stay as they are."""
+    context, cost = state["context_window"]["used_percentage"], state["cost"]["total_cost_usd"]
+    known = {
+        "model": state["model"]["id"],
+        "mode": state["permission_mode"],
+        "cwd": state["cwd"],
+        "branch": state["workspace"]["branch"],
+        "session": state["session_id"],
+        "version": state["version"],
+        "context": "-" if context is None else f"{context:.0f}",
+        "cost": "?" if cost is None else f"{cost:.2f}",
+        "tokens": str(state["context_window"]["total_input_tokens"]),
+        "children": str(len(state["tasks"])),
+    }
+    return clean(re.sub(r"\{(\w+)\}", lambda match: known.get(match[1], match[0]), template))
+
+
+def first_line(out: str) -> str:
+    """The first line that says something, without colours and without anything that could steer a terminal."""
+    return next((line for line in map(clean, out.splitlines()) if line), "")
+
+
+def rows_of(out: str) -> dict[str, str]:
+    """Rows of children by id, from one JSON object a line; lines that are none are left out."""
+    rows = {}
+    for line in out.splitlines():
+        try:
+            found = json.loads(line)
+            rows[str(found["id"])] = clean(str(found["content"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            continue
+    return rows
+
+
+def clean(text: str) -> str:
+    return visible_line(_ESCAPES.sub("", text))[:MOST_CHARS].strip()
