@@ -76,8 +76,9 @@ class TaskTree:
         return f"{up}\r\x1b[J"
 
     def _write(self, text: str) -> None:
-        self._out.write(text)
         self._out.flush()
+        self._out.buffer.write(text.encode("utf-8", "replace"))  # past what makes codes harmless: the theme did that
+        self._out.buffer.flush()
 
 
 def drawable(out: TextIO) -> bool:
