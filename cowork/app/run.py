@@ -35,8 +35,9 @@ from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.writer import SessionLog
-from cowork.tools.base import NoHold, TreeState, unwrapped
+from cowork.tools.base import NoHold, Tool, TreeState, unwrapped
 from cowork.tools.shell import jobs
+from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:  # loaded only where they are configured
     from cowork.app.mcp.join import McpRun
@@ -170,13 +171,13 @@ class Run:
             return replace(failure.outcome, reason="schema", error=error)
         return outcome
 
-    def own_runner(self) -> Runner:
-        """Runs what the person typed themselves: in the agent's folder, without a question and without a sandbox."""
+    def own_runner(self, shell: Tool) -> Runner:
+        """Runs what the person typed themselves, by `shell`: in the agent's folder, unasked and without a sandbox."""
         theirs = self.agent.runner
         jobs.prepare(self.tree)
         return Runner(
             agent="main",
-            tools=theirs.tools.all,
+            tools=ToolSet([shell]),
             ports=RunnerPorts(self.emit, _unasked, Unjudged()),
             workspace=self.permissions.workspace,
             state=theirs.state,

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import os
 import pty
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -31,6 +32,24 @@ def run(
 def on_terminal(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path | None = None) -> int:
     """Run a program that has our terminal until it ends; gives its exit code."""
     return subprocess.run(argv, env=environ, cwd=cwd, check=False).returncode
+
+
+def shell_on(
+    command: str, terminal: str, place: Path, *, environ: Mapping[str, str], cwd: Path
+) -> subprocess.Popen[bytes]:
+    """Start a shell command in a session of its own, on a terminal by its name; `place` gets the folder it ends in."""
+    shell = shutil.which("bash") or "/bin/sh"
+    # Opening a terminal in a new session makes it that session's own.
+    script = 'exec <"$1" >"$1" 2>&1; trap "pwd -P >"$COWORK_PLACE"" EXIT; eval "$2"'
+    return subprocess.Popen(
+        [shell, "-c", script, shell, terminal, command],
+        env={**environ, "COWORK_PLACE": str(place)},
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 async def piped(

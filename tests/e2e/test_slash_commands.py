@@ -106,14 +106,44 @@ def test_memory_opens_the_notes_in_the_editor_and_they_stay_trusted(tmp_path: Pa
         assert "✓trusted" in terminal.text()
 
 
-def test_a_program_that_fills_the_screen_gets_the_terminal(tmp_path: Path) -> None:
-    with chat(tmp_path, EDITOR=editor(tmp_path)) as terminal:
-        say(terminal, f"!{editor(tmp_path)} made.txt", "EDITOR IS UP")
-        terminal.type("<Enter>")
-        terminal.wait_for_pattern(r"ended\s+with\s+exit\s+code\s+0")
-        assert (tmp_path / "work" / "made.txt").read_text() == "Be brief.\n"
+FULL_SCREEN = """
+import sys, termios, tty
+tty.setcbreak(0)
+print('\\x1b[?1049h\\x1b[HFULL SCREEN', *termios.tcgetwinsize(1), flush=True)
+key = sys.stdin.read(1)
+print('\\x1b[?1049l', end='')
+open('key.txt', 'w').write(key)
+sys.exit(3)
+"""
+
+
+def test_a_program_that_fills_the_screen_gets_the_terminal_and_its_keys(tmp_path: Path) -> None:
+    program = tmp_path / "full.py"
+    program.write_text(FULL_SCREEN)
+    with chat(tmp_path) as terminal:
+        say(terminal, f"!{sys.executable} {program}", "FULL SCREEN 40 110")
+        assert terminal.screen_.alternate
+        terminal.type("k")
+        terminal.wait_for("exit 3 · had the terminal")
+        assert not terminal.screen_.alternate
         say(terminal, "hello", "The first answer.")
-        assert "I ran this command in my terminal" in (tmp_path / "asked").read_text()
+    assert (tmp_path / "work" / "key.txt").read_text() == "k"
+    assert "filled the user's screen" in (tmp_path / "asked").read_text()
+
+
+def test_a_command_of_ones_own_that_asks_is_answered_and_the_model_sees_it(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        say(terminal, "!mkdir sub; cd sub; printf 'your name: '; read name; echo hello $name", "your name:")
+        terminal.wait_for_pattern(r"(?m)^your name:")  # no longer in the chat's own rows
+        terminal.type("Ada", "<Enter>")
+        terminal.wait_for("exit 0 · had the terminal")
+        say(terminal, "!pwd", "work/sub")
+        say(terminal, "!sleep 600", "$ sleep 600")
+        terminal.type("<Esc>")
+        terminal.wait_for("interrupted")
+        say(terminal, "go", "The first answer.")
+    asked = (tmp_path / "asked").read_text()
+    assert "hello Ada" in asked
 
 
 def test_add_dir_lets_tools_write_in_another_folder(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Parts of the slash commands that need no terminal: who needs the terminal, kept keys."""
+"""Parts of the slash commands that need no terminal: kept keys, grants."""
 
 from __future__ import annotations
 
@@ -6,43 +6,11 @@ import json
 import stat
 from pathlib import Path
 
-import pytest
-
-from cowork.app.chat.full_screen import needs_terminal
 from cowork.config import keyring
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rules
-
-
-@pytest.mark.parametrize(
-    ("command", "needs"),
-    [
-        ("vi a.py", True),
-        ("sudo vim /etc/hosts", True),
-        ("/usr/bin/less README.md", True),
-        ("EDITOR=nano crontab -e", True),
-        ("python3", True),
-        ("git commit", True),
-        ("git commit --amend", True),
-        ("git rebase -i HEAD~3", True),
-        ("git add -p", True),
-        ("myeditor notes", True),
-        ("python3 script.py", False),
-        ("git commit -m done", False),
-        ("git commit -am done", False),
-        ("git commit --amend --no-edit", False),
-        ("git status", False),
-        ("git", False),
-        ("cat a | less", False),
-        ("ls", False),
-        ("", False),
-        ("echo 'open", False),
-    ],
-)
-def test_who_gets_the_terminal(command: str, needs: bool) -> None:
-    assert needs_terminal(command, {"EDITOR": "/opt/myeditor -w"}) is needs
 
 
 def test_a_key_without_a_keyring_is_in_a_file_for_its_owner_alone_and_is_found(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from cowork.core.format import one_line
 from cowork.core.ports import ToolRecord
 from cowork.engine.runner import Runner
 from cowork.permissions import Permissions
+from cowork.tools.files.media import picture
 from cowork.tools.files.read import read
 from cowork.tools.search.ls import ls
 
@@ -60,7 +61,14 @@ async def attach(
     """Read what the message names. The person chose it, so nobody is asked; what a rule denies stays out."""
     out = Attached()
     names = [(name, Path(name).expanduser()) for name in named_paths(text) if name not in agents]
-    for name, path in [*names, *((path.name, path) for path in images)]:
+    for path in images:  # put into the message by hand
+        data = path.read_bytes()
+        if found := picture(data):
+            out.images.append(found.block(data))
+            out.lines.append(f"{path.name} · {found.width}×{found.height}, {len(data) / 1000:.1f} KB")
+        else:
+            out.lines.append(f"{path.name} · not attached: no image")
+    for name, path in names:
         full = runner.state.cwd / path
         if not full.exists():
             if _PATH.fullmatch(name) and ("/" in name or 1 < len(path.suffix) <= 5):  # no decorator, no handle

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from cowork import __version__, prompts
 from cowork.app.build import build
 from cowork.app.chat.attachments import attach
-from cowork.app.chat.full_screen import needs_terminal
+from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
 from cowork.app.repo import project_root
@@ -48,7 +48,7 @@ CHANGED = (
 class Screen(Protocol):
     """The terminal, for programs that need it whole."""
 
-    async def run(self, words: Sequence[str], cwd: Path | None = None) -> int: ...
+    async def lend(self, work: Callable[[], None]) -> None: ...
     async def edit_file(self, path: Path) -> None: ...
 
 
@@ -266,20 +266,11 @@ class ChatHost:
         return [(a.name, a.description) for a in self.run.agents.values()]
 
     async def run_shell(self, command: str) -> None:
-        """The user's own command: shown as a Bash call, and in the conversation as one.
-
-        A program that fills the screen or talks to the person gets the terminal instead.
-        """
-        if self._screen is not None and needs_terminal(command, self.environ):
-            code = await self._screen.run(["/bin/sh", "-c", command], self.run.agent.runner.state.cwd)
-            said = f"I ran this command in my terminal; you did not see its output: {command} (exit code {code})"
-            self.run.agent.tell(Prompt(said, source="system", label="note"))
-            self.run.emit(Notice(f"!{command} ended with exit code {code}"))
-            return
+        """The user's own command: shown as a Bash call, and in the conversation as one."""
         call = ToolUse(f"user_{self.run.emitter.next_id}", bash.name, {"command": command})
         self.run.emit(PromptAdded(f"I ran this command myself: {command}", label=f"!{command}"))
         self.run.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=self.run.agent.provider.model))
-        await self._stoppable(self.run.own_runner().run([call]))
+        await self._stoppable(self.run.own_runner(own_shell(self._screen.lend) if self._screen else bash).run([call]))
 
     async def add_note(self, text: str) -> str:
         path = self.run.root / "AGENTS.md"

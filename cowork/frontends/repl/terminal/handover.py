@@ -39,6 +39,10 @@ class Handover:
             return await run_in_terminal(work, in_executor=True)
         return await asyncio.to_thread(work)
 
+    async def lend(self, work: Callable[[], None]) -> None:
+        """Call a function that uses the terminal, in a thread, while the chat leaves it alone."""
+        await (run_in_terminal(work, in_executor=True) if self._live() else asyncio.to_thread(work))
+
     async def edit_file(self, path: Path) -> None:
         """Open a file in the person's editor."""
         await self.run([*self._editor(), str(path)])
