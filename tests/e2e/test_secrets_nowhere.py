@@ -116,7 +116,7 @@ def test_a_chat_keeps_no_secret_in_its_history_exports_and_screen(base: Path) ->
     ):
         terminal.wait_for("/help", 30)
         for typed, shown in (("go", "the answer"), ("!env", "exit|line"), ("/export a.md", "a.md"),
-                             ("/export a.json", "a.json"), ("/config", "LLM_API_KEY|hidden|retry"),
+                             ("/export a.json", "a.json"), ("/config", "LLM_API_KEY|hidden|log.file"),
                              ("/doctor", "sandbox")):  # fmt: skip
             terminal.wait_for("/help")
             terminal.type(typed, "<Enter>")
