@@ -14,6 +14,7 @@ from pathlib import Path
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionStarted, ToolEnded, ToolStarted, TurnEnded
 from cowork.core.transcript import fold
+from cowork.reports.html import session_page
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog
@@ -66,16 +67,20 @@ def _seconds(work: Callable[[], object]) -> float:
 
 
 def measure() -> dict[str, float]:
-    """Milliseconds to write, parse and resume, and resume over parse."""
+    """Milliseconds to write, parse and resume, resume over parse, and a page over reading."""
     with tempfile.TemporaryDirectory() as name:
         events = history(EVENTS)
         start = time.perf_counter()
         path = write(Path(name), events)
         writing = time.perf_counter() - start
         lines = path.read_bytes().splitlines()
-        parse, resume = fastest(
-            lambda: [json.loads(line) for line in lines], lambda: fold(read(path).events).messages()
+        parse, resume, reading, exporting = fastest(
+            lambda: [json.loads(line) for line in lines],
+            lambda: fold(read(path).events).messages(),
+            lambda: read(path),
+            lambda: list(session_page(read(path).events)),
         )
+        page = sum(len(piece.encode()) for piece in session_page(read(path).events))
         return {
             "events": EVENTS,
             "bytes": os.path.getsize(path),
@@ -83,6 +88,8 @@ def measure() -> dict[str, float]:
             "parse_ms": parse * 1e3,
             "resume_ms": resume * 1e3,
             "ratio": resume / parse,
+            "page_ratio": exporting / reading,
+            "page_size_ratio": page / os.path.getsize(path),
         }
 
 
@@ -114,7 +121,7 @@ def checkpoints(count: int, *, with_git: bool) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the figures; the ratio should stay under 3."""
+    """Print the figures; the ratios should stay under 3, that of sizes under 1.5."""
     figures = measure()
     for with_git in (True, False):
         figures |= checkpoints(FILES, with_git=with_git)

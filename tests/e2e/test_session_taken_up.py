@@ -207,11 +207,15 @@ async def test_a_fork_goes_on_in_the_mode_of_the_moment(tmp_path: Path, work: Pa
     await host.close()
 
 
-async def test_an_export_that_cannot_be_written_is_told_in_plain_words(tmp_path: Path, work: Path) -> None:
+async def test_an_export_is_written_by_its_ending_or_told_in_plain_words(tmp_path: Path, work: Path) -> None:
     host = chat_host(tmp_path, work)
     (export,) = [command for command in host.commands() if command.name == "export"]
     with pytest.raises(UserError, match=r"^nowhere/x.md cannot be written: No such file or directory.$"):
         await export.run("nowhere/x.md")
+    assert await export.run("talk.html") == "Written to talk.html."
+    assert (work / "talk.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    with pytest.raises(UserError, match=r"^talk.html exists already.$"):
+        await export.run("talk.html")
     await host.close()
 
 

@@ -47,6 +47,8 @@ def test_every_section_opens_and_holds_the_transcript_of_its_child(browser, writ
     talk = browser.run("document.querySelector('#talk').innerText")
     assert "SECRET-OF-THE-PAST" not in talk
     assert browser.run("document.querySelectorAll('.diff .new').length") == 3
+    edit = "[...document.querySelectorAll('.call')].find((c) => c.innerText.startsWith('✓\\nEdit'))"
+    assert "approved after 7.5 s" in browser.run(f"{edit}.innerText")
     assert browser.run("[...document.querySelectorAll('#talk table td')].map((c) => c.innerText)")[:3] == [
         "shop/refunds.py",
         "looks up None",

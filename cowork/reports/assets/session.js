@@ -93,6 +93,8 @@ class Session {
 
   "question.asked"(event, stretch) {
     const bar = { kind: "wait", from: event.at, to: event.at, title: `${event.question.title} ${event.question.line || ""}`, entry: stretch.entries[stretch.entries.length - 1] };
+    const about = stretch.bars.findLast((b) => b.call && b.open && b.call.start.name === event.question.tool);
+    if (about) { bar.call = about.call; about.call.asked = bar; }
     this.questions.set(event.question_id, bar);
     bar.open = true;
     stretch.bars.push(bar);
@@ -101,7 +103,8 @@ class Session {
 
   "question.answered"(event) {
     const bar = this.questions.get(event.question_id);
-    if (bar) { bar.to = event.at; bar.title += ` → ${event.choice}`; bar.open = false; }
+    if (bar) { bar.to = event.at; bar.title += ` → ${event.choice}`; bar.open = false; bar.choice = event.choice; }
+    if (bar && bar.call) this.changed(bar.call);
   }
 
   "retry.scheduled"(event, stretch) {
@@ -279,12 +282,18 @@ function took(session, call) {
   return duration(call.end.at - call.start.at);
 }
 
+function answerTo(call) {
+  if (!call.asked) return "";
+  if (!call.asked.choice) return "waits for approval";
+  return `${call.asked.choice === "no" ? "denied" : "approved"} after ${duration(call.asked.to - call.asked.from)}`;
+}
+
 function toolNode(session, call) {
   const { start, end, block } = call, status = end ? end.record.status : session.about.live ? "running" : "interrupted";
   const said = end && end.display.summary;
   return lazy("call " + status, [
     el("span", { class: "glyph" }, GLYPH[status] || "·"), el("b", null, block.name), " ",
-    el("span", { class: "what" }, oneLine(start ? start.line : "", 200)), el("span", { class: "facts" }, [said, took(session, call)].filter(Boolean).join(" · "))],
+    el("span", { class: "what" }, oneLine(start ? start.line : "", 200)), el("span", { class: "facts" }, [answerTo(call), said, took(session, call)].filter(Boolean).join(" · "))],
   () => callBody(session, call));
 }
 
