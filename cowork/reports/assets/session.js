@@ -427,7 +427,7 @@ class Search {
     let soon = 0;
     this.box.addEventListener("input", () => { clearTimeout(soon); soon = setTimeout(() => this.look(), 120); });
     this.box.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") { event.preventDefault(); if (this.words !== this.box.value.trim()) this.look(); this.go(this.at + (event.shiftKey ? -1 : 1)); this.list.hidden = true; }
+      if (event.key === "Enter") { event.preventDefault(); clearTimeout(soon); if (this.words !== this.box.value.trim()) this.look(); this.go(this.at + (event.shiftKey ? -1 : 1)); this.list.hidden = true; }
       if (event.key === "ArrowDown" || event.key === "ArrowUp") { event.preventDefault(); this.list.hidden = !this.found.length; this.go(this.at + (event.key === "ArrowUp" ? -1 : 1)); }
       if (event.key === "Escape") { this.list.hidden = true; this.box.blur(); }
     });
