@@ -147,6 +147,7 @@ class Run:
         """A prompt as it is; the first one carries what the model should know from the start."""
         if self.mcp:
             await self.mcp.ready()
+            prompt.context = "\n\n".join(p for p in (prompt.context, await self.mcp.mentioned(prompt.text)) if p)
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
             facts = prompts.environment(self.root, self.branch)
             servers = self.mcp.instructions() if self.mcp else ""

@@ -17,6 +17,7 @@ from cowork.cli import (
     extension_commands,
     flow_commands,
     import_command,
+    mcp_commands,
     permission_commands,
     plugin_commands,
     report_commands,
@@ -172,6 +173,7 @@ app.add_typer(session_commands.tasks_app, name="tasks")
 app.add_typer(flow_commands.app, name="flow")
 app.command("batch", cls=HelpCommand, epilog=flow_commands.BATCH_EXAMPLES)(flow_commands.batch)
 app.add_typer(config_commands.app, name="config")
+app.add_typer(mcp_commands.app, name="mcp")
 app.command("trust", cls=HelpCommand, epilog=permission_commands.TRUST_EXAMPLES)(permission_commands.trust)
 app.add_typer(permission_commands.permissions, name="permissions")
 app.command("doctor", cls=HelpCommand, epilog=doctor_commands.DOCTOR_EXAMPLES)(doctor_commands.doctor)

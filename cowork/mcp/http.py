@@ -22,6 +22,7 @@ _ACCEPT = "application/json, text/event-stream"
 _RESUMES = 5  # of one stream that broke off
 _RETRY_S = 1.0  # before that, where the server does not say
 _GOODBYE_S = 2.0
+_LOGINS = 3  # for one request
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
@@ -113,7 +114,7 @@ class HttpChannel:
     async def _send(self, method: str, message: Json | None, headers: Mapping[str, str]) -> Response:
         """A response that is no refusal; a refused token is renewed, a few times at most."""
         body = protocol.encode(message) if message else b""
-        for _ in range(4):
+        for logins in range(_LOGINS + 1):
             token = await self._auth.token() if self._auth else ""
             given = self._headers | self._standard(message) | dict(headers)
             given |= {"authorization": f"Bearer {token}"} if token else {}
@@ -131,9 +132,9 @@ class HttpChannel:
             refused = await self._refusal(response, message)
             if not wanted:
                 raise refused
-            if not (self._auth and await self._auth.challenged(response.status, challenge)):
-                raise LoginNeeded(f"{self.host} wants a login", challenge)
-        raise LoginNeeded(f"{self.host} refuses every token", challenge)
+            if logins == _LOGINS or not (self._auth and await self._auth.challenged(response.status, challenge)):
+                raise LoginNeeded(f"{self.host} {'refuses every token' if logins else 'wants a login'}", challenge)
+        raise AssertionError  # the last try returns or raises
 
     def _standard(self, message: Json | None) -> dict[str, str]:
         found = {"accept": _ACCEPT if message else "text/event-stream"}

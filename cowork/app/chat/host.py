@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 from cowork import __version__, prompts
 from cowork.app.build import build
 from cowork.app.chat.attachments import attach
+from cowork.app.chat.mcp_commands import prompt_commands
 from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
@@ -191,7 +192,7 @@ class ChatHost:
             self._look_at = time.monotonic() + LOOK_EVERY_S
             if self.run.renew():
                 self._list_commands()
-        return self._commands
+        return (*self._commands, *prompt_commands(self)) if self.run.mcp else self._commands
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
         await self.say(Prompt(text, label=label), images)

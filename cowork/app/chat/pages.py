@@ -123,10 +123,10 @@ def _figures(rows: Sequence[TaskRow]) -> list[str]:
 def context_use(agent: Agent) -> ContextUse:
     """What fills the window, by estimate, beside what the service last counted."""
     window = agent.provider.context_window
-    parts = {
-        "system prompt": len(agent.system),
-        "tools": sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs),
-    }
+    parts = {"system prompt": len(agent.system), "tools": 0}
+    for spec in agent.specs:
+        key = f"MCP server {spec.name.split('__')[1]}" if spec.name.startswith("mcp__") else "tools"
+        parts[key] = parts.get(key, 0) + len(spec.description) + len(json.dumps(spec.schema))
     names = {call.id: call.name for m in agent.transcript.messages() for call in m.calls}
     for message in agent.transcript.messages():
         for block in message.content:

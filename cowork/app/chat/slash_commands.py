@@ -11,6 +11,7 @@ from cowork.app.changes import changes
 from cowork.app.chat import pages, pick_rows
 from cowork.app.chat.host import ChatHost
 from cowork.app.chat.login import SERVICES, Login
+from cowork.app.chat.mcp_commands import McpCommands
 from cowork.app.chat.permission_commands import PermissionCommands
 from cowork.app.chat.task_commands import TaskCommands
 from cowork.app.onboarding import doctor, setup
@@ -34,7 +35,7 @@ REWINDS = ("both", "chat", "files")
 
 def commands(host: ChatHost) -> Sequence[Command]:
     """Everything but what the chat knows by itself, and the user's own commands."""
-    on, rules, tasks = _Commands(host), PermissionCommands(host), TaskCommands(host)
+    on, rules, tasks, servers = _Commands(host), PermissionCommands(host), TaskCommands(host), McpCommands(host)
     own = (
         Command("clear", "start over with an empty conversation", on.clear, resets=True),
         Command("compact", "make room: summarise the conversation so far", on.compact, "[what to keep in mind]"),
@@ -56,6 +57,8 @@ def commands(host: ChatHost) -> Sequence[Command]:
                 lambda: ("allow", "remove", "try"), busy=True),
         Command("add-dir", "let tools write in another folder too", rules.add_dir, "[folder]"),
         Command("tasks", "background commands and children: look, stop", tasks.tasks, "[id|stop id]", busy=True),
+        Command("mcp", "MCP servers: state, tools, tokens", servers.mcp, "[NAME|reconnect NAME|on NAME|off NAME]",
+                servers.words, busy=True),
         Command("status", "what this chat is and runs on", tasks.status, busy=True),
         Command("rename", "give this session a name", on.rename, "NAME", busy=True),
         Command("login", "enter a key for a service", Login(host), "[service]", lambda: tuple(SERVICES)),
@@ -96,7 +99,8 @@ class _Commands:
         return None
 
     async def cost(self, rest: str) -> CommandResult:
-        return pages.cost_page(self.host.events)
+        servers = McpCommands(self.host)
+        return "\n\n".join([pages.cost_page(self.host.events), *([servers.table()] if self.host.run.mcp else [])])
 
     async def context(self, rest: str) -> CommandResult:
         return pages.context_use(self.host.run.agent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
@@ -9,6 +10,7 @@ from cowork import prompts
 from cowork.app.mcp import questions
 from cowork.app.mcp.processes import start_server
 from cowork.app.mcp.sources import Approvals, configured
+from cowork.app.mcp.tokens import KeptTokens
 from cowork.app.mcp.tools import resource_tools, tokens_of, tools_of
 from cowork.app.project import Project
 from cowork.config import paths
@@ -18,10 +20,11 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import AgentDef, Ask, Emit
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import Agent
-from cowork.mcp.content import cut_text
+from cowork.mcp.content import cut_text, said_by_resource
 from cowork.mcp.entries import ServerEntry, entries_of, filled
 from cowork.mcp.http import HttpChannel
-from cowork.mcp.protocol import Channel
+from cowork.mcp.oauth import OAuth
+from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
 from cowork.mcp.stdio import StdioChannel
 from cowork.permissions.private import write_private
@@ -29,6 +32,8 @@ from cowork.tools.base import Tool, TreeState
 from cowork.tools.tool_search import call_tool, search_tools
 from cowork.tools.toolset import ToolSet
 
+_MENTION = re.compile(r"(?<!\S)@([A-Za-z0-9][\w.-]*):(\w[\w+.-]*://\S+|\S+)")
+_MOST_MENTIONED = 50_000  # characters of a resource
 AGENT_WAIT_S = 30.0  # that a child waits for a server its file names
 
 
@@ -95,6 +100,21 @@ class McpRun:
             if server.known and server.known.instructions and self._for_main(name)
         ]
         return "How MCP servers describe their use:\n" + "\n".join(texts) if texts else ""
+
+    async def mentioned(self, text: str) -> str:
+        """The resources that a prompt names as `@server:uri`, as context for the model."""
+        found = []
+        for name, uri in dict.fromkeys(_MENTION.findall(text)):
+            if name not in self.servers:
+                continue
+            server = self.servers[name]
+            try:
+                said = said_by_resource(await server.read(uri, questions.elicit_by(self.ports.ask, "main", name)))
+            except McpError as error:
+                self._notice(f"@{name}:{uri} was not read: the MCP server {error}.", "warning")
+                continue
+            found.append(f'<resource server="{name}" uri="{uri}">\n{said.text[:_MOST_MENTIONED]}\n</resource>')
+        return "\n".join(found)
 
     def tokens(self, name: str) -> tuple[int, int]:
         """(tokens its definitions take in each request, tools that a search finds instead)."""
@@ -193,7 +213,9 @@ class McpRun:
 
     def _channel(self, entry: ServerEntry) -> Channel:
         if entry.url:
-            return HttpChannel(entry.url, entry.headers)
+            given = any(name.lower() == "authorization" for name in entry.headers)
+            auth = None if given else OAuth(entry.url, entry.oauth, KeptTokens(entry, self.place.environ))
+            return HttpChannel(entry.url, entry.headers, auth)
         place = self.place
         return StdioChannel(lambda: start_server(entry, self.ports.tree, place.root, place.environ))
 

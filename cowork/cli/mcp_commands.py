@@ -1,0 +1,250 @@
+"""`cowork mcp`: the servers a run uses, and cowork as one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from cowork.cli.standard_streams import row
+from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.config import paths
+from cowork.config.options import RunOptions
+from cowork.core.errors import UserError
+from cowork.core.hygiene import ascii_json, visible_line
+
+app = typer.Typer(
+    cls=HelpGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    help="MCP servers: tools that other programs bring.",
+    epilog="""
+Examples:
+  cowork mcp add git -- uvx mcp-server-git          a server on this machine, for this folder
+  cowork mcp add docs --url https://mcp.example.com/mcp --scope user
+  cowork mcp test git                               start it and list what it has
+  cowork mcp login docs                             log in to a remote server
+  cowork mcp import                                 take over servers of Claude Code, Codex, Cursor, VS Code
+  cowork mcp serve                                  offer Task and reading tools to another agent
+
+Files: .mcp.json of a trusted project, mcp.json beside your config.toml, [mcp.servers] in config.toml, --mcp-config.""",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
+Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Use this project's .mcp.json as if trusted.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+WhichScope = Annotated[
+    Literal["local", "project", "user"] | None,
+    typer.Option("--scope", "-s", help="local: you, in this folder; project: .mcp.json; user: you, everywhere."),
+]
+
+
+@app.command("list", cls=HelpCommand)
+def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
+    """List the configured servers. None is started."""
+    found, problems = _configured(cwd, trust=trust)
+    if as_json:
+        print(ascii_json([_facts(entry) for entry in found.values()]))
+        return 0
+    for entry in found.values():
+        off = "  (off)" if entry.disabled else ""
+        row(f"{entry.name:<16} {entry.scope:<8} {visible_line(entry.line)[:100]}{off}")
+    for problem in problems:
+        row(f"! {visible_line(problem)}")
+    if not found and not problems:
+        row("No servers. `cowork mcp add NAME -- COMMAND` adds one.")
+    return 0
+
+
+@app.command("get", cls=HelpCommand)
+def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
+    """Show one server's entry, as it is written."""
+    found, _ = _configured(cwd, trust=trust)
+    if name not in found:
+        raise UserError(f"There is no MCP server {name!r}.", f"Configured here: {', '.join(found) or 'none'}.")
+    print(ascii_json(_facts(found[name]), indent=2))
+    return 0
+
+
+@app.command("add", cls=HelpCommand)
+def add(
+    name: Name,
+    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
+    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="A remote server instead.")] = None,
+    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Repeatable.")] = None,
+    header: Annotated[list[str] | None, typer.Option("--header", metavar="'N: V'", help="Repeatable.")] = None,
+    scope: WhichScope = None,
+    box: Annotated[bool, typer.Option("--box", help="Run it in the sandbox.")] = False,
+    cwd: Cwd = None,
+) -> int:
+    """Add a server. Values may hold ${VAR}, which is filled in when it starts."""
+    from cowork.app.mcp.sources import change_file
+    from cowork.mcp.entries import entry_of
+
+    if bool(url) == bool(command):
+        raise UserError("Give either a command after -- or --url.", "cowork mcp add git -- uvx mcp-server-git")
+    raw: dict[str, Any] = {"type": "http", "url": url} if url else {"command": command[0], "args": command[1:]}  # type: ignore[index]
+    if env:
+        raw["env"] = dict(_pair(text, "=", "--env") for text in env)
+    if header:
+        raw["headers"] = {n: v.strip() for n, v in (_pair(text, ":", "--header") for text in header)}
+    raw |= {"box": True} if box else {}
+    try:
+        entry_of(name, raw, "user")
+    except ValueError as problem:
+        raise UserError(f"The server {problem}.") from None
+    path, folder = _file(scope or "local", cwd)
+    change_file(path, name, raw, folder)
+    row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if folder else ''}")
+    return 0
+
+
+@app.command("remove", cls=HelpCommand)
+def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> int:
+    """Remove a server, from wherever it is found first."""
+    from cowork.app.mcp.sources import change_file
+
+    for where in (scope,) if scope else ("local", "project", "user"):
+        path, folder = _file(where, cwd)
+        if path.exists() and change_file(path, name, None, folder):
+            row(f"removed {name} from {paths.short(path, os.environ)}")
+            return 0
+    raise UserError(f"There is no MCP server {name!r} to remove.", "cowork mcp list shows those there are.")
+
+
+@app.command("approve", cls=HelpCommand)
+def approve(name: Name, cwd: Cwd = None) -> int:
+    """Approve a server of this project's .mcp.json, as it is written now."""
+    from cowork.app.mcp.sources import Approvals
+
+    found, _ = _configured(cwd, trust=True)
+    entry = found.get(name)
+    if entry is None or entry.scope != "project":
+        raise UserError(f"This project names no MCP server {name!r}.", "Yours need no approval.")
+    Approvals(os.environ).add(_root(cwd), entry)
+    row(f"approved {name}: {visible_line(entry.line)}")
+    return 0
+
+
+@app.command("test", cls=HelpCommand)
+def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
+    """Start or reach a server and say what it has."""
+    from cowork.app.mcp.manage import tried
+
+    found = tried(_options(cwd, trust=trust), os.environ, name)
+    if as_json:
+        print(ascii_json(found))
+        return 0
+    row(f"{found['server'] or name} {found['release']} speaks MCP {found['protocol']}".replace("  ", " "))
+    row(f"{len(found['tools'])} tools, about {found['tokens']:,} tokens: {', '.join(found['tools'][:20])}")
+    row(f"{len(found['prompts'])} prompts, {found['resources']} resources")
+    return 0
+
+
+@app.command("login", cls=HelpCommand)
+def login(
+    name: Name,
+    cwd: Cwd = None,
+    trust: Trust = False,
+    browser: Annotated[bool, typer.Option(help="Open the page in your browser.")] = True,
+) -> int:
+    """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
+    from cowork.app.mcp.manage import log_in
+
+    log_in(_options(cwd, trust=trust), os.environ, name, browser=browser)
+    row(f"logged in to {name}")
+    return 0
+
+
+@app.command("logout", cls=HelpCommand)
+def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
+    """Forget the token of a server."""
+    from cowork.app.mcp.tokens import KeptTokens
+    from cowork.mcp.entries import filled
+
+    found, _ = _configured(cwd, trust=trust)
+    if name not in found:
+        raise UserError(f"There is no MCP server {name!r}.", "cowork mcp list shows those there are.")
+    kept = KeptTokens(filled(found[name], os.environ), os.environ)
+    row(f"logged out of {name}" if kept.get() else f"you were not logged in to {name}")
+    kept.put({})
+    return 0
+
+
+@app.command("import", cls=HelpCommand)
+def import_(
+    cwd: Cwd = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
+) -> int:
+    """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
+    from cowork.app.mcp.manage import found_elsewhere
+    from cowork.app.mcp.sources import change_file
+    from cowork.mcp.entries import entry_of
+
+    have, _ = _configured(cwd, trust=True)
+    path, _ = _file("user", cwd)
+    taken: set[str] = set(have)
+    for program, name, raw in found_elsewhere(_root(cwd), os.environ):
+        try:
+            line = visible_line(entry_of(name, raw, "user").line)
+        except ValueError as problem:
+            row(f"! {visible_line(name)} of {program} {visible_line(str(problem))}")
+            continue
+        if name in taken:
+            row(f"= {name} of {program}: there already")
+            continue
+        taken.add(name)
+        if not dry_run:
+            change_file(path, name, raw)
+        row(f"+ {name} of {program}: {line[:100]}")
+    if not taken - set(have):
+        row("Nothing new was found.")
+    return 0
+
+
+@app.command("serve", cls=HelpCommand)
+def serve(cwd: Cwd = None, trust: Trust = False, model: Annotated[str, typer.Option("--model", "-m")] = "") -> int:
+    """Be a server: offer Task and the reading tools on standard streams."""
+    from cowork.app.mcp.serve import serve as answer
+
+    return answer(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True))
+
+
+def _configured(cwd: Path | None, *, trust: bool) -> Any:
+    from cowork.app.mcp.sources import configured
+    from cowork.app.project import load_project
+
+    return configured(load_project(_options(cwd, trust=trust), os.environ))
+
+
+def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
+    return RunOptions(cwd=cwd, trust=trust, no_session=True, non_interactive=True)
+
+
+def _root(cwd: Path | None) -> Path:
+    from cowork.app.repo import project_root
+
+    return project_root(Path(os.path.realpath((cwd or paths.here()).expanduser())))
+
+
+def _file(scope: str, cwd: Path | None) -> tuple[Path, Path | None]:
+    from cowork.app.mcp.sources import PROJECT_FILE, user_file
+
+    root = _root(cwd)
+    if scope == "project":
+        return root / PROJECT_FILE, None
+    return user_file(os.environ), root if scope == "local" else None
+
+
+def _pair(text: str, mark: str, option: str) -> tuple[str, str]:
+    name, found, value = text.partition(mark)
+    if not found or not name.strip():
+        raise UserError(f"{option} {visible_line(text)[:60]!r} has no {mark}", f"Write it as NAME{mark}VALUE.")
+    return name.strip(), value
+
+
+def _facts(entry: Any) -> dict[str, Any]:
+    return {"name": entry.name, "scope": entry.scope, "from": entry.where, "entry": entry.raw}
