@@ -29,6 +29,7 @@ class Response:
     def __init__(self, client: HttpClient, connection: Connection, head: Head) -> None:
         self.status, self.headers = head.status, head.headers
         self._client, self._connection, self._head = client, connection, head
+        self._closed = False
         try:
             self._body = body_of(head)
         except HttpError:
@@ -55,7 +56,10 @@ class Response:
         return bytes(found[:most])
 
     def close(self) -> None:
-        self._client.give_back(self._connection, reusable=self._body.done and self._head.keep_alive)
+        """Give the connection back; more than once does no harm."""
+        if not self._closed:
+            self._closed = True
+            self._client.give_back(self._connection, reusable=self._body.done and self._head.keep_alive)
 
 
 class HttpClient:

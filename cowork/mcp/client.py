@@ -246,7 +246,7 @@ class McpClient:
     async def _agree(self, refusal: McpError) -> ServerFacts:
         supported = refusal.data.get("supported") if isinstance(refusal.data, dict) else None
         known = [v for v in (MODERN, *LEGACY) if isinstance(supported, list) and v in supported]
-        if not known or known[0] == self._channel.version == MODERN:
+        if not known:
             raise McpError(f"speaks no version of MCP that cowork knows ({protocol.one_line(str(supported), 100)})")
         return await (self._discover() if known[0] == MODERN else self._initialize(known[0]))
 
