@@ -158,9 +158,12 @@ TOOL_GROUPS: Mapping[str, tuple[Family, ...]] = {
 }
 
 
+JOIN_LATER = ("ListMcpResources", "ReadMcpResource")  # tools that are there only where servers have resources
+
+
 def is_tool_word(word: str, names: Container[str]) -> bool:
     """Whether a word of a list can name tools, given the names there are; those of a server may come later."""
-    return word in names or word in TOOL_GROUPS or word == "*" or word.startswith("mcp__")
+    return word in names or word in TOOL_GROUPS or word in JOIN_LATER or word == "*" or word.startswith("mcp__")
 
 
 def names_tool(word: str, name: str) -> bool:
