@@ -206,7 +206,11 @@ def import_(
 
 
 @app.command("serve", cls=HelpCommand)
-def serve(cwd: Cwd = None, trust: Trust = False, model: Annotated[str, typer.Option("--model", "-m")] = "") -> int:
+def serve(
+    cwd: Cwd = None,
+    trust: Trust = False,
+    model: Annotated[str, typer.Option("--model", "-m", help="main, light, or a model's own name.")] = "",
+) -> int:
     """Be a server: offer Task and the reading tools on standard streams."""
     from cowork.app.mcp.serve import serve as answer
 
