@@ -15,7 +15,7 @@ from cowork.core import spawn
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.format import plural
-from cowork.core.git_command import run_git
+from cowork.core.git_command import git_output, run_git
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.engine.subagents.assembly import Services
@@ -75,8 +75,8 @@ class Worktree:
         if self._base:
             return
         private_folder(self._folder.parent)
-        head = (await self._git(self._top, "rev-parse", "HEAD")).stdout.decode().strip()
-        changed = (await self._git(self._top, "stash", "create")).stdout.decode().strip()
+        head = (await self._git(self._top, "rev-parse", "HEAD")).strip()
+        changed = (await self._git(self._top, "stash", "create")).strip()
         base = changed or head
         await self._git(self._top, "worktree", "add", "--detach", str(self._folder), base)
         self._base = base
@@ -89,7 +89,7 @@ class Worktree:
         await jobs.close(tree)
         await self._git(self._folder, "add", "-A")
         names = await self._git(self._folder, "diff", "--cached", "--name-only", "-z", self._base)
-        files = [name for name in names.stdout.decode("utf-8", "surrogateescape").split("\0") if name]
+        files = [name for name in names.split("\0") if name]
         if not files:
             await self._remove()
             return {"status": "unchanged", "line": "it changed nothing"}
@@ -97,7 +97,9 @@ class Worktree:
             return await self._keep(description, files, "the task did not complete")
         if check and (said := await self._failing(check)):
             return await self._keep(description, files, f"`{check}` failed: {said}")
-        patch = (await self._git(self._folder, "diff", "--cached", "--binary", self._base)).stdout
+        patch = (await self._git(self._folder, "diff", "--cached", "--binary", self._base)).encode(
+            "utf-8", "surrogateescape"
+        )
         async with self._owner.merging:
             if await self._applies(patch, "--check"):
                 for name in files:
@@ -136,9 +138,5 @@ class Worktree:
     async def _remove(self) -> None:
         await self._git(self._top, "worktree", "remove", "--force", str(self._folder))
 
-    async def _git(self, folder: Path, *words: str) -> spawn.Completed:
-        done = await asyncio.to_thread(run_git, folder, *words, environ=self._environ)
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            raise UserError(f"git {words[0]} failed in {folder}: {''.join(said)}")
-        return done
+    async def _git(self, folder: Path, *words: str) -> str:
+        return await asyncio.to_thread(git_output, folder, *words, environ=self._environ)

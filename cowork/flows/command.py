@@ -8,14 +8,16 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from cowork.api.errors import TaskFailed
 from cowork.config.load import load
 from cowork.core import signals
 from cowork.core.blocks import Json, Usage
-from cowork.core.errors import UserError
+from cowork.core.errors import CoworkError, UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
 from cowork.core.format import duration, money, one_line, plural
 from cowork.core.hygiene import ascii_json
@@ -28,16 +30,25 @@ _CHARS_A_TOKEN = 4
 
 def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -> int:
     """Run a flow or go on with one; gives the exit code."""
-    shown = Shown(quiet=request.options.quiet or dry)
+    shown, file = Shown(quiet=request.options.quiet or dry), str(Path(request.file).expanduser())
     try:
         end = stoppable(lambda: run_flow(request, ask=shown.ask, sinks=[shown], resume=resume, dry=dry))
     except TaskFailed as failure:
         shown.close()
         raise UserError(f"The flow stopped: {failure}", _how_to_go_on(request, resume), exit_code=1) from failure
-    except asyncio.CancelledError:
+    except FlowInterrupted as stop:
         shown.close()
-        print(f"Interrupted. {_how_to_go_on(request, resume)}", file=sys.stderr)
-        return signals.EXIT_CODES["interrupted"]
+        print(f"The flow was {stop.reason}. {_how_to_go_on(request, resume)}", file=sys.stderr)
+        return signals.EXIT_CODES[stop.reason]
+    except CoworkError:
+        shown.close()
+        raise
+    except Exception as error:  # in the flow's own code
+        shown.close()
+        places = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+        where = f"{file}:{places[-1].lineno} " if places else ""
+        message = f"{where}{type(error).__name__}: {error}"
+        raise UserError(message, _how_to_go_on(request, resume), exit_code=1) from error
     shown.close()
     if end.plan is not None:
         _print_plan(end, request)
@@ -50,20 +61,33 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
 
 
 def stoppable(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run it in a loop that a signal ends."""
+    """Run it in a loop that a signal ends; raises FlowInterrupted then."""
+    reasons: list[str] = []
 
     async def main() -> Any:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
 
         def stop(reason: str) -> None:
+            reasons.append(reason)
             with contextlib.suppress(RuntimeError):  # the loop may be gone
                 loop.call_soon_threadsafe(task.cancel)
 
         signals.listen(stop)
         return await work()
 
-    return asyncio.run(main())
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError as error:
+        raise FlowInterrupted(reasons[0] if reasons else "interrupted") from error
+
+
+class FlowInterrupted(Exception):
+    """A signal ended it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 class Shown:

@@ -18,6 +18,7 @@ from cowork.core.blocks import Json
 from cowork.core.events import Notice
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentDef, ToolRecord
+from cowork.engine.runner import Interrupted
 from cowork.flows.journal import FlowJournal
 
 T = TypeVar("T")
@@ -135,13 +136,14 @@ class Flow:
 
     async def _paid(self, task: FlowTask, key: str, input: str) -> Json:
         self.journal.add("started", key=key, input=input)
-        record = await self._executor.run(task)
-        facts = {
-            "key": key,
-            "input": input,
-            "agent": task.agent_name,
-            "cost_usd": record.data.get("total_cost_usd", 0.0),
-        }
+        facts: Json = {"key": key, "input": input, "agent": task.agent_name}
+        try:
+            record = await self._executor.run(task)
+        except Interrupted as stop:  # what it had used is spent
+            cost = stop.record.data.get("total_cost_usd", 0.0)
+            self.journal.add("failed", **facts, cost_usd=cost, message="interrupted")
+            raise
+        facts["cost_usd"] = record.data.get("total_cost_usd", 0.0)
         if record.status == "error" or (task.schema is not None and "structured_output" not in record.data):
             message = record.error["message"] if record.error else record.data.get("short_result", "")
             self.journal.add("failed", **facts, message=message)

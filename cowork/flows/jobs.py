@@ -15,8 +15,7 @@ from typing import Any
 from cowork.config.options import Option, RunOptions
 from cowork.core import spawn
 from cowork.core.blocks import Json
-from cowork.core.errors import UserError
-from cowork.core.git_command import run_git
+from cowork.core.git_command import git_output
 
 Hear = Callable[[str], None]  # a line of what happens, which is JSON
 _OWN = ("output", "non_interactive", "quiet", "cwd", "output_schema", "continue_", "resume", "agent", "max_cost")
@@ -75,15 +74,13 @@ def _folder(job: Json) -> Iterator[tuple[Path, str]]:
 def _patch(folder: Path, base: str) -> str:
     """What was changed since the checkout, new files counted in."""
     _git(folder, "add", "-A")
-    return _git(folder, "diff", "--cached", "--binary", base)
+    return (
+        _git(folder, "diff", "--cached", "--binary", base).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    )
 
 
 def _git(folder: Path, *words: str) -> str:
-    done = run_git(folder, *words, environ=os.environ, seconds=1800)
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-        raise UserError(f"git {words[0]}: {''.join(said)}")
-    return done.stdout.decode("utf-8", "replace")
+    return git_output(folder, *words, environ=os.environ)
 
 
 def _flags(options: RunOptions) -> list[str]:

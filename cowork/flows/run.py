@@ -22,6 +22,7 @@ from cowork.core.ports import Ask, Emit
 from cowork.flows.executors import open_executor
 from cowork.flows.flow import Flow, Plan, PlanEnds
 from cowork.flows.journal import FILE, FlowJournal, find, known_flows, read
+from cowork.sessions.index import list_sessions
 
 SHIPPED = Path(__file__).parent / "shipped"
 _KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
@@ -166,13 +167,22 @@ def _typed(name: str, word: str, kind: Any) -> Any:
 
 def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
     """The options, with what is left of the budget and room for as many children as there are places."""
-    options, spent = request.options, journal.cost_usd
+    options, spent = request.options, _spent(request, journal)
     settings = {"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings}
     if options.max_cost and spent:
         if spent >= options.max_cost:
             raise UserError(f"The budget of ${options.max_cost:g} is spent.", "Raise it: --max-cost.", exit_code=4)
         options = replace(options, max_cost=options.max_cost - spent)
     return replace(options, settings=settings)
+
+
+def _spent(request: FlowRequest, journal: FlowJournal) -> float:
+    """USD that earlier parts of the flow took: by its journal, or by its sessions, which know of killed tasks too."""
+    known = {record["id"] for record in journal.records if record["type"] == "session"}
+    if not request.options.max_cost or not known:
+        return journal.cost_usd or 0.0
+    entries = list_sessions(paths.sessions_dir(request.environ), None)
+    return max(journal.cost_usd or 0.0, sum(entry.cost_usd or 0.0 for entry in entries if entry.id in known))
 
 
 def _places(request: FlowRequest) -> int:

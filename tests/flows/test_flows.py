@@ -110,13 +110,15 @@ def test_flows_are_listed_and_shown(place: FlowPlace) -> None:
         (["MINE", "x"], "count must be int, not 'x'"),
         (["MINE"], "It takes: count [word=part]"),
         (["MINE", "1", "--on", "mars"], "there is no such place"),
+        (["BUGGY"], "buggy.py:2 KeyError: 'x'"),
         (["EMPTY"], "has no `async def main(flow, …)`"),
     ],
 )
 def test_mistakes_end_in_two_lines(place: FlowPlace, words: list[str], message: str) -> None:
     files = {"MINE": many(place, 1), "EMPTY": place.flow("x = 1", "empty.py")}
+    files["BUGGY"] = place.flow("async def main(flow):\n    return {}['x']\n", "buggy.py")
     done = place.run(*[files.get(word, word) for word in words])
-    assert done.returncode == 2
+    assert done.returncode == (1 if "BUGGY" in words else 2)
     assert message in done.stderr
     assert len(done.stderr.splitlines()) <= 2
 
@@ -249,3 +251,19 @@ def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:
     branch = lines[2].partition(" branch ")[2].split()[0]
     assert place.git("show", f"{branch}:b.py") == "broken\n"
     assert place.git("worktree", "list").count("\n") == 2
+
+
+def test_what_an_interrupted_flow_had_used_counts_against_its_budget(place: FlowPlace) -> None:
+    turns = [{"call": {"LS": {}}, "usage": {"input_tokens": 400_000}}, {"say": "late", "delay_ms": 600_000}]
+    place.script({"explore": turns})
+    file = place.flow("async def main(flow):\n    return await flow.task('explore', 'look')\n")
+    words = ["flow", "run", file, "--script", str(place.folder / "script.json"), "--max-cost", "1"]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    with subprocess.Popen(place.words(*words), cwd=place.work, env=place.env, text=True, **quiet) as process:  # type: ignore[call-overload]
+        for line in process.stderr:
+            if "LS" in line:  # the second request is under way
+                process.send_signal(signal.SIGTERM)
+    assert process.returncode == 143
+    paid = json.loads(place.cowork("flow", "list", "--json").stdout)[0]["cost_usd"]
+    assert paid >= 0.4
+    assert "budget of $0.3 is spent" in place.cowork("flow", "resume", "--max-cost", "0.3").stderr

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass
 
+from cowork.core.git_command import git_output
 from cowork.flows.flow import Flow
-from cowork.flows.git import git
 
 
 @dataclass
@@ -33,8 +34,7 @@ class Verdict:
 
 
 async def main(flow: Flow, base: str = "HEAD", agent: str = "explore") -> str:
-    root = flow.session.run.root
-    names = (await git(root, "diff", "--name-only", "-z", base)).split("\0")
+    names = (await _git(flow, "diff", "--name-only", "-z", base)).split("\0")
     files = [name for name in names if name]
     if not files:
         return f"Nothing differs from {base}."
@@ -45,7 +45,7 @@ async def main(flow: Flow, base: str = "HEAD", agent: str = "explore") -> str:
 
 
 async def _review(flow: Flow, file: str, base: str, agent: str) -> list[Finding]:
-    diff = await git(flow.session.run.root, "diff", base, "--", file)
+    diff = await _git(flow, "diff", base, "--", file)
     prompt = (
         "Find real faults in this change: wrong results, crashes, lost data, security. No matters of taste. "
         f"Read around it before you judge. No findings is a good answer.\n\n```diff\n{diff}\n```"
@@ -63,3 +63,7 @@ async def _refute(flow: Flow, finding: Finding, diff: str, agent: str) -> Verdic
     )
     key = f"refute {finding.file}:{finding.line} {finding.title}"
     return await flow.task(agent, prompt, schema=Verdict, key=key, description=f"check {finding.title}")
+
+
+async def _git(flow: Flow, *words: str) -> str:
+    return await asyncio.to_thread(git_output, flow.session.run.root, *words, environ=os.environ)
