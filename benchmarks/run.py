@@ -42,9 +42,32 @@ def main() -> None:
     version = best(lambda: timed([COWORK, "--version"])[0])
     line("--version", version, bare, "bare interpreter", 1.5)
     first_request()
+    with_extensions()
     many_turns()
     long_stream()
     parallel_sleeps()
+
+
+def with_extensions() -> None:
+    """A start that finds 100 skills, 50 commands and 20 hooks against one that finds none."""
+    with tempfile.TemporaryDirectory() as folder:
+        full, empty = Path(folder, "full"), Path(folder, "empty")
+        for number in range(100):
+            path = full / f"skills/skill-{number}/SKILL.md"
+            path.parent.mkdir(parents=True)
+            about = f"Does thing {number}. Use when asked for thing {number}."
+            path.write_text(f"---\nname: skill-{number}\ndescription: {about}\n---\n" + "Do it well.\n" * 40)
+        (full / "commands").mkdir()
+        for number in range(50):
+            (full / f"commands/c{number}.md").write_text(f"---\ndescription: Command {number}\n---\nDo $ARGUMENTS")
+        hooks = [{"matcher": f"T{n}", "hooks": [{"type": "command", "command": "true"}]} for n in range(20)]
+        (full / "hooks.json").write_text(json.dumps({"hooks": {"PreToolUse": hooks}}))
+        took: dict[Path, list[float]] = {full: [], empty: []}
+        for _, home in itertools.product(range(2 * ROUNDS), took):
+            with Server([say("hi")], check=False) as server:
+                words = ["env", f"COWORK_HOME={home}", COWORK, "run", "say hi", "--non-interactive", "--no-session"]
+                took[home].append(until_request(server, 1, words, [], []))
+        line("first request, 170 extensions", min(took[full]), min(took[empty]), "none", 1.15)
 
 
 def first_request() -> None:

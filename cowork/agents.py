@@ -135,8 +135,12 @@ _PEER_MODES = {"default": "ask", "acceptEdits": "accept-edits", "bypassPermissio
 def _agent(
     path: Path, origin: AgentOrigin, file: Marked, known_tools: Collection[str]
 ) -> tuple[AgentDef, list[Problem]]:
-    given, notes = _known(path, file.matter, file.lines)
-    at, body = file.line, file.body
+    given, notes, spelled = _known(path, file)
+    body = file.body
+
+    def at(key: str) -> int:
+        return file.line(spelled.get(key, key))
+
     for key in ("name", "description"):
         if not isinstance(given.get(key), str) or not given[key].strip():
             raise BadFile(at(key), f"{key}: is required and must be text")
@@ -179,19 +183,20 @@ def _agent(
     return agent, notes
 
 
-def _known(path: Path, matter: dict[str, Any], lines: dict[str, int]) -> tuple[dict[str, Any], list[Problem]]:
-    """The keys as cowork spells them, and a word on each that it does not know."""
+def _known(path: Path, file: Marked) -> tuple[dict[str, Any], list[Problem], dict[str, str]]:
+    """The keys as cowork spells them, a word on each that it does not know, and how the others were spelled."""
     notes: list[Problem] = []
     given: dict[str, Any] = {}
-    for spelled, value in matter.items():
+    spellings: dict[str, str] = {}
+    for spelled, value in file.matter.items():
         name = _KEYS.get(str(spelled))
         if name:
             given[name] = value
-            lines.setdefault(name, lines.get(str(spelled), 1))
+            spellings[name] = str(spelled)
         else:
             why = "is a key of another agent program and is ignored" if spelled in _PEER_KEYS else "is not a known key"
-            notes.append(Problem(path, lines.get(str(spelled), 1), f"{spelled}: {why}", fatal=False))
-    return given, notes
+            notes.append(Problem(path, file.line(str(spelled)), f"{spelled}: {why}", fatal=False))
+    return given, notes, spellings
 
 
 def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | None:

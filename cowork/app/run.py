@@ -124,7 +124,8 @@ class Run:
 
     async def ask(self, prompt: Prompt) -> Outcome:
         """One prompt to the main agent, or the skill or command that it names."""
-        self.renew()
+        if self.agent.turns:  # the first prompt comes right after the first look
+            self.renew()
         if self.invoker.named(prompt.text):
             return await self.invoker.ask(self.agent, prompt, self.models, self._ask)
         return await self._ask(prompt)

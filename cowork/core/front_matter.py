@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +46,16 @@ class BadFile(Exception):
 
 @frozen
 class Marked:
-    """A file's front matter, the line each key stands in, and the text below."""
+    """A file's front matter, as text and as it is read, and the text below."""
 
     matter: dict[str, Any]
-    lines: dict[str, int]
+    head: str
     body: str
 
     def line(self, key: str) -> int:
-        return self.lines.get(key, 1)
+        """The line a key stands in."""
+        found = re.search(rf"^{re.escape(key)}\s*:", self.head, re.MULTILINE)
+        return self.head.count("\n", 0, found.start()) + 2 if found else 1
 
 
 def text_of_file(path: Path, most: int = MAX_FILE) -> str:
@@ -68,10 +72,20 @@ def text_of_file(path: Path, most: int = MAX_FILE) -> str:
 
 
 def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:
-    """The files below a folder that match, in a stable order, bounded."""
-    if not folder.is_dir():
-        return []
-    return sorted(p for p in folder.rglob(pattern) if p.is_file())[:MAX_FILES]
+    """The files below a folder that match, in a stable order, bounded; no link to a folder is followed."""
+    return [Path(name) for name in sorted(_walk(str(folder), pattern, MAX_DEPTH))[:MAX_FILES]]
+
+
+def _walk(folder: str, pattern: str, depth: int) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _walk(entry.path, pattern, depth - 1) if depth else ()
+                elif fnmatchcase(entry.name, pattern) and entry.is_file():
+                    yield entry.path
+    except OSError:
+        return
 
 
 def leads_out(path: Path, folder: Path) -> bool:
@@ -90,19 +104,15 @@ def split(text: str, *, lenient: bool = False) -> Marked:
     if end is None:
         raise BadFile(1, "the front matter has no closing line of ---")
     head, body = text[4 : 4 + end.start()], text[4 + end.end() :]
-    lines = {
-        m.group(1): head.count("\n", 0, m.start()) + 2
-        for m in re.finditer(r"^([A-Za-z_][\w-]*)\s*:", head, re.MULTILINE)
-    }
     if not head.strip():
-        return Marked({}, lines, body)
+        return Marked({}, head, body)
     try:
-        return Marked(_plain(head) or _yaml(head), lines, body)
+        return Marked(_plain(head) or _yaml(head), head, body)
     except BadFile:
         quoted = _UNQUOTED.sub(lambda m: f"{m[1]}: {json.dumps(m[2], ensure_ascii=False)}", head)
         if not lenient or quoted == head:
             raise
-        return Marked(_yaml(quoted), lines, body)
+        return Marked(_yaml(quoted), head, body)
 
 
 # What YAML takes for plain text or a simple quoted one; anything else is left to YAML, which is much slower.

@@ -152,7 +152,7 @@ def _recipes(place: Place) -> Iterator[tuple[Recipe | None, list[Problem]]]:
     commands = place.folder / "commands"
     named = [("skill", path, name) for path, name in _skill_files(place)]
     for path in files_below(commands):
-        named.append(("command", path, ":".join(path.relative_to(commands).with_suffix("").parts)))
+        named.append(("command", path, str(path)[len(str(commands)) + 1 : -3].replace("/", ":")))
     for kind, path, name in named:
         base = place.folder / f"{kind}s"
         if (place.plugin or place.origin == "project") and leads_out(path, base):

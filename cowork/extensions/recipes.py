@@ -62,7 +62,7 @@ def read_recipe(
     try:
         text = text_of_file(path)
         headed = kind == "skill" or text.startswith("---\n")
-        file = split(text, lenient=True) if headed else Marked({}, {}, text)
+        file = split(text, lenient=True) if headed else Marked({}, "", text)
         return _recipe(path, kind, name, origin, plugin, file)
     except BadFile as bad:
         return None, [bad.problem(path)]

@@ -47,7 +47,7 @@ class Invoker:
         self.root, self.shipped = root, shipped
         self._places, self._look_again, self._tools = places, look_again, tuple(tools)
         self._added = agents  # by the program that runs it
-        self._stamp = self._places.stamp()
+        self._stamp: frozenset[tuple[str, int, int]] | None = None  # taken with the second look: many need no more
         self.extensions = self._found()
         self.subagents: Subagents | None = None  # joined when the run is
         self.hooks: FileHooks | None = None
