@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ class Key:
     too_low: str = ""  # the words for a value below `low`, where the plain ones would not do
     too_high: str = ""
     zero: str = ""  # what 0 means, when 0 is allowed although it is below `low`
+    zero_limit: float = math.inf  # and the limit that is
     extend: bool = False  # a list that grows from layer to layer
     secret: bool = False  # never shown
     shape: tuple[str, str] | None = None  # (pattern, words) of a text; a wrong one is not shown

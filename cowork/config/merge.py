@@ -28,8 +28,7 @@ def tightest(key: Key, old: Any, new: Any) -> Any:
         case "add":
             return over(key, old, new)
         case "lower":
-            limits = [number for number in (old, value) if number or not key.zero]
-            return min(limits) if limits else old
+            return min((old, value), key=lambda number: key.zero_limit if number == 0 and key.zero else number)
         case "off":
             return old and value
         case "stricter":

@@ -90,6 +90,7 @@ class Subagent(Section, prefix="agent.subagent"):
         low=1024,
         too_low="must be at least 1024 bytes",
         zero="10,000 characters",
+        zero_limit=10_000,
         project="lower",
     )
     max_concurrent: int = key(5, "Children at work at once; more wait in line.", low=1, high=50, project="lower")

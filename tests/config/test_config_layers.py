@@ -91,6 +91,8 @@ def test_rules_of_all_layers_add_up_and_keep_their_order(place: Any) -> None:
         ("", "limits.max_cost_usd = 2", "limits.max_cost_usd", 2.0),
         ("limits.max_cost_usd = 1", "limits.max_cost_usd = 2", "limits.max_cost_usd", 1.0),
         ("limits.max_cost_usd = 1", "limits.max_cost_usd = 0", "limits.max_cost_usd", 1.0),
+        ("", "agent.subagent.output_max_size = 5000000", "agent.subagent.output_max_size", 0),
+        ("", "agent.subagent.output_max_size = 2000", "agent.subagent.output_max_size", 2000),
         ("", "agent.subagent.max_depth = 9", "agent.subagent.max_depth", 3),
         ("", "agent.subagent.max_depth = 1", "agent.subagent.max_depth", 1),
         ("", "agent.subagent.allow_nesting = true", "agent.subagent.allow_nesting", False),
@@ -148,7 +150,7 @@ def _value(key: Key) -> st.SearchStrategy[Any]:
 def _looseness(key: Key, value: Any) -> Any:
     """How much a value lets happen; what compares as less is tighter."""
     if key.project == "lower":
-        return float("inf") if value == 0 and key.zero else value
+        return key.zero_limit if value == 0 and key.zero else value
     if key.project == "stricter":
         return -key.stricter.index(value)
     if key.project == "narrow":

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints import recorder, scan
 from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.recorder import Checkpoints
-from cowork.sessions.checkpoints.scan import Control, Scanner, ScanStopped
+from cowork.sessions.checkpoints.scan import Control, Moment, Scanner, ScanStopped
 from cowork.sessions.checkpoints.tables import Snapshot
 from cowork.sessions.checkpoints.walk import Listing
 from tests.sessions.test_sessions_rewind import let_it_age, picture
@@ -115,6 +116,35 @@ async def test_everyone_who_asks_waits_for_the_scans_even_after_one_who_gave_up(
     await asyncio.sleep(0.05)
     gate.open.set()
     assert [step.path for step in (await second).steps] == ["a/0.txt"]
+
+
+@pytest.mark.parametrize("set_by", [-7200, 7200])
+@pytest.mark.parametrize("overtaken", [False, True])
+async def test_a_clock_that_is_set_meanwhile_spoils_no_snapshot(
+    tmp_path, project, monkeypatch, set_by: int, overtaken: bool
+):
+    ahead = -set_by  # files show the clock of the machine, so the one before it was set is the other one
+    points = Checkpoints(
+        tmp_path / "s" / "id" / "checkpoints",
+        project,
+        moment=lambda: Moment(lambda: time.time_ns() + ahead * 1_000_000_000),
+    )
+    monkeypatch.setattr(recorder, "WAIT_S", 0.04 if overtaken else 60)
+    points.warm()
+    await asyncio.to_thread(points.end)
+    before = picture(project)
+    gate = Gate(monkeypatch, after="")
+    if not overtaken:
+        gate.open.set()
+    points.begin(1)
+    await points.before_command()
+    ahead = 0  # the clock is set
+    await asyncio.to_thread(subprocess.run, ["bash", "-c", COMMAND], cwd=project, check=True)
+    gate.open.set()
+    await asyncio.to_thread(points.end)
+    done = points.restore(points.preview(1))
+    assert done.failed == ()
+    assert picture(project) == before
 
 
 async def test_stopping_while_a_command_waits_for_the_scan_takes_no_time(points, project, monkeypatch):

@@ -24,7 +24,7 @@ from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same
 from cowork.sessions.checkpoints.journal import Change, Journal, OpenTurn, without
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, Touched, apply, make_plan
-from cowork.sessions.checkpoints.scan import TICK_NS, Control, Scanner
+from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner
 from cowork.sessions.checkpoints.tables import Snapshot
 from cowork.sessions.checkpoints.walk import TooManyFiles
 from cowork.sessions.checkpoints.watch import WorkspaceWatch
@@ -50,7 +50,12 @@ class _Turn(OpenTurn):
 
     job: Future[None] | None = None
     control: Control = field(default_factory=Control)
+    looked: Moment | None = None
     next: _Turn | None = None
+
+    def since(self) -> int:
+        """The earliest time, in ns, that what came after its snapshot can show."""
+        return self.looked.earliest() if self.looked else self.looked_at
 
     def later_touched(self) -> dict[str, Node | None]:
         """The files that later turns said they would write, each as it was then."""
@@ -77,8 +82,10 @@ class Checkpoints:
         *,
         report: Callable[[str], None] = lambda text: None,
         limit: int = STORE_BYTES,
+        moment: Callable[[], Moment] = Moment,
     ) -> None:
         self.report = report
+        self._moment = moment
         self._store = store
         self._workspace = Workspace(workspace_root, extra)
         self._contents = Contents(store, limit=limit)
@@ -127,14 +134,14 @@ class Checkpoints:
             if turn.job is None and turn.before is None:
                 turn.job = self._worker.submit(lambda control: self._look_around(turn), turn.control)
             job = turn.job
-        if job and not job.done() and not turn.control.overtaken_ns:
+        if job and not job.done() and not turn.control.overtaken:
             future = asyncio.wrap_future(job)
             await asyncio.wait([future], timeout=SAY_AFTER_S)
             if not future.done():
                 tell(f"Looking at the files first, for /rewind: {turn.control.seen:,} so far …\n")
                 await asyncio.wait([future], timeout=WAIT_S - SAY_AFTER_S)
             if not future.done():
-                turn.control.overtaken_ns = time.time_ns()
+                turn.control.overtaken = self._moment()
                 if not self._scanner.has_all_contents:
                     self._say_once(_OVERTAKEN)
         self._say()
@@ -249,7 +256,8 @@ class Checkpoints:
         return self._turn
 
     def _look_around(self, turn: _Turn) -> None:
-        turn.looked_at = time.time_ns()
+        turn.looked = self._moment()
+        turn.looked_at = turn.looked.at
         with self._reported("This change cannot be undone with /rewind", "what commands change"):
             taken = self._scanner.take(turn.control, keep=True)
             if self._contents.full:
@@ -311,9 +319,9 @@ class Checkpoints:
 
     def _is_new(self, turn: _Turn, path: Path, node: Node) -> bool:
         """Whether the look at the start would have found it, had it been there. What is ignored may have been there."""
-        if turn.before is None or turn.before.get(self._name(path)) or turn.control.overtaken_ns:
+        if turn.before is None or turn.before.get(self._name(path)) or turn.control.overtaken:
             return False
-        return self._scanner.covers(path) and _came(node, turn.looked_at, turn.before)
+        return self._scanner.covers(path) and _came(node, turn.since(), turn.before)
 
     def _changes(self, turn: _Turn, control: Control) -> dict[str, Change]:
         """Path -> before and after, for all that differs."""
@@ -321,7 +329,7 @@ class Checkpoints:
         if turn.before is not None:
             after = self._scanner.take(control, keep=False)
             for path, old, new in turn.before.differences(after):
-                if old is None and new and not _came(new, turn.looked_at, turn.before):
+                if old is None and new and not _came(new, turn.since(), turn.before):
                     continue
                 # What is gone may only be ignored from now on.
                 pairs[path] = (old, new or look(self._workspace, self._workspace.root / path))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from cowork.core.workspace import Workspace
@@ -34,6 +34,19 @@ TICK_NS = 50_000_000  # a file touched this short before a look may change again
 _NO_LINKS: Mapping[str, str] = {}
 
 
+class Moment:
+    """A time to compare with those of files, which holds when the clock is set back later."""
+
+    def __init__(self, wall: Callable[[], int] = time.time_ns) -> None:
+        self.at = wall()
+        self._wall = wall
+        self._tick = time.monotonic_ns()
+
+    def earliest(self) -> int:
+        """The earliest time, in ns, that a file touched since can show."""
+        return min(self.at, self._wall() - (time.monotonic_ns() - self._tick))
+
+
 class ScanStopped(Exception):
     """Nobody waits for the scan any more."""
 
@@ -43,7 +56,7 @@ class Control:
 
     def __init__(self) -> None:
         self.stop = False
-        self.overtaken_ns = 0  # when a command started without waiting for the scan
+        self.overtaken: Moment | None = None  # when a command started without waiting for the scan
         self.seen = 0  # files so far
         self.late: dict[str, tuple[Listing, set[str]]] = {}  # folder -> entries the command may have made; all names
 
@@ -53,7 +66,7 @@ class Control:
 
     def is_late(self, changed_ns: int) -> bool:
         """Whether the command that overtook the scan may have made the change."""
-        return changed_ns >= self.overtaken_ns - TICK_NS
+        return self.overtaken is not None and changed_ns >= self.overtaken.earliest() - TICK_NS
 
     def set_aside(self, folder: str, full: str, listing: Listing) -> Listing:
         """What was in a folder before the command that overtook the scan; the rest is noted in `late`."""
@@ -86,7 +99,7 @@ class Scanner:
                 table = self._read_contents(table, full, places, control, keep=keep)
             taken.tables[folder] = table._replace(kept=keep and most_read > 0 and table.kept)
             most_read -= len(places)
-        if control.overtaken_ns:
+        if control.overtaken:
             self._fill_in_late(taken, control)
         self.known = taken
         if keep:
@@ -148,7 +161,7 @@ class Scanner:
         for prefix, listing in walk(root, tracked=git, skip=self._skip, rules=_rules(git)):
             control.check()
             control.seen += len(listing)
-            if control.overtaken_ns:
+            if control.overtaken:
                 listing = control.set_aside(above + prefix, f"{root}/{prefix}", listing)
             if any(name == ".gitattributes" for name, _ in listing):
                 attributes.append(f"{root}/{prefix}.gitattributes")
@@ -221,7 +234,7 @@ class Scanner:
             data, changed = _read(full + names[place], record)
             if changed:
                 stats[at : at + STAT.size] = with_unknown_size(record)
-            if data is None or (changed and control.overtaken_ns):
+            if data is None or (changed and control.overtaken):
                 continue
             digest = digest_of(data)
             if not keep or self._contents.put(data, digest):
