@@ -279,11 +279,15 @@ def fold(events: Iterable[Event], agent: str = "main", recall: Recall | None = N
     return transcript
 
 
+def is_pinned(event: Event) -> bool:
+    """Whether every summary repeats a result word for word: what a skill says."""
+    return isinstance(event, ToolEnded) and "skill" in (event.record.get("data") or ())
+
+
 def _counts_for_ever(event: Event) -> bool:
     """Whether an event says something even after a summary took the place of what was around it."""
-    return isinstance(event, PromptAdded) or (
-        isinstance(event, ContextCompacted) and bool(event.cleared or event.shortened)
-    )
+    clears = isinstance(event, ContextCompacted) and bool(event.cleared or event.shortened)
+    return isinstance(event, PromptAdded) or clears or is_pinned(event)
 
 
 def _prompt_blocks(event: PromptAdded) -> tuple[Block, ...]:

@@ -18,12 +18,13 @@ from cowork.app.onboarding import doctor, setup
 from cowork.config import paths, render
 from cowork.core import format
 from cowork.core.errors import UserError
-from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
+from cowork.core.events import Event, Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
 from cowork.extensions.recipes import Recipe
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
 from cowork.sessions import index
 from cowork.sessions.log.fork import fork
+from cowork.sessions.log.reader import read
 from cowork.sessions.resume_state import rewind_points, surviving, todos
 from cowork.sessions.summary import title_of
 
@@ -262,11 +263,16 @@ class _Commands:
             raise UserError(f"{target} exists already.", "Give another name: /export FILE")
         try:
             with path.open("x", encoding="utf-8") as file:
-                file.writelines(EXPORTS[form_of(path)].write(self.host.events))
+                file.writelines(EXPORTS[form_of(path)].write(await asyncio.to_thread(self._whole_story)))
         except OSError as error:
             hint = "Give another name: /export FILE"
             raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error
         return f"Written to {target}."
+
+    def _whole_story(self) -> Sequence[Event]:
+        """Everything that happened; a session that was taken up holds the bulk of it only in its log."""
+        log = self.host.run.log
+        return read(log.path).events if log else self.host.events
 
     async def init(self, rest: str) -> CommandResult:
         return Prompt(INIT, label="/init")

@@ -8,17 +8,19 @@ import os
 import re
 import stat
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from cowork.core.blocks import Json
-from cowork.core.events import Event, from_dict
+from cowork.core.events import ContextCompacted, Event, ToolEnded, from_dict
+from cowork.core.transcript import is_pinned
 
 _parse = json.JSONDecoder().raw_decode  # `json.loads` guesses encodings and looks for white space on every line
 TRAILER_BYTES = len(b',"_crc":"01234567"}')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
 _TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
+_SHORT = 200  # characters of a text, and items of a list
 _END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
 
 
@@ -39,9 +41,13 @@ class Loaded:
         return max([known, *(i for raw in self.aside if isinstance(i := raw.get("id"), int))])
 
 
-def read(path: Path) -> Loaded:
-    """Everything a log still holds; a missing file is an empty one with damage. What is no file is never waited for."""
-    reader = _Reader()
+def read(path: Path, *, lean: bool = False) -> Loaded:
+    """Everything a log still holds; a missing file is an empty one with damage. What is no file is never waited for.
+
+    `lean`: results that the main conversation does not hold any more are clipped, so that memory is bounded by the
+    window and the number of events, not by the size of the file.
+    """
+    reader = _Reader(lean=lean)
     try:
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -95,8 +101,10 @@ def parse(line: bytes) -> Json | None:
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, *, lean: bool) -> None:
         self.loaded = Loaded()
+        self._lean = lean
+        self._clipped = 0  # events that were looked at for it
         self._seen: dict[int, bytes] = {}  # event id -> checksum of its line
         self._bad = 0  # damaged places since the last whole record
         self._last_id = 0
@@ -163,6 +171,21 @@ class _Reader:
             self._sorted = False
         self._last_id = event_id
         self.loaded.events.append(event)
+        if self._lean:
+            self._clip(event)
+
+    def _clip(self, event: Event) -> None:
+        """Let go of the bulk of a child's result, and of what a summary took the place of."""
+        events = self.loaded.events
+        match event:
+            case ToolEnded() if event.agent != "main":
+                events[-1] = _clipped(event)
+            case ContextCompacted(agent="main") if event.summary.strip():
+                start = event.keep_from or event.id
+                while self._clipped < len(events) and (old := events[self._clipped]).id < start:
+                    if isinstance(old, ToolEnded) and old.agent == "main" and not is_pinned(old):
+                        events[self._clipped] = _clipped(old)
+                    self._clipped += 1
 
     def _count_missing(self, number: int, place: int) -> None:
         missing = place - self.loaded.last_line - 1 - self._bad
@@ -172,3 +195,16 @@ class _Reader:
             )
         self.loaded.last_line = max(self.loaded.last_line, place)
         self._bad = 0
+
+
+def _clipped(event: ToolEnded) -> ToolEnded:
+    return replace(event, record=_short(event.record), display=_short(event.display), images=())
+
+
+def _short(value: Any) -> Any:
+    """A value of JSON without its long texts and lists."""
+    if isinstance(value, str):
+        return value if len(value) <= _SHORT else value[:_SHORT] + "…"
+    if isinstance(value, list):
+        return [_short(item) for item in value[:_SHORT]]
+    return {name: _short(item) for name, item in value.items()} if isinstance(value, dict) else value

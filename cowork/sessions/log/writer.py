@@ -96,12 +96,12 @@ class SessionLog:
 
     @classmethod
     def open(cls, sessions: Path, session_id: str, *, report: Report = lambda text: None) -> SessionLog:
-        """Go on with a session; what it holds is in `loaded`."""
+        """Go on with a session; what it holds is in `loaded`, without results that the conversation let go of."""
         folder = existing(sessions, session_id)
         own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
-            return cls(folder, lock, read(existing(sessions, session_id) / LOG), report, new=False)
+            return cls(folder, lock, read(existing(sessions, session_id) / LOG, lean=True), report, new=False)
         except BaseException:
             lock.release()
             raise
