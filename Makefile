@@ -11,7 +11,7 @@ export UV_COMPILE_BYTECODE := 1
 export PROMPT
 export PYTHONUTF8 := 1
 
-.PHONY: run test contracts unit test-user test-py check coverage bench soak mcp-conformance demo lock clean
+.PHONY: run test contracts unit smoke test-user test-py check coverage bench soak mcp-conformance demo lock clean
 
 run: $(READY)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
@@ -28,13 +28,18 @@ unit: $(READY)
 coverage: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered
 
+# A minute that shows whether it works at all: the parts that a user, a home or a version of Python could break.
+smoke: $(READY)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(addprefix tests/,core config sessions contracts cli/test_cli_options.py)
+
+GOAL ?= test
 test-user:  # as an ordinary user, in a clone of HEAD and a home of its own; needs root
-	.ci/as-user make test
+	.ci/as-user make $(GOAL)
 
 PYTHONS := $(foreach v,3.12 3.13,$(firstword $(wildcard $(HOME)/.pyenv/versions/$(v)*/bin/python3 /usr/local/bin/python$(v) /usr/bin/python$(v))))
-test-py:  # with the other versions of Python that are here
+test-py:  # with the other versions of Python that are here; GOAL=smoke for a quick look
 	@for python in $(PYTHONS); do echo "== $$($$python --version)"; \
-	  $(MAKE) test PYTHON=$$python VENV=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') || exit 1; done
+	  $(MAKE) $(GOAL) PYTHON=$$python VENV=.venv-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])') || exit 1; done
 
 check: $(READY)
 	$(BIN)/ruff format --check .
