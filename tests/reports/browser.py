@@ -70,7 +70,7 @@ class Browser:
             raise AssertionError(json.dumps(found["exceptionDetails"])[:800])
         return found["result"].get("value")
 
-    def until(self, script: str, seconds: float = 30) -> None:
+    def until(self, script: str, seconds: float = 60) -> None:
         """Wait until an expression is true."""
         self.wait(lambda: bool(self.run(script)), seconds)
 
@@ -105,7 +105,7 @@ class Browser:
                     raise AssertionError(f"{method}: {got['error']}")
                 return got["result"]
 
-    def wait(self, done: Any, seconds: float = 30) -> None:
+    def wait(self, done: Any, seconds: float = 60) -> None:
         deadline = time.monotonic() + seconds
         while not done():
             if time.monotonic() > deadline:

@@ -88,6 +88,17 @@ def hostile_session() -> list[Event]:
         story.add(Notice(next(texts), level=next(texts)), at + 7)
     story.add(PromptAdded("x" * 1_000_000), 400)
     story.reply(402, 1, Text("**" * 50_000 + "[" * 50_000 + "`" * 20_001), Text("> " * 30_000), Text("- " * 20_000))
+    long = 60_000
+    runs = (
+        "# " + " " * long + "x",
+        "` " + "a" * long + "b`",
+        "https://x.y/" + "." * long + "x",
+        "a" + " " * long + "x",
+    )
+    runs += ("```" + " " * long + "`", "| " * long, "*a " * long, "[a](" * long, "<" * long, "- " + "\t" * long + "x")
+    runs += ("1. " * long, "|" + "-" * long + "x\n|" + "-" * long + "x", "~~~ " + "\t" * long, "\\" * long)
+    for text in runs:  # each would take minutes in a pattern that tries it from every place
+        story.reply(403, 1, Text(text))
     return story.events
 
 

@@ -1,10 +1,11 @@
 "use strict";
 // Markdown as nodes: what models write, nothing more. Raw HTML stays text, and only http links are links.
+// No pattern may try a long run of characters from each of its places: such a line would stop the page.
 
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
+const FENCE = /^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$/;
 const ITEM = /^( {0,3})([-*+]|\d{1,9}[.)])( {1,4}|\t|$)/;
 const RULE = /^ {0,3}([-*_])( *\1){2,} *$/;
-const HEADING = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/;
+const HEADING = /^ {0,3}(#{1,6})\s(.*)$/;
 const DELIMITER = /^ {0,3}\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 const DEEPEST = 10, LONGEST_MARKDOWN = 200000, LONGEST_SHOWN = 20000;
 
@@ -22,7 +23,7 @@ function blocks(lines, into, depth) {
     let found;
     if (!line.trim()) at++;
     else if ((found = FENCE.exec(line))) at = fence(lines, at, found, into);
-    else if ((found = HEADING.exec(line))) { into.append(inline(found[2], el("h" + Math.min(6, found[1].length + 2)))); at++; }
+    else if ((found = HEADING.exec(line))) { into.append(inline(withoutEnd(found[2].trim(), "#").trim(), el("h" + Math.min(6, found[1].length + 2)))); at++; }
     else if (RULE.test(line)) { into.append(el("hr")); at++; }
     else if (/^ {0,3}>/.test(line) && depth < DEEPEST) at = quote(lines, at, into, depth);
     else if (ITEM.test(line) && depth < DEEPEST) at = list(lines, at, into, depth);
@@ -33,13 +34,13 @@ function blocks(lines, into, depth) {
 }
 
 function fence(lines, at, found, into) {
-  const body = [], mark = found[1];
+  const body = [], mark = found[1], language = /^[\w+#.-]*/.exec(found[2].trim())[0];
   for (at++; at < lines.length; at++) {
     const end = /^ {0,3}(`{3,}|~{3,})\s*$/.exec(lines[at]);
     if (end && end[1][0] === mark[0] && end[1].length >= mark.length) { at++; break; }
     body.push(lines[at]);
   }
-  into.append(/^(diff|patch)$/.test(found[2]) ? diff(body.join("\n")) : code(body.join("\n"), found[2]));
+  into.append(/^(diff|patch)$/.test(language) ? diff(body.join("\n")) : code(body.join("\n"), language));
   return at;
 }
 
@@ -118,7 +119,7 @@ function paragraph(lines, at, into) {
 }
 
 // One token at a time; an opening mark without its partner is plain text.
-const TOKEN = /\\([!-/:-@[-`{-~])|(`+)|(\*\*|__|\*|_|~~)|!?\[|<?https?:\/\/[^\s<>"'`]+|( {2,}|\\)?\n/g;
+const TOKEN = /\\([!-/:-@[-`{-~])|(`+)|(\*\*|__|\*|_|~~)|!?\[|<?https?:\/\/[^\s<>"'`]+|\n/g;
 
 function inline(text, into, depth = 0) {
   let at = 0, plain = "";
@@ -133,7 +134,7 @@ function inline(text, into, depth = 0) {
     else if (mark) taken = depth < DEEPEST ? emphasis(text, start, mark, depth) : null;
     else if (/\[$/.test(whole)) taken = depth < DEEPEST ? link(text, start, whole.length, depth) : null;
     else if (whole.includes("://")) taken = bareLink(whole, after);
-    else if (/^( {2,}|\\)\n/.test(whole)) taken = [el("br"), after];
+    else if (/ {2}$|\\$/.test(plain.slice(-2))) { taken = [el("br"), after]; plain = withoutEnd(plain, "\\").trimEnd(); }
     if (taken) { put(); into.append(taken[0]); at = taken[1]; } else { plain += whole; at = after; }
   }
   plain += text.slice(at);
@@ -145,7 +146,10 @@ function codeSpan(text, after, ticks) {
   for (let end = text.indexOf(ticks, after); end >= 0; end = text.indexOf(ticks, end)) {
     let run = end;
     while (text[run] === "`") run++;
-    if (run - end === ticks.length) return [el("code", null, text.slice(after, end).replace(/\n/g, " ").replace(/^ (.*[^ ].*) $/, "$1")), run];
+    if (run - end === ticks.length) {
+      const inside = text.slice(after, end).replace(/\n/g, " "), padded = inside[0] === " " && inside.endsWith(" ") && inside.trim();
+      return [el("code", null, padded ? inside.slice(1, -1) : inside), run];
+    }
     end = run;
   }
   return null;
@@ -174,8 +178,14 @@ function link(text, start, length, depth) {
   return [anchor(found[2], inline(image ? `image: ${label}` : label, el("span"), depth + 1)), LINK.lastIndex];
 }
 
+function withoutEnd(text, characters) {
+  let end = text.length;
+  while (end && characters.includes(text[end - 1])) end--;
+  return text.slice(0, end);
+}
+
 function bareLink(whole, after) {
-  const angle = whole[0] === "<", url = angle ? whole.slice(1) : whole.replace(/[.,;:!?)\]}*_~]+$/, "");
+  const angle = whole[0] === "<", url = angle ? whole.slice(1) : withoutEnd(whole, ".,;:!?)]}*_~");
   return [anchor(url, el("span", null, url)), angle ? after + 1 : after - (whole.length - url.length)];
 }
 
