@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-PARTS = ("run", "task", "search", "sessions", "sizes", "long", "judge", "boxes", "flows", "repl")
+PARTS = ("run", "task", "search", "sessions", "sizes", "long", "judge", "boxes", "flows", "repl", "mcp")
 
 
 def main() -> None:

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from cowork.core.workspace import Workspace
 from cowork.mcp import servers as module
 from cowork.mcp.content import said_in
+from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import McpError, ServerGone
-from cowork.mcp.servers import Server
-from tests.mcp.conftest import FAKE, Stage, until
+from cowork.mcp.servers import Known, ListCache, Server
+from cowork.permissions.sandbox.box import Sandbox
+from tests.mcp.conftest import FAKE, Stage, raw_entry, until
 
 
 def quiet(text: str) -> None:
@@ -139,9 +142,6 @@ def alive(pid: int) -> bool:
 
 
 def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
-    from cowork.mcp.entries import entry_of
-    from cowork.mcp.servers import Known, ListCache
-
     def write(path: Path, text: str) -> None:
         path.write_text(text)
 
@@ -152,3 +152,24 @@ def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
     for bad in ("", "[]", json.dumps({"version": 1}), "{"):
         file.write_text(bad)
         assert cache.get(entry) is None
+
+
+async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) -> None:
+    sandbox = Sandbox(workspace=Workspace(stage.folder), environ=stage.environ)
+    if not sandbox.tight:
+        pytest.skip(f"no box here: {sandbox.status()}")
+    stage.tree.wrap_server = sandbox.wrap_server
+    allowed, other = stage.folder / "allowed", stage.folder / "other"
+    for folder in (allowed, other):
+        folder.mkdir()
+    for place, works in ((allowed, True), (other, False)):
+        raw = {**raw_entry(), "box": True, "writable": [str(allowed)], "env": {"FAKE_TRACE": str(place / "trace")}}
+        raw["command"] = "/usr/bin/python3"
+        server = Server(filled(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports)
+        stage.open.append(server)
+        if works:
+            assert said_in(await server.call("echo", {"text": "hi"}, quiet, stage.elicit)).text == "echo: hi"
+            assert "started" in (place / "trace").read_text()
+        else:
+            with pytest.raises(McpError, match="Read-only file system"):
+                await server.connected()

@@ -1,0 +1,99 @@
+"""What configured MCP servers cost: the first answer with ten of them and with none, and memory for each idle one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from cowork.app.mcp.processes import start_server
+from cowork.mcp.client import McpClient
+from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.stdio import StdioChannel
+from cowork.tools.base import TreeState
+from cowork.tools.shell import jobs
+
+SERVERS, ROUNDS, IDLE = 10, 15, 20
+FAKE = Path(__file__).parents[1] / "tests" / "mcp" / "fake_server.py"
+RAW = {"command": sys.executable, "args": ["-I", "-S", str(FAKE)]}
+
+
+def start(rounds: int = ROUNDS) -> tuple[float, float, float]:
+    """(none, ten whose tools are known, ten that nobody knows yet): seconds of a run of one answer."""
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        (root / "script.yaml").write_text("- done\n" * 1)
+        servers = {f"s{n}": RAW for n in range(SERVERS)}
+        (root / "ten.json").write_text(json.dumps({"mcpServers": servers}))
+        environ = {"PATH": os.environ["PATH"], "HOME": name, "COWORK_HOME": str(root / "home")}
+        words = [sys.executable, "-m", "cowork", "run", "--script", str(root / "script.yaml"), "--no-session", "go"]
+        ten = [*words, "--mcp-config", str(root / "ten.json")]
+
+        def run(command: list[str]) -> float:
+            began = time.monotonic()
+            subprocess.run(command, env=environ, cwd=name, check=True, capture_output=True)
+            return time.monotonic() - began
+
+        cold = run([*ten])
+        run(ten)  # whatever was late the first time is known now
+        pairs = [(run(words), run(ten)) for _ in range(rounds)]
+        return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs), cold
+
+
+async def memory(count: int = IDLE) -> tuple[float, float]:
+    """MB that an idle server takes: in this process, and in the keeper that would end it."""
+
+    async def elicit(params: object) -> dict[str, object]:
+        return {"action": "decline"}
+
+    tree, clients = TreeState(Path("/tmp")), []
+    environ = {"PATH": os.environ["PATH"]}
+    entry = filled(entry_of("s", RAW, "user"), environ)
+
+    async def connect() -> None:
+        channel = StdioChannel(lambda: start_server(entry, tree, Path("/"), environ))
+        client = McpClient(channel, elicit=elicit)
+        await client.connect()
+        await client.tools()
+        clients.append(client)
+
+    await connect()
+    before = _rss(os.getpid())
+    for _ in range(count):
+        await connect()
+    ours = (_rss(os.getpid()) - before) / count
+    keepers = [_private(pid) for pid in _children(jobs.prepare(tree).pid)]
+    await asyncio.gather(*(client.aclose() for client in clients))
+    await jobs.close(tree)
+    return ours, statistics.mean(keepers)
+
+
+def _rss(pid: int) -> float:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _private(pid: int) -> float:
+    rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(row.split()[1]) for row in rows if row.startswith("Private_")) / 1e3
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def main() -> None:
+    none, ten, cold = start()
+    print(f"one answer: {none * 1000:.0f} ms with no server, {ten * 1000:.0f} ms with {SERVERS} ({ten / none:.2f} x)")
+    print(f"the first time, when nobody knows their tools: {cold * 1000:.0f} ms")
+    ours, keeper = asyncio.run(memory())
+    print(f"an idle server: {ours:.2f} MB in cowork, {keeper:.2f} MB in its keeper")
+
+
+if __name__ == "__main__":
+    main()
