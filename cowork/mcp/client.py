@@ -79,13 +79,13 @@ class McpClient:
             raise
         return self.facts
 
-    def follow(self) -> None:
+    async def follow(self) -> None:
         """Hear of changes, where the server tells them."""
         told = [what for what in ("tools", "prompts", "resources") if self.facts.tells(what)]
         if self.facts.version == MODERN and told:
             self._start(self._subscribe({f"{what}ListChanged": True for what in told}))
         elif self.facts.version != MODERN and isinstance(self._channel, HttpChannel):
-            self._channel.listen()
+            await self._channel.listen()
 
     async def aclose(self) -> None:
         for task in list(self._tasks):

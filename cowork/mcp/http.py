@@ -22,6 +22,7 @@ _ACCEPT = "application/json, text/event-stream"
 _RESUMES = 5  # of one stream that broke off
 _RETRY_S = 1.0  # before that, where the server does not say
 _GOODBYE_S = 2.0
+_LISTEN_S = 2.0
 _LOGINS = 3  # for one request
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -95,9 +96,15 @@ class HttpChannel:
             with contextlib.suppress(McpError):
                 await self.notify(protocol.notification("notifications/cancelled", {"requestId": request_id}))
 
-    def listen(self) -> None:
-        """Hear what a server of a legacy revision says by itself, if it has a stream for that."""
-        self._listening = asyncio.create_task(self._listen())
+    async def listen(self) -> None:
+        """Hear what a server of a legacy revision says by itself, if it has a stream for that.
+
+        What it says before the stream is there is lost, so that is waited for, a little.
+        """
+        there = asyncio.Event()
+        self._listening = asyncio.create_task(self._listen(there))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(there.wait(), _LISTEN_S)
 
     async def aclose(self) -> None:
         if self._listening:
@@ -206,7 +213,7 @@ class HttpChannel:
         for payload in events.close():
             yield protocol.decode(payload)
 
-    async def _listen(self) -> None:
+    async def _listen(self, there: asyncio.Event) -> None:
         last, delay = "", _RETRY_S
         for _ in range(_RESUMES):
             with contextlib.suppress(ServerGone):
@@ -216,6 +223,8 @@ class HttpChannel:
                     raise
                 except McpError:  # it has no such stream
                     return
+                finally:
+                    there.set()
                 events = _Events(self.host)
                 try:
                     async for message in self._messages(response, events):

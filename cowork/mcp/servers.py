@@ -149,7 +149,7 @@ class Server:
             raise
         channel.on_close = self._crashed
         self._client, self.state = client, "ready"
-        client.follow()
+        await client.follow()
         return client
 
     async def _learn(self, client: McpClient, facts: ServerFacts) -> None:

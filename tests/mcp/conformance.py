@@ -82,7 +82,7 @@ async def main(url: str) -> int:
     try:
         asked = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", "")
         await client.connect("legacy" if asked in LEGACY else "")
-        client.follow()
+        await client.follow()
         await use(client, context)
     finally:
         await client.aclose()

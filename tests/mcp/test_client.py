@@ -102,7 +102,7 @@ async def test_what_a_server_does_not_have_is_not_asked_for(stage: Stage) -> Non
 @ERAS
 async def test_a_change_of_its_tools_is_heard(stage: Stage, era: str) -> None:
     client = await stage.connect(era=era)
-    client.follow()
+    await client.follow()
     await client.call("grow", {})
     assert stage.changed == ["tools"]
     assert "grown" in [tool["name"] for tool in await client.tools()]
