@@ -17,13 +17,36 @@ from pathlib import Path
 Completed = subprocess.CompletedProcess[bytes]
 
 
+# Where a system keeps its programs; PATH may lead into a folder that commands in a box can write, such as a venv's.
+_SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin")
+
+
+def own_path(environ: Mapping[str, str]) -> str:
+    """PATH without the tools of projects."""
+    places = environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(place for place in places if os.path.isabs(place) and not _of_project(place))
+
+
+def program(name: str, environ: Mapping[str, str]) -> str:
+    """The program cowork itself runs by a name: the system's where it has one, and never one of a project's tools."""
+    if "/" in name:
+        return name
+    return shutil.which(name, path=os.pathsep.join((*_SYSTEM, own_path(environ)))) or f"/usr/bin/{name}"
+
+
+def _of_project(place: str) -> bool:
+    parent = os.path.dirname(place.rstrip("/"))
+    return os.path.exists(f"{parent}/pyvenv.cfg") or parent.endswith("/node_modules")
+
+
 def run(
     argv: Sequence[str], *, environ: Mapping[str, str], seconds: float, cwd: Path | str = "/", given: bytes = b""
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a program to its end; a TimeoutError after so many seconds, which is an OSError."""
+    words = [program(argv[0], environ), *argv[1:]]
     try:
         return subprocess.run(
-            argv, env=environ, cwd=cwd, input=given, capture_output=True, timeout=seconds, check=False
+            words, env=environ, cwd=cwd, input=given, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise TimeoutError(f"{argv[0]} took longer than {seconds:g} s") from error
@@ -31,7 +54,8 @@ def run(
 
 def on_terminal(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path | None = None) -> int:
     """Run a program that has our terminal until it ends; gives its exit code."""
-    return subprocess.run(argv, env=environ, cwd=cwd, check=False).returncode
+    words = [shutil.which(argv[0], path=own_path(environ)) or argv[0], *argv[1:]]
+    return subprocess.run(words, env=environ, cwd=cwd, check=False).returncode
 
 
 def shell_on(

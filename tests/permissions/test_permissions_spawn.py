@@ -10,7 +10,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import cowork
+from cowork.core import spawn
 from tests.e2e.test_secrets_nowhere import SECRETS
 from tests.fakes.command import COWORK
 
@@ -67,4 +70,21 @@ def test_what_doctor_starts_gets_no_keys_and_no_program_of_the_folder(tmp_path: 
     seen = (tmp_path / "seen").read_text()
     assert "PATH=" in seen
     assert not [name for name, value in SECRETS.items() if name in seen or value in seen + done.stdout]
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_no_program_of_a_project_is_taken_for_the_system_s(tmp_path: Path) -> None:
+    """A command in a box can write into an environment that is active, which leads PATH."""
+    places = [tmp_path / ".venv/bin", tmp_path / "node_modules/.bin"]
+    for place in places:
+        place.mkdir(parents=True)
+        for name in ("git", "only-here"):
+            (place / name).write_text(f'#!/bin/sh\ntouch "{tmp_path}/pwned"\n')
+            (place / name).chmod(0o755)
+    (tmp_path / ".venv/pyvenv.cfg").write_text("")
+    environ = {"PATH": os.pathsep.join((*map(str, places), "bin", os.environ["PATH"]))}
+    assert spawn.run(["git", "--version"], environ=environ, seconds=20, cwd=tmp_path).stdout.startswith(b"git version")
+    assert spawn.on_terminal(["git", "--version"], environ=environ, cwd=tmp_path) == 0
+    with pytest.raises(FileNotFoundError):
+        spawn.run(["only-here"], environ=environ, seconds=20, cwd=tmp_path)
     assert not (tmp_path / "pwned").exists()

@@ -67,6 +67,7 @@ _CERTIFICATE = 64 * 1024
 def home_secrets(home: Path, environ: Mapping[str, str]) -> list[str]:
     """Keys and passwords below a home folder, and where variables say they are instead."""
     found = [path for path in _below(str(home), f"{_FOLDERS} {_FILES}") if os.path.lexists(path)]
+    found += [str(home / name) for name in sensitive_names(_listed(str(home)))]
     for variable, folder in _MOVED.items():
         if place := environ.get(variable):
             inside = (

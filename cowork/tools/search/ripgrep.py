@@ -56,7 +56,7 @@ class Outcome:
 @functools.cache
 def program() -> str:
     """Where ripgrep is: the one installed with cowork, else the system's; empty when there is none."""
-    found = (shutil.which("rg", path=sysconfig.get_path("scripts")), shutil.which("rg"))
+    found = (shutil.which("rg", path=sysconfig.get_path("scripts")), shutil.which(spawn.program("rg", os.environ)))
     return next((path for path in found if path and os.path.isabs(path)), "")
 
 

@@ -50,6 +50,6 @@ class Clipboard:
     def _program(self) -> tuple[str, ...]:
         for variable, words in _PROGRAMS:
             known = self._environ.get(variable) if variable else True
-            if known and (found := shutil.which(words[0], path=self._environ.get("PATH"))):
+            if known and (found := shutil.which(words[0], path=spawn.own_path(self._environ))):
                 return (found, *words[1:])
         raise UserError("Pasting an image needs wl-paste, xclip or pngpaste")
