@@ -16,3 +16,9 @@ def start_of(path: Path, most: int) -> bytes:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(f"{path} is not a plain file")
         return file.read(most)
+
+
+def is_closed(folder: Path | str) -> bool:
+    """Whether a folder cannot be listed or entered, as a command may have made it."""
+    effective = os.access in os.supports_effective_ids
+    return not os.access(folder, os.R_OK | os.X_OK, effective_ids=effective) and os.path.isdir(folder)

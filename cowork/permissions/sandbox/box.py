@@ -19,6 +19,7 @@ from typing import Literal
 
 import cowork
 from cowork.core.errors import ToolError, UserError
+from cowork.core.plain_file import is_closed
 from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rules
@@ -179,13 +180,19 @@ class Sandbox:
         have a folder of its choice mounted instead. So where others run it is mounted in a second box inside the first,
         from which no link leads to more than the first one has.
         """
+        if closed := [root for root in self.roots if is_closed(root)]:
+            raise ToolError(
+                "ACCESS_DENIED", f"{closed[0]} cannot be looked into. The user can: chmod u+rwx {closed[0]}"
+            )
         bwrap = self._bwrap or "bwrap"
         extra = bubblewrap.probe(bwrap).extra
         hidden = self.secrets()
         reads = box == "read"
         places = self._places(hidden, network=network, reads=reads, homes=self._homes(reads=reads))
         masks = {path: _mask(path) for path in self._masked(box, cwd)}
-        guards = masks if reads else self._guards(places, hidden, self._fixed(), self.writable()) | masks
+        guards = masks
+        if not reads:  # a folder with a masked file in it must not become one that is not searched
+            guards = self._guards(places | masks, hidden, self._fixed(), self.writable()) | masks
         words = self._start(network=network)
         if reads or (self.alone and not self._shared) or not guards or not bubblewrap.nests(bwrap):
             words += [*bubblewrap.settings(), *extra, *_downwards(guards | places | masks)]
@@ -205,7 +212,7 @@ class Sandbox:
             raise UserError(f"{argv[0]} cannot run in a box: {why}.", "See `cowork doctor`, or set box = false.")
         folders = [Path(os.path.realpath(folder)) for folder in writable]
         for folder in folders:
-            if not folder.is_dir() or self.home.is_relative_to(folder):
+            if not os.path.isdir(folder) or self.home.is_relative_to(folder):
                 raise UserError(f"{folder} cannot be writable in a box.", "Name folders that exist, below your home.")
         hidden = [path for path in self.secrets() if path not in folders]
         masked = self.masks.find()
@@ -215,8 +222,8 @@ class Sandbox:
         self._shared = self._shared or any(_meet(folder, root) for folder in folders for root in self.roots)
         places = self._places(hidden, network=network, reads=True, homes=other_homes(self.home, self.roots))
         places |= {folder: ["--bind", str(folder), str(folder)] for folder in folders}
-        guards = self._guards(places, hidden, guarded(folders).fixed, folders)
-        guards |= {path: _mask(path) for path in masked}
+        masks = {path: _mask(path) for path in masked}
+        guards = self._guards(places | masks, hidden, guarded(folders).fixed, folders) | masks
         words = [*self._start(network=network), *self._nested(places, guards)]
         return [*words, "--chdir", str(cwd), "--", *argv]
 
@@ -262,7 +269,7 @@ class Sandbox:
             mounts |= {path: ["--ro-bind", str(path), str(path)] for path in shown}
             hidden = [path for path in hidden if not path.is_relative_to(home) or _nearest(path, mounts) in shown]
         for path in hidden:
-            mounts[path] = ["--tmpfs", str(path)] if path.is_dir() else ["--ro-bind", _EMPTY, str(path)]
+            mounts[path] = ["--tmpfs", str(path)] if os.path.isdir(path) else ["--ro-bind", _EMPTY, str(path)]
         for folder in self.workspace.readable:
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
         for folder in self.writable():
@@ -276,7 +283,7 @@ class Sandbox:
     def _homes(self, *, reads: bool) -> list[Path]:
         """Home folders of which only what programs need is there: one's own in the read box, those of others in all."""
         kept = [*self.writable(), *self.workspace.readable]
-        own = reads and len(self.home.parts) > 1 and self.home.is_dir() and self.home not in self.roots
+        own = reads and len(self.home.parts) > 1 and os.path.isdir(self.home) and self.home not in self.roots
         return [*([self.home] if own else []), *other_homes(self.home, kept)]
 
     def _fixed(self) -> list[Path]:
@@ -304,19 +311,24 @@ class Sandbox:
         for rule in self._rules().deny:
             fixed = re.split(r"[*?]", rule.pattern)[0].rstrip("/") if rule.pattern and rule.speaks_of("write") else ""
             path = Path(os.path.realpath(self.workspace.root / fixed)) if fixed else None
-            if path and path.exists() and path not in self.roots and any(path.is_relative_to(r) for r in self.roots):
+            if (
+                path
+                and os.path.exists(path)
+                and path not in self.roots
+                and any(path.is_relative_to(r) for r in self.roots)
+            ):
                 found.append(path)
         return found
 
     @property
     def roots(self) -> list[Path]:
         """The folders of the run that commands may write."""
-        return [folder for folder in self.workspace.writable if folder.is_dir() and folder != Path("/")]
+        return [folder for folder in self.workspace.writable if os.path.isdir(folder) and folder != Path("/")]
 
     def writable(self) -> list[Path]:
         """Folders that can be written inside, at the same paths as outside."""
         found = self.roots
-        if self.scratch and self.scratch.is_dir():
+        if self.scratch and os.path.isdir(self.scratch):
             found.append(Path(os.path.realpath(self.scratch)))
         return found + [common for root in self.workspace.writable if (common := worktree_of(root))]
 
@@ -340,7 +352,9 @@ class Sandbox:
 
 def _mask(path: Path) -> list[str]:
     """An empty folder or file in its place, which nobody can write."""
-    return ["--tmpfs", str(path), "--remount-ro", str(path)] if path.is_dir() else ["--ro-bind", _EMPTY, str(path)]
+    return (
+        ["--tmpfs", str(path), "--remount-ro", str(path)] if os.path.isdir(path) else ["--ro-bind", _EMPTY, str(path)]
+    )
 
 
 def _meet(one: Path, other: Path) -> bool:

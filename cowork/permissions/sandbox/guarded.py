@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cowork.core.frozen import frozen
+from cowork.core.plain_file import is_closed
 from cowork.core.workspace import protected
 
 FOLDERS = (
@@ -44,11 +45,15 @@ def guarded(roots: Sequence[Path]) -> Guarded:
     folders = [root / name for root in roots for name in FOLDERS]
     folders += [git / name for git in gits for name in GIT_FOLDERS]
     files = [Path(entry.path) for root in roots for entry in entries[root] if protected(Path(entry.name))]
-    files = [path for path in files if path.name != ".git" or path.is_file()]
+    files = [path for path in files if path.name != ".git" or os.path.isfile(path)]
     files += [git / name for git in gits for name in GIT_FILES]
     trees = [tree for git in gits for tree in _entries(git / "worktrees") if not _inside(tree, roots)]
     files += [tree / name for tree in trees for name in GIT_FILES]
-    fixed = [real for path in (*folders, *files) if (real := _real(path, roots))]
+    closed = [root / ".config" for root in roots] + [
+        git / name for git in gits for name in ("", "modules", "worktrees")
+    ]
+    closed = [path for path in (*closed, *trees) if is_closed(path)]
+    fixed = [real for path in (*closed, *folders, *files) if (real := _real(path, roots))]
     return Guarded(tuple(dict.fromkeys(fixed)), gits)
 
 
@@ -58,7 +63,7 @@ def repository_of(cwd: Path) -> tuple[Path, Path] | None:
         entry = top / ".git"
         if os.path.lexists(entry):
             try:
-                return (_named(top, entry, "gitdir:") if entry.is_file() else Path(os.path.realpath(entry))), top
+                return (_named(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))), top
             except (OSError, ValueError):
                 return None
     return None
@@ -75,7 +80,7 @@ def common_of(git: Path) -> Path:
 def worktree_of(root: Path) -> Path | None:
     """The repository a linked worktree belongs to, which commits write to; only if that one says so too."""
     pointer = root / ".git"
-    if pointer.is_symlink() or not pointer.is_file():
+    if os.path.islink(pointer) or not os.path.isfile(pointer):
         return None
     try:
         folder = _named(root, pointer, "gitdir:")
@@ -84,7 +89,7 @@ def worktree_of(root: Path) -> Path | None:
     except (OSError, ValueError):
         return None
     real = folder.parent == common / "worktrees" and all(
-        (common / name).exists() for name in ("HEAD", "objects", "refs")
+        os.path.exists(common / name) for name in ("HEAD", "objects", "refs")
     )
     return common if real and back == pointer else None
 
@@ -96,15 +101,17 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
     else:
         try:
             git = root / ".git"
-            found = _named(root, git, "gitdir:") if git.is_file() else Path(os.path.realpath(git))
+            found = _named(root, git, "gitdir:") if os.path.isfile(git) else Path(os.path.realpath(git))
         except (OSError, ValueError):
             return
-        if not found.is_dir() or not any(found.is_relative_to(place) for place in roots):
+        if not os.path.isdir(found) or not any(found.is_relative_to(place) for place in roots):
             return
     yield found
     queue = list(_entries(found / "modules"))
     for module in queue:
-        if any((module / name).is_file() for name in ("HEAD", "config")):  # a command can take the first away
+        if is_closed(module):
+            yield module
+        elif any(os.path.isfile(module / name) for name in ("HEAD", "config")):  # a command can take the first away
             yield module
             queue += _entries(module / "modules")
         elif len(queue) < _MOST_MODULES:  # a submodule's name may hold slashes

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from cowork.core.git_index import read_index
 from cowork.core.hygiene import has_password
-from cowork.core.plain_file import start_of
+from cowork.core.plain_file import is_closed, start_of
 from cowork.core.workspace import sensitive_name, sensitive_names
 from cowork.permissions.rules import Rule, Rules, path_matches
 
@@ -121,7 +121,7 @@ class WorkspaceSecrets:
         self._roots = roots
         self._root = root
         self._rules = rules
-        self._folders: dict[str, tuple[int, list[str], list[str]]] = {}  # path -> mtime, secrets, folders in it
+        self._folders: dict[str, tuple[int, list[str], list[str]]] = {}  # path -> ctime, secrets, folders in it
         self._ruled: tuple[Rule, ...] = ()
 
     def find(self, only: Sequence[Rule] = ()) -> list[Path]:
@@ -157,7 +157,7 @@ class WorkspaceSecrets:
         while waiting and seen < _MOST_ENTRIES:
             folder = waiting.pop()
             try:
-                changed = os.lstat(folder).st_mtime_ns
+                changed = os.lstat(folder).st_ctime_ns  # which no command can set
             except OSError:
                 continue
             kept = self._folders.get(folder)
@@ -172,7 +172,9 @@ class WorkspaceSecrets:
             with os.scandir(folder) as entries:
                 found = list(entries)
         except OSError:
-            return [], []
+            found = []
+        if is_closed(folder):  # it is hidden whole: a command could open it again
+            return [folder], []
         secret = {name for name in sensitive_names([entry.name for entry in found]) if _secret(name)}
         secret |= {entry.name for entry in found if self._ruled and self._denied(Path(entry.path))}
         folders = [e.path for e in found if e.is_dir(follow_symlinks=False) and e.name not in (_PUBLISHED | secret)]
@@ -216,7 +218,7 @@ def _state(path: Path) -> tuple[int, ...]:
 def _tracked(index: str, state: tuple[int, ...]) -> tuple[str, ...]:
     """The tracked names that look like secrets; of an index that is not understood, its own name."""
     if not state:
-        return ()
+        return ("index",) if os.path.lexists(index) else ()
     try:
         return tuple(one.path for one in read_index(Path(index)) if _secret_path(one.path))
     except (OSError, ValueError):

@@ -199,7 +199,7 @@ def _goal(entry: os.DirEntry[str]) -> str:
 
 def _would_run(git: Path) -> bool:
     """Whether a repository that was made in the sandbox would make git run something."""
-    if not git.is_dir() or git.is_symlink() or any(os.path.lexists(git / name) for name in GIT_FILES[1:]):
+    if not os.path.isdir(git) or os.path.islink(git) or any(os.path.lexists(git / name) for name in GIT_FILES[1:]):
         return True
     if _has_hooks(git / "hooks"):
         return True
@@ -215,7 +215,7 @@ def _would_run(git: Path) -> bool:
 
 def _has_hooks(folder: Path) -> bool:
     """Whether something in a folder of git would run or be obeyed: all but the examples and the list of ignored."""
-    return folder.is_symlink() or any(
+    return os.path.islink(folder) or any(
         not entry.name.endswith(".sample") and entry.name != "exclude" for entry in scan(folder)
     )
 
