@@ -309,7 +309,7 @@ def test_what_a_service_answers_is_drawn_escaped(place: Path, payloads: list[str
 SHOWN = [
     "sessions list", "sessions list --all", "sessions show SESSION", "sessions show SESSION --json", "trust",
     "trust --list", "agents list --trust", "agents show evil --trust", "agents check", "config show --trust",
-    "extensions list --trust", "extensions check", "plugin list", "hooks list --trust",
+    "extensions list --trust", "extensions check",
     "config path --all", "permissions explain {}", "config check", "sessions rm SESSION",
 ]  # fmt: skip
 WRONG = [
@@ -318,7 +318,8 @@ WRONG = [
     "sessions rm {}", "agents show {}", "doctor --session {}", "trust {}", "trust --revoke {}", "{}", "tools {}",
     "config init --url {}", "config key K {}", "config show --config {}", "config check -C {}", "demo --pace {}",
     "doctor -C {}", "cost --by {}", "extensions show {}", "plugin add {}", "plugin remove {}",
-    "plugin update {}", "plugin check {}", "hooks test {}", "import {}", "tasks show {}", "tasks list --since {}",
+    "plugin update {}", "plugin check {}", "hooks test {}", "hooks list -C {}", "plugin list {}",
+    "import {}", "tasks show {}", "tasks list --since {}",
 ]  # fmt: skip
 ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::3], *WRONG[2::5]]
 
