@@ -16,7 +16,7 @@ from cowork.config.options import Option, RunOptions, options_of
 COMMANDS = (
     "run", "agents", "extensions", "tools", "sessions", "cost", "report", "watch", "tasks", "flow", "config",
     "trust", "permissions", "doctor", "demo", "acp",
-    "plugin", "hooks", "import",
+    "plugin", "hooks", "import", "mcp", "batch",
 )  # fmt: skip
 
 CONVERT: dict[str, Callable[[str], Any]] = {

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.terminal import Terminal
+from tests.e2e.test_slash_commands import chat, say
 from tests.fakes.command import Command, Ended
 
 SKILL = "---\nname: {name}\ndescription: Greets people\n{head}---\nSay hello to $ARGUMENTS. {body}"
@@ -127,3 +129,25 @@ def test_a_bad_file_is_said_and_the_run_goes_on(command: Command) -> None:
     assert any("SKILL.md:1 does not start with front matter" in e["text"] for e in done.of("notice"))
     listed = command.cowork("extensions", "check")
     assert (listed.code, "1 file refused" in listed.out) == (2, True)
+
+
+def test_files_that_change_are_used_from_the_next_prompt_on(tmp_path: Path) -> None:
+    script = [{"say": "One."}, {"say": "Two."}]
+    commands = tmp_path / "home" / "commands"
+    commands.mkdir(parents=True)
+    with chat(tmp_path, script=script) as terminal:
+        say(terminal, "hello", "One.")
+        (commands / "later.md").write_text("Be later with $ARGUMENTS.")
+        skill(tmp_path / "home", "fresh")
+        terminal.wait_until(lambda: _offers(terminal, "/lat", "/later"), 30, "the new command")
+        terminal.type("<Esc>", "<Ctrl+U>")
+        say(terminal, "/later x", "Two.")
+        asked = (tmp_path / "asked").read_text().splitlines()[-1]
+        assert "Be later with x." in asked
+        assert "- fresh: Greets people" in asked
+
+
+def _offers(terminal: Terminal, typed: str, name: str) -> bool:
+    terminal.type("<Ctrl+U>", typed)
+    terminal.settle(0.3)
+    return name in terminal.text()
