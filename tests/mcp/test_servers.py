@@ -20,7 +20,7 @@ from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import McpError, ServerGone
 from cowork.mcp.servers import Known, ListCache, Server
 from cowork.permissions.sandbox.box import Sandbox
-from tests.mcp.conftest import FAKE, Stage, raw_entry, until
+from tests.mcp.conftest import FAKE, Stage, children_of, raw_entry, until
 
 
 def quiet(text: str) -> None:
@@ -127,10 +127,6 @@ def test_servers_die_with_us_on_kill_9(tmp_path: Path) -> None:
     while any(map(alive, family)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert [one for one in family if alive(one)] == []
-
-
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def alive(pid: int) -> bool:

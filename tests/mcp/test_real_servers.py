@@ -1,0 +1,81 @@
+"""Servers that people use, listed, called, cancelled, killed and restarted. `make mcp-conformance` installs them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cowork.mcp import servers as module
+from cowork.mcp.content import said_in
+from cowork.mcp.entries import entry_of, filled
+from cowork.mcp.protocol import McpError
+from cowork.mcp.servers import Server
+from tests.mcp.conftest import Stage, children_of, until
+
+INSTALLED = Path(os.environ.get("COWORK_MCP_SERVERS") or Path(__file__).parents[2] / "build" / "mcp")
+NODE = INSTALLED / "bin" / "node"
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.skipif(not NODE.exists(), reason="no servers here; `make mcp-conformance` installs them"),
+]
+
+
+def opened(stage: Stage, name: str, *arguments: str) -> Server:
+    program = INSTALLED / "node_modules" / "@modelcontextprotocol" / f"server-{name}" / "dist" / "index.js"
+    env = {"MEMORY_FILE_PATH": str(stage.folder / "m")}
+    raw = {"command": str(NODE), "args": [str(program), *arguments], "env": env}
+    server = Server(filled(entry_of(name, raw, "user"), stage.environ), stage.server("unused")._ports)
+    stage.open.append(server)
+    return server
+
+
+async def text_of(stage: Stage, server: Server, tool: str, heard: list[str] | None = None, **arguments: Any) -> str:
+    lines = heard if heard is not None else []
+    return said_in(await server.call(tool, arguments, lines.append, stage.elicit)).text
+
+
+async def test_everything_is_called_with_progress_cancelled_killed_and_started_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_BACK_OFF", (0, 1, 2))
+    server = opened(stage, "everything", "stdio")
+    assert "hi" in await text_of(stage, server, "echo", message="hi")
+    names = {str(tool["name"]) for tool in server.tools}
+    long = next(name for name in names if "long" in name.lower())
+    heard: list[str] = []
+    await text_of(stage, server, long, heard, duration=1, steps=2)
+    assert len(heard) == 2
+    call = asyncio.ensure_future(text_of(stage, server, long, heard, duration=600, steps=2_000))
+    await until(lambda: len(heard) > 2)
+    call.cancel()
+    await asyncio.wait([call])
+    assert "again" in await text_of(stage, server, "echo", message="again")
+    (keeper,) = children_of(stage.tree.reaper.pid)
+    (node,) = children_of(keeper)
+    os.kill(node, signal.SIGKILL)
+    await until(lambda: bool(stage.notices))
+    await until(lambda: server.state == "ready")
+    assert "back" in await text_of(stage, server, "echo", message="back")
+
+
+async def test_filesystem_reads_what_it_may_and_nothing_else(stage: Stage) -> None:
+    (stage.folder / "open").mkdir()
+    (stage.folder / "open" / "a.txt").write_text("the text")
+    (stage.folder / "b.txt").write_text("a secret")
+    server = opened(stage, "filesystem", str(stage.folder / "open"))
+    assert "the text" in await text_of(stage, server, "read_text_file", path=str(stage.folder / "open" / "a.txt"))
+    assert "a secret" not in await text_of(stage, server, "read_text_file", path=str(stage.folder / "b.txt"))
+
+
+async def test_memory_remembers(stage: Stage) -> None:
+    server = opened(stage, "memory")
+    entity = {"name": "Ada", "entityType": "person", "observations": ["wrote programs"]}
+    await text_of(stage, server, "create_entities", entities=[entity])
+    assert "wrote programs" in await text_of(stage, server, "search_nodes", query="Ada")
+    with pytest.raises(McpError):
+        await (await server.connected()).prompt("no such prompt", {})
