@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-WAYS: dict[str, Any] = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+WAYS: dict[str, Any] = json.loads(sys.argv[1]) if __name__ == "__main__" and len(sys.argv) > 1 else {}
 EVIL = WAYS.get("evil", "")
 MODERN = WAYS.get("era") == "modern"
 ECHO = {
