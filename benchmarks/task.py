@@ -114,6 +114,7 @@ async def _timed(script: list[Any], children: dict[str, Any]) -> float:
 def _stage(folder: Path) -> Stage:
     (folder / "scratch").mkdir()
     stage = Stage(folder)
+    stage.settings.max_concurrent = 50
     (stage.workspace.root / "a.txt").write_text("x\n")
     return stage
 
