@@ -17,6 +17,7 @@ from tests.permissions import (
     test_permissions_sandbox,
     test_permissions_shell_table,
     test_permissions_trust,
+    test_permissions_two_steps,
     test_permissions_watch,
 )
 
@@ -44,6 +45,7 @@ def counts() -> dict[str, int]:
         "changes that end trust": len(test_permissions_trust.CHANGES),
         "ways to break out": len(test_permissions_sandbox.GUARDED) + len(test_permissions_sandbox.SECRETS),
         "ways to make": len(watch.MAKING) + len(watch.GIT) + len(watch.NO_GIT),
+        "first commands": len(test_permissions_two_steps.HIDING) + len(test_permissions_two_steps.STEERING),
         "changes tried by a command": len(test_permissions_reading.CHANGES),
         "protected paths tried": len(test_wheel_users.PROTECTED) + len(test_wheel_users.NEW),
         "hostile repositories": len(test_permissions_hostile.REPOSITORIES),

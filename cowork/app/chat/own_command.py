@@ -7,7 +7,6 @@ import os
 import re
 import select
 import signal
-import subprocess
 import sys
 import termios
 import time
@@ -161,8 +160,8 @@ class _OwnCommand:
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, sign)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_GRACE_S)
+            spawn.wait(self._process, _GRACE_S)
+            if self._process.returncode is not None:
                 return
 
 
