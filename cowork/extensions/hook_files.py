@@ -9,7 +9,6 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import Json
 from cowork.core.front_matter import BadFile, Problem, text_of_file
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HOOK_EVENTS, HookEvent
@@ -151,8 +150,3 @@ def _holds(condition: str, tool: str, data: Mapping[str, Any]) -> bool:
         return any(fnmatchcase(part, pattern) or fnmatchcase(f"{part} ", pattern) for part in parts)
     target = str(given.get("file_path") or given.get("path") or "")
     return not target or fnmatchcase(target, pattern) or fnmatchcase(target, f"*/{pattern.removeprefix('./')}")
-
-
-def shown(rule: HookRule) -> Json:
-    """A hook for people and programs."""
-    return {"event": rule.event, "matcher": rule.matcher, "command": rule.command, "timeout": rule.timeout}
