@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
-from cowork.core.note_imports import told
+from cowork.core.front_matter import with_imports
 from cowork.core.ports import AgentDef
 
 KNOWLEDGE_NAMES = ("AGENTS.md", "CLAUDE.md")
@@ -84,7 +84,7 @@ def knowledge(
     room = max_bytes
     parts: list[str] = []
     for path in files:
-        body, _ = told(path, may_tell)
+        body, _ = with_imports(path, may_tell)
         data = body.encode("utf-8", "replace")
         if len(data) > room:
             body = data[:room].decode("utf-8", "ignore") + "\n[cut: larger than the room for project knowledge]"

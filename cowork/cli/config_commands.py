@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +18,9 @@ from cowork.config.load import check_file
 from cowork.config.render import shown, starter
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
+
+if TYPE_CHECKING:
+    from cowork.app.onboarding.setup import Found
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -134,9 +139,7 @@ def init(
     target = paths.config_file(os.environ)
     if target.exists() and not force:
         raise UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
-    from cowork.cli import model_choice
-
-    chosen, words = model_choice.choose(os.environ, url=url, model=model, test=test)
+    chosen, words = _choose_model(os.environ, url=url, model=model, test=test)
     write(target, starter(chosen))
     print(f"wrote {target}")
     print(f"model: {words}")
@@ -188,3 +191,60 @@ def _print_path(path: Path) -> None:
 
 def _before(ctx: typer.Context) -> dict[str, Any]:
     return dict(ctx.obj or {})
+
+
+_NO_MODEL = (
+    "none found, so the built-in offline model; set ANTHROPIC_API_KEY or OPENAI_API_KEY, start a local server, "
+    "or edit the file"
+)
+
+
+def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: bool | None) -> tuple[dict[str, str], str]:
+    """(settings, words) of the model to write down; asks where a terminal is there and there is a choice."""
+    from cowork.app.onboarding import setup
+
+    found = asyncio.run(_find_services(environ, url))
+    offered = [(service, name) for service, name in setup.choices(found) if not model or name == model]
+    if not offered:
+        if model and found:
+            known = ", ".join(name for _, name in setup.choices(found)[:12])
+            raise UserError(f"Nothing that was found has a model {model!r}.", f"Found: {known}.")
+        return {}, _NO_MODEL
+    service, name = offered[_ask_which(offered)]
+    # A request to a vendor costs money: unasked only where a person looks on.
+    wanted = test if test is not None else bool(service.base_url) or _at_terminal()
+    said = ""
+    if wanted:
+        problem = asyncio.run(setup.trial(service.spec(environ, name)))
+        said = f"; it did not answer: {problem}" if problem else "; it answers"
+    default = not service.base_url and name == service.models[0]
+    settings = service.settings("" if default else name)
+    light = f" and {service.models[1]} for light work" if default and len(service.models) > 1 else ""
+    how = f"{service.key_env} is set" if service.key_env else f"{service.name} at {service.base_url}"
+    return settings, f"{name}{light} ({how}){said}"
+
+
+async def _find_services(environ: Mapping[str, str], url: str) -> list[Found]:
+    from cowork.app.onboarding import setup
+
+    if not url:
+        return await setup.find(environ)
+    if found := await setup.server(url):
+        return [found]
+    raise UserError(f"No OpenAI-compatible server answers at {url}.", "It should list its models at /v1/models.")
+
+
+def _ask_which(offered: Sequence[tuple[Found, str]]) -> int:
+    """The place of the choice in the list; the first one where nobody can be asked."""
+    if len(offered) == 1 or not _at_terminal():
+        return 0
+    for number, (service, name) in enumerate(offered, 1):
+        row(f"{number:>3}  {name}  ({service.name})")
+    while True:
+        answer = input(f"Which one? [1-{len(offered)}, Enter for 1] ").strip() or "1"
+        if answer.isdigit() and 1 <= int(answer) <= len(offered):
+            return int(answer) - 1
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stdout.isatty()

@@ -12,8 +12,7 @@ from cowork.cli import quick_parser, standard_streams, stdin_prompt
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
-from cowork.core.hygiene import redact, secrets_of, visible
-from cowork.core.process_memory import conceal
+from cowork.core.hygiene import conceal, redact, secrets_of, visible
 from cowork.core.signals import Stopped, release
 
 

@@ -16,7 +16,6 @@ from cowork.cli import (
     doctor_commands,
     extension_commands,
     flow_commands,
-    import_command,
     mcp_commands,
     permission_commands,
     plugin_commands,
@@ -162,7 +161,7 @@ app.add_typer(agent_commands.app, name="agents")
 app.add_typer(extension_commands.app, name="extensions")
 app.add_typer(plugin_commands.plugin, name="plugin")
 app.add_typer(plugin_commands.hooks, name="hooks")
-app.command("import", cls=HelpCommand, epilog=import_command.IMPORT_EXAMPLES)(import_command.import_)
+app.command("import", cls=HelpCommand, epilog=extension_commands.IMPORT_EXAMPLES)(extension_commands.import_)
 app.command("tools", cls=HelpCommand, epilog=tools_command.TOOLS_EXAMPLES)(tools_command.tools)
 app.add_typer(session_commands.app, name="sessions")
 session_commands.app.command("export", cls=HelpCommand, epilog=report_commands.EXPORT_EXAMPLES)(report_commands.export)

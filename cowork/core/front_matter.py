@@ -1,21 +1,27 @@
-"""Markdown files with a head of `key: value` lines: read within bounds, parsed safely, and judged line by line."""
+"""Markdown files that people write: heads of `key: value` lines, judged line by line, and notes that import others."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from cowork.core.frozen import frozen
 from cowork.core.plain_file import start_of
+from cowork.core.workspace import sensitive
 
 MAX_FILE = 256 * 1024
 MAX_FILES = 500
 MAX_DEPTH = 20
+# A line `@path` of a notes file stands for the text of another file of the same folder tree.
+_IMPORT = re.compile(r"^@([^\s@]+)[ \t]*$", re.MULTILINE)
+_IMPORT_DEPTH = 5
+_IMPORT_BYTES = 1_000_000
+_IMPORT_FILES = 100
 
 
 @frozen
@@ -173,3 +179,37 @@ def _yaml(head: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadFile(1, "the front matter must be `key: value` lines")
     return found
+
+
+def with_imports(path: Path, may_tell: Callable[[Path], bool] = lambda path: True) -> tuple[str, dict[Path, bytes]]:
+    """The text of a notes file with its imports in their places, and what each file it was made of holds.
+
+    A file that looks like it holds secrets is none of them, whatever its name leads to: nobody was asked about it.
+    """
+    read: dict[Path, bytes] = {}
+    base = Path(os.path.realpath(path.parent))
+
+    def text_of(file: Path, depth: int) -> str:
+        real = Path(os.path.realpath(file))
+        if sensitive(real) or not may_tell(real):
+            return f"[{file.name} was left out: it may not be read unasked]"
+        try:
+            raw = start_of(real, _IMPORT_BYTES + 1)
+        except OSError:
+            return ""
+        read[real] = raw
+        if len(raw) > _IMPORT_BYTES:
+            return f"[{file.name} is too large and was left out]"
+        folder = file.parent
+
+        def include(match: re.Match[str]) -> str:
+            target = Path(os.path.realpath(folder / match[1]))
+            if depth >= _IMPORT_DEPTH or len(read) >= _IMPORT_FILES or target in read:
+                return match[0]
+            if not target.is_relative_to(base) or not target.is_file():
+                return match[0]
+            return text_of(target, depth + 1)
+
+        return _IMPORT.sub(include, raw.decode("utf-8", "replace").replace("\r\n", "\n"))
+
+    return text_of(path, 0), read

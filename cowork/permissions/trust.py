@@ -18,8 +18,8 @@ from itertools import islice
 from pathlib import Path
 
 from cowork.core.errors import UserError
+from cowork.core.front_matter import with_imports
 from cowork.core.frozen import frozen
-from cowork.core.note_imports import told
 from cowork.core.plain_file import start_of
 from cowork.permissions.private import write_private
 
@@ -131,7 +131,7 @@ def digest(folder: Path) -> str:
 def _imported(folder: Path, budget: _Budget) -> Iterator[tuple[Path, bytes]]:
     """What the notes of the folder take in with `@path`."""
     for name in (name for name in STEERING if name.endswith(".md")):
-        _, read = told(folder / name)
+        _, read = with_imports(folder / name)
         for path, content in list(read.items())[1:]:  # the first is the file itself
             budget.take(len(content))
             yield path, content

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cowork.app.repo import branch_of
-from cowork.core.note_imports import told
+from cowork.core.front_matter import with_imports
 from cowork.core.plain_file import start_of
 
 
@@ -25,7 +25,10 @@ def test_pipes_devices_and_the_system_are_not_read(goal: str, tmp_path: Path) ->
     (tmp_path / "middle").symlink_to("AGENTS.md")
     with pytest.raises(OSError):
         start_of(tmp_path / "middle", 100)
-    assert told(tmp_path / "AGENTS.md") in [("", {}), ("[AGENTS.md was left out: it may not be read unasked]", {})]
+    assert with_imports(tmp_path / "AGENTS.md") in [
+        ("", {}),
+        ("[AGENTS.md was left out: it may not be read unasked]", {}),
+    ]
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").symlink_to(f"../{goal}" if goal == "pipe" else goal)
     assert branch_of(tmp_path) == ""

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from cowork.core.errors import ToolError, UserError
+from cowork.core.hygiene import conceal
 from cowork.core.ports import BoxName, Effect
-from cowork.core.process_memory import conceal
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox.box import Sandbox
