@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,9 +26,10 @@ from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
 from cowork.engine.runner import Interrupted
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
-from cowork.engine.subagents.assembly import AgentSpec, Isolation, Services, build_agent, with_agents
+from cowork.engine.subagents.assembly import AgentSpec, Services, build_agent, with_agents
 from cowork.engine.subagents.child import Child, background_result
 from cowork.engine.subagents.clock import Clock
+from cowork.engine.subagents.isolation import IsolatedChildren
 from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
 from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.engine.subagents.telemetry import Telemetry
@@ -56,7 +56,7 @@ class Subagents:
         self._number = first_number
         self._telemetry = Telemetry(services.emitter.session_id, enabled=settings.telemetry_enabled)
         self._delegators: dict[str, Delegator] = {}  # by path
-        self._isolated: dict[str, Isolation] = {}  # by path: where those work that do not work where the run does
+        self._isolated = IsolatedChildren(services)
         self._specs: dict[str, tuple[object, tuple[ToolSpec, ...]]] = {}  # by path, with what they were made from
         self._finished: OrderedDict[str, Transcript] = OrderedDict()  # by path
         self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
@@ -91,10 +91,7 @@ class Subagents:
 
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
-        above = self._isolated.get(spec.path.rpartition("/")[0])
-        if place := spec.isolation or above:  # children of an isolated one work where it does
-            self._isolated[spec.path] = place
-        delegator = build_agent(place.services if place else self.services, spec, self, self.spawn, self.consult)
+        delegator = build_agent(self._isolated.services_for(spec), spec, self, self.spawn, self.consult)
         self._delegators[spec.path] = delegator
         return delegator
 
@@ -258,7 +255,7 @@ class Subagents:
             raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
         id = order.resume or f"{definition.name}-{self._number}"
         path = f"{parent.path}/{id}"
-        isolation = self._isolation(assignment, id)
+        isolation = self._isolated.place_for(assignment, id)
         clock = Clock(definition.timeout or self.settings.timeout, self.settings.idle_timeout, ledger)
         report = f"{REPORT_NOW}\n\n{order.summary_prompt}" if order.summary_prompt else REPORT_NOW
         spec = AgentSpec(
@@ -283,15 +280,6 @@ class Subagents:
             isolation=isolation,
         )
         return Child(id, assignment, self.add(spec), clock, requested)
-
-    def _isolation(self, assignment: Assignment, id: str) -> Isolation | None:
-        """A worktree for the child where its order or its file asks for one; inside one it stays in that."""
-        wanted = assignment.order.isolation or assignment.definition.isolation
-        if not wanted or assignment.parent.path in self._isolated:
-            return None
-        if wanted != "worktree" or self.services.isolate is None:
-            raise UserError(f"isolation: {wanted!r} is not known here", "Use worktree.")
-        return self.services.isolate(self.services, id)
 
     def _model(self, assignment: Assignment) -> tuple[str, Provider, str]:
         """(what was asked for, the model, the tier it really is): the call's, else the file's, else the parent's."""
@@ -345,15 +333,7 @@ class Subagents:
         end = await self._run_in_slot(child)
         if end.status in ("error", "aborted") and (jobs := child.jobs()):
             await asyncio.wait([asyncio.ensure_future(job.kill()) for job in jobs])
-        place = self._isolated.pop(child.path, None)
-        if place is None or child.assignment.parent.path in self._isolated:
-            return end
-        try:
-            order = child.assignment.order
-            worktree = await place.finish(child.label, merge=end.status == "completed", check=order.check)
-        except (CoworkError, OSError) as error:
-            worktree = {"status": "kept", "line": f"its worktree could not be merged or removed: {error}"}
-        return replace(end, worktree=worktree, files_changed=worktree.get("files", end.files_changed))
+        return await self._isolated.finish(child, end)
 
     async def _run_in_slot(self, child: Child) -> ChildResult:
         emitter, sinks = self.services.emitter, (child.agent.transcript.apply, partial(self._note_action, child))
