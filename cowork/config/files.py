@@ -34,7 +34,7 @@ class Price(NamedTuple):
     origin: str
 
 
-class Found(NamedTuple):
+class FileSettings(NamedTuple):
     """What a file sets."""
 
     entries: list[Entry]
@@ -42,7 +42,7 @@ class Found(NamedTuple):
     servers: Mapping[str, Any]  # [mcp.servers], as written; whoever uses them checks them
 
 
-def read(path: Path, shown: str) -> Found | None:
+def read(path: Path, shown: str) -> FileSettings | None:
     """What a file sets; None when there is no such file."""
     found = toml.read(path, shown)
     if found is None:
@@ -54,7 +54,7 @@ def read(path: Path, shown: str) -> Found | None:
     servers = mcp.pop("servers", {}) if isinstance(mcp, dict) else {}
     if not isinstance(servers, dict):
         raise UserError(f"config: {source.at(('mcp', 'servers'))} mcp.servers must be a table", _SERVERS)
-    return Found(list(_entries(values, (), source)), list(_prices(pricing, source)), servers)
+    return FileSettings(list(_entries(values, (), source)), list(_prices(pricing, source)), servers)
 
 
 class _Source(NamedTuple):

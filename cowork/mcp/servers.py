@@ -154,7 +154,7 @@ class Server:
 
     async def _learn(self, client: McpClient, facts: ServerFacts) -> None:
         tools, prompts = await client.tools(), await client.prompts()
-        found = Known(facts.version, facts.release, facts.instructions, tools, prompts, facts.can("resources"))
+        found = ServerLists(facts.version, facts.release, facts.instructions, tools, prompts, facts.can("resources"))
         before, self.known = self.known, found
         if before != found:
             self._ports.cache.put(self.entry, found)
@@ -234,7 +234,7 @@ class Servers(Mapping[str, Server]):
 
 
 @frozen
-class Known:
+class ServerLists:
     """What a server said it has."""
 
     version: str  # of the protocol
@@ -251,18 +251,18 @@ class ListCache:
     def __init__(self, folder: Path | None, environ: Mapping[str, str], write: Callable[[Path, str], None]) -> None:
         self._folder, self._path, self._write = folder, environ.get("PATH", os.defpath), write
 
-    def get(self, entry: ServerEntry) -> Known | None:
+    def get(self, entry: ServerEntry) -> ServerLists | None:
         if self._folder is None:
             return None
         try:
             file = self._file(entry)
             if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
                 return None
-            return Known(**json.loads(file.read_bytes()))
+            return ServerLists(**json.loads(file.read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
-    def put(self, entry: ServerEntry, known: Known) -> None:
+    def put(self, entry: ServerEntry, known: ServerLists) -> None:
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 self._write(self._file(entry), json.dumps(known.__dict__))

@@ -18,7 +18,7 @@ from cowork.mcp import servers as module
 from cowork.mcp.content import said_in
 from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import McpError, ServerGone
-from cowork.mcp.servers import Known, ListCache, Server
+from cowork.mcp.servers import ListCache, Server, ServerLists
 from cowork.permissions.sandbox.box import Sandbox
 from tests.mcp.conftest import FAKE, Stage, children_of, raw_entry, until
 
@@ -142,9 +142,9 @@ def test_the_cache_forgets_what_it_cannot_read(tmp_path: Path) -> None:
         path.write_text(text)
 
     cache, entry = ListCache(tmp_path, {}, write), entry_of("a", {"url": "http://x"}, "user")
-    cache.put(entry, Known("2025-11-25", "1", "", [{"name": "t"}], []))
+    cache.put(entry, ServerLists("2025-11-25", "1", "", [{"name": "t"}], []))
     file = next(tmp_path.iterdir())
-    assert cache.get(entry) == Known("2025-11-25", "1", "", [{"name": "t"}], [])
+    assert cache.get(entry) == ServerLists("2025-11-25", "1", "", [{"name": "t"}], [])
     for bad in ("", "[]", json.dumps({"version": 1}), "{"):
         file.write_text(bad)
         assert cache.get(entry) is None

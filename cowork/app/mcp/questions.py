@@ -6,7 +6,7 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible, visible_line
-from cowork.core.ports import Answer, Ask, Question
+from cowork.core.ports import Ask, Question
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit
 
@@ -121,7 +121,3 @@ def _value(field: Any, text: str) -> Any:
         if text == _spelled(field, value):
             return value
     return text
-
-
-def refused(answer: Answer) -> bool:
-    return answer.choice == "no"

@@ -32,7 +32,6 @@ class _Calls:
     def __init__(self, options: RunOptions, environ: Mapping[str, str]) -> None:
         self._reports: dict[str, Report] = {}
         self._numbers = count(1)
-        self._parents: dict[str, str] = {}  # path of a child -> the call that sent it out
         self.run: Run = build(options, environ, ask=None, sinks=[self._hear], on_sink_failure=lambda sink, error: None)
         begin(self.run)
 
