@@ -12,7 +12,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.view.boxes import MARGIN, box, divider
 from cowork.frontends.repl.view.scene import markdown_lines
-from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, pad, width
+from cowork.frontends.repl.view.styled import DOT, Line, clip, clip_facts, clip_line, clip_start, pad, width
 from cowork.frontends.repl.view.theme import Theme
 
 _LIST_ROWS = 10
@@ -20,7 +20,6 @@ _PREVIEW_ROWS = 9
 _BOTH = 8  # rows that are enough for the list and a preview
 _LABEL = 16  # columns a label has at least; the detail gives way
 _PAUSE_S = 0.04  # a preview is found when the cursor rests, not for every row it passes
-_DOT = " · "
 _WAITING = "…"
 
 
@@ -224,24 +223,17 @@ def _list(picking: Picking, shown: Sequence[Row], inner: int, height: int) -> li
     for place, (label, detail) in enumerate(zip(labels, details, strict=True), start):
         chosen = place == index
         line: Line = [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", pad(label, room))]
-        out.append([*line, ("dim", f"  {_facts(detail, inner - 4 - room)}")])
+        out.append([*line, ("dim", f"  {clip_facts(detail, inner - 4 - room)}")])
     return out
 
 
 def _label_room(details: Sequence[str], inner: int) -> int:
     """Columns left of the details, or of the first fact of each, or all of them."""
-    for wanted in (details, [detail.partition(_DOT)[0] for detail in details]):
+    for wanted in (details, [detail.partition(DOT)[0] for detail in details]):
         room = inner - 4 - max(map(width, wanted))
         if room >= _LABEL:
             return room
     return inner - 2
-
-
-def _facts(detail: str, columns: int) -> str:
-    """As many whole facts as fit; a single one is cut."""
-    while width(detail) > columns and _DOT in detail:
-        detail = detail.rpartition(_DOT)[0]
-    return clip(detail, columns) if columns >= 4 else ""
 
 
 def _preview(picking: Picking, inner: int, theme: Theme) -> list[Line]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cowork.frontends.repl.view.styled import Line, Span, clip, clip_line, line_width, width
+from cowork.frontends.repl.view.styled import Line, Span, clip_facts, clip_line, line_width, width
 
 MARGIN = 4  # columns of the two edges
 _EDGES = ("rule", "accent", "warn")  # the styles boxes are drawn in
@@ -24,7 +24,7 @@ def box(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, colum
         rule = "─" * (room - line_width(title) - width(facts) - 2)
         title += [(style, f" {rule} "), ("dim", facts)]
     inside = [clip_line(row, columns - MARGIN) for row in rows]
-    return panel(title, inside, [("dim", clip(foot, room))] if foot else [], columns, style)
+    return panel(title, inside, [("dim", clip_facts(foot, room))] if foot else [], columns, style)
 
 
 def divider(columns: int, style: str) -> Line:

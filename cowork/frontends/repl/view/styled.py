@@ -13,6 +13,7 @@ Line = list[Span]
 
 _JOINERS = re.compile("[\u200c\u200d]")
 
+DOT = " · "
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
 
@@ -72,6 +73,13 @@ def clip_call(text: str, columns: int) -> str:
     if width(text) <= columns or "/" not in path or name == "$" or rest.startswith('"') or columns < width(name) + 8:
         return clip(text, columns)
     return f"{name} {clip_start(path, columns - width(name) - 1)}"
+
+
+def clip_facts(text: str, columns: int) -> str:
+    """As many of the facts, which stand between dots, as fit whole; a single one is cut."""
+    while width(text) > columns and DOT in text:
+        text = text.rpartition(DOT)[0]
+    return clip(text, columns) if columns >= 4 else ""
 
 
 def clip_line(line: Sequence[Span], columns: int) -> Line:
