@@ -65,6 +65,7 @@ def test_every_row_is_followed_here() -> None:
     rows = [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][1:]
     followed = {
         *("a tool", "a wire format", "an agent", "a setting", "a front end", "a slash command", "a kind of rule"),
+        "a kind of extension",
         *("a kind of question for the offline model", "something the offline model can list or count"),
     }
     assert set(rows) == followed
@@ -195,6 +196,29 @@ def test_a_kind_of_rule(copy: Copy) -> None:
     script = [{"call": {"Grep": {"pattern": "x"}}}, {"say": "done"}]
     assert '"status":"success"' in copy.run("--output", "stream-json", script=script)
     assert "the rule Search denies" in copy.run("--output", "stream-json", "--deny", "Search", script=script)
+
+
+def test_a_kind_of_extension(copy: Copy) -> None:
+    copy.write(
+        "cowork/extensions/macros.py",
+        "from cowork.core.front_matter import files_below\n\n\n"
+        "def macros(folder):\n"
+        '    """The files of a place that are macros."""\n'
+        '    return [("macro", path, path.stem) for path in files_below(folder / "macros")]\n',
+    )
+    finder = "cowork/extensions/finder.py"
+    copy.edit(
+        finder,
+        "    for kind, path, name in named:\n",
+        "    named += macros(place.folder)\n    for kind, path, name in named:\n",
+    )
+    copy.edit(
+        finder, "\n\n\n@frozen\nclass Place", "\nfrom cowork.extensions.macros import macros\n\n\n@frozen\nclass Place"
+    )
+    own = copy.top / "home" / "macros"
+    own.mkdir(parents=True)
+    (own / "greet.md").write_text("---\ndescription: Says hello.\n---\nSay hello.\n")
+    assert "Says hello." in copy.cowork("extensions")
 
 
 def test_a_kind_of_question_and_something_to_list_for_the_offline_model(copy: Copy) -> None:
