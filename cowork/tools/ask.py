@@ -8,6 +8,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Ask, Effect, Question, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
+from cowork.tools.call_lines import flat
 
 MOST_QUESTIONS = 4
 MOST_OPTIONS = 8
@@ -46,7 +47,11 @@ async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to
         return ok(f"The user did not answer{why}. Go on as you think best, or say what you need.", answers={})
     told = {item["question"]: text for item, text in zip(questions, answers, strict=True)}
     rows = "\n".join(f"- {question} → {text}" for question, text in told.items())
-    return ok(f"The user answered:\n{rows}", display={"kind": "text", "text": rows}, answers=told)
+    return ok(
+        f"The user answered:\n{rows}",
+        display={"kind": "text", "text": rows, "summary": flat(" · ".join(told.values()))},
+        answers=told,
+    )
 
 
 @tool(
