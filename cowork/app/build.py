@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.app import logs
+from cowork.app.extend.hooks import file_hooks
 from cowork.app.extend.launch import launcher
 from cowork.app.mcp import any_servers
 from cowork.app.models import Models
@@ -37,7 +38,6 @@ from cowork.engine.loop import Agent, AgentOptions
 from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
 from cowork.engine.subagents.order import Rights
-from cowork.extensions.hook_process import FileHooks, HookFacts
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
@@ -151,20 +151,7 @@ def _joined(
     ledger = _ledger(place.config, emitter)
     settings = place.config.compaction
     compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
-    place.invoker.hooks = files = FileHooks(
-        place.invoker.extensions.hooks,
-        HookFacts(
-            emitter.session_id,
-            str(log.path) if log else "",
-            place.root,
-            lambda: permissions.mode,
-            place.invoker.plugin_data,
-            lambda: subagents.agent("main").provider.model,
-            lambda: subagents.agent("main").since,
-        ),
-        launcher(tree, workspace),
-        lambda text: emitter.publish(Notice(text, "warning", "hook")),
-    )
+    files = file_hooks(place, emitter, log, permissions, launcher(tree, workspace), lambda: subagents.main)
     services = Services(
         emitter=emitter,
         ask=ask or nobody,
@@ -178,9 +165,7 @@ def _joined(
         recall=lambda path: _recalled(log, path),
         prepare=mcp.ready_for if mcp else None,
     )
-    first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
-    subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
-    place.invoker.subagents = subagents
+    subagents = _subagents(place, services, ledger, past)
     if checkpoints:
         emitter.add(checkpoints)
     transcript = fold(past, recall=(lambda: read(log.path).events) if log else None)
@@ -204,13 +189,25 @@ def _joined(
         scratch=scratch,
         compaction=compaction,
         checkpoints=checkpoints,
-        notes=()
-        if place.options.replay
-        else tuple(Notice(n, "info", "start") for n in notes(place.config, place.environ)),
+        notes=_start_notes(place),
         told=place.notes,
         knowledge=place.knowledge,
         mcp=mcp,
     )
+
+
+def _start_notes(place: Project) -> tuple[Notice, ...]:
+    if place.options.replay:
+        return ()
+    return tuple(Notice(text, "info", "start") for text in notes(place.config, place.environ))
+
+
+def _subagents(place: Project, services: Services, ledger: Ledger, past: list[Event]) -> Subagents:
+    """The agents of the run; children go on being numbered where the past ended."""
+    first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
+    subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
+    place.invoker.subagents = subagents
+    return subagents
 
 
 def _servers(place: Project, emitter: Emitter, ask: Ask | None, tree: TreeState, agent: Callable[[], Agent]) -> McpRun:
