@@ -99,3 +99,13 @@ def command(tmp_path: Path) -> Command:
     for name in ("work", "home"):
         (tmp_path / name).mkdir()
     return Command(tmp_path / "work", tmp_path / "home")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, outside the soak, what only it runs."""
+    if os.environ.get("COWORK_SOAK"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("soak_only")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("soak_only")]

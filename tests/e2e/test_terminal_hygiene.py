@@ -310,16 +310,20 @@ SHOWN = [
     "sessions list", "sessions list --all", "sessions show SESSION", "sessions show SESSION --json", "trust",
     "trust --list", "agents list --trust", "agents show evil --trust", "agents check", "config show --trust",
     "extensions list --trust", "extensions check",
+    "sessions export SESSION", "report",
     "config path --all", "permissions explain {}", "config check", "sessions rm SESSION",
 ]  # fmt: skip
 WRONG = [
     "run --resume {} x", "run --agent {} x", "run --provider {} x", "run -C {} x", "run --script {} x",
     "run --config {} x", "run --allow {} x", "sessions show {}",
-    "sessions rm {}", "agents show {}", "doctor --session {}", "trust {}", "trust --revoke {}", "{}", "tools {}",
+    "sessions rm {}", "agents show {}", "doctor --session {}", "trust {}", "trust --revoke {}", "tools {}",
     "config init --url {}", "config key K {}", "config show --config {}", "config check -C {}", "demo --pace {}",
     "doctor -C {}", "cost --by {}", "extensions show {}", "plugin add {}", "plugin remove {}",
     "plugin update {}", "plugin check {}", "hooks test {}", "hooks list -C {}", "plugin list {}",
-    "import {}", "tasks show {}", "tasks list --since {}",
+    "import {}", "tasks show {}", "tasks list --since {}", "acp {}", "report --since {}", "watch {}",
+    "batch {} --out x", "flow run {}", "flow resume {}", "flow list {}", "flow show {}", "mcp list {}", "mcp get {}",
+    "mcp add evil --scope {}", "mcp remove {}", "mcp approve {}", "mcp test git {}", "mcp login git {}",
+    "mcp logout {}", "mcp import {}", "mcp serve {}",
 ]  # fmt: skip
 ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::3], *WRONG[2::5]]
 
@@ -360,7 +364,7 @@ def test_a_key_is_asked_for_under_a_name_that_is_drawn_escaped(place: Path, payl
 TYPED = {
     "add-dir": "/add-dir {}", "agents": "/agents evil", "clear": "", "compact": "/compact {}", "config": "/config",
     "context": "/context", "copy": "/copy", "cost": "/cost", "diff": "/diff", "doctor": "/doctor", "exit": "/exit",
-    "extensions": "/extensions",
+    "extensions": "/extensions", "mcp": "/mcp",
     "export": "/export {}", "fork": "/fork", "help": "/help", "init": "", "login": "/login", "memory": "",
     "mode": "/mode {}", "model": "/model {}", "permissions": "/permissions", "quit": "", "rename": "/rename {}",
     "resume": "/resume {}", "rewind": "/rewind {}", "status": "/status", "tasks": "/tasks",

@@ -128,8 +128,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Any]:
         yield cluster
 
 
-@pytest.mark.soak
-@pytest.mark.skipif(not os.environ.get("COWORK_SOAK"), reason="a cluster takes ten seconds: make soak")
+@pytest.mark.soak_only
 async def test_a_cluster_does_what_this_machine_does_and_survives_a_lost_worker(place: FlowPlace, cluster: Any) -> None:
     place.script({}, main=[{"call": {"LS": {}}}, {"say": "a b c d e f", "delay_ms": 150}])
     options = RunOptions(cwd=place.work, script=place.folder / "script.json")

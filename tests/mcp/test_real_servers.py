@@ -20,7 +20,7 @@ from tests.mcp.conftest import Stage, children_of, until
 INSTALLED = Path(os.environ.get("COWORK_MCP_SERVERS") or Path(__file__).parents[2] / "build" / "mcp")
 NODE = INSTALLED / "bin" / "node"
 pytestmark = [
-    pytest.mark.soak,
+    pytest.mark.soak_only,
     pytest.mark.skipif(not NODE.exists(), reason="no servers here; `make mcp-conformance` installs them"),
 ]
 
