@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from benchmarks.sessions import fastest, history, write
-from cowork.core.blocks import Text, Usage
-from cowork.core.events import AgentEnded, AgentStarted, Event, PromptAdded, ReplyAdded
+from cowork.core.blocks import Text, ToolUse, Usage
+from cowork.core.events import AgentEnded, AgentStarted, Event, PromptAdded, ReplyAdded, ToolEnded, ToolStarted
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.cost_report import cost_report
 from cowork.sessions.index import INDEX, list_sessions
@@ -20,14 +20,27 @@ FILES = 20_000
 
 
 def tasks(count: int) -> list[Event]:
-    """A session that sent out so many children."""
+    """A session that sent out so many children, each with a search, a look and an answer."""
     events: list[Event] = [PromptAdded("go")]
-    data = {"usage": {"prompt_tokens": 900, "completion_tokens": 50}, "total_cost_usd": 0.01, "duration_ms": 4_000}
+    usage = {"prompt_tokens": 900, "completion_tokens": 50}
+    data = {"result": "found " * 100, "usage": usage, "total_cost_usd": 0.01, "duration_ms": 4_000}
     for number in range(count):
         child = f"main/explore-{number}"
+        events.append(
+            AgentStarted(
+                f"explore-{number}", "main", "t", "look", "look " * 40, "explore", "light", "small", agent=child
+            )
+        )
+        for name, size in (("Grep", 600), ("Read", 2_000)):
+            call = ToolUse(f"{name}{number}", name, {"pattern": "x"})
+            record = {"status": "success", "data": {}, "text": "y" * size, "stats": {}, "context": {}}
+            events += [
+                ReplyAdded((call,), "tool_use", Usage(900, 50), 0.003, "small", agent=child),
+                ToolStarted(call.id, name, call.input, "search", "x", agent=child),
+                ToolEnded(call.id, name, record, agent=child),
+            ]
         events += [
-            AgentStarted(f"explore-{number}", "main", "t", "look", "look", "explore", "light", "small", agent=child),
-            ReplyAdded((Text("found " * 40),), "end_turn", Usage(900, 50), 0.01, "small", agent=child),
+            ReplyAdded((Text("found " * 40),), "end_turn", Usage(900, 50), 0.004, "small", agent=child),
             AgentEnded(f"explore-{number}", "completed", {"data": data}, agent=child),
         ]
     return events

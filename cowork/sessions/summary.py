@@ -142,28 +142,37 @@ def title_of(text: str) -> str:
 
 
 def _extended(summary: Summary, path: Path) -> Summary:
-    for line in _lines(path, summary.offset):
+    offset, body = summary.offset, b""
+    for line in _lines(path, offset):
         if not line.endswith(b"\n"):
             break  # it is being written, or torn; either way it is looked at again when the log has grown
         body = line[:-1]
-        head = _HEAD.match(body)
-        if head is None or not has_good_checksum(body) or int(head[2]) <= summary.last_id:
-            raise Irregular
-        if head[1] in _UNREAD and _PAID not in body:
-            summary.touch(int(head[2]), float(head[3]))
-        else:
-            raw = parse(body)
-            try:
-                event = from_dict(raw) if raw else None
-            except (TypeError, ValueError, AttributeError) as error:
-                raise Irregular from error
-            if raw is None:
-                raise Irregular
-            if event:  # else it is of a newer version
-                summary.apply(event)
-        summary.offset += len(line)
-        summary.last_line = body[-TRAILER_BYTES:].decode("ascii", "replace")
+        _take_line(summary, body)
+        offset += len(line)
+    if body:
+        summary.offset, summary.last_line = offset, body[-TRAILER_BYTES:].decode("ascii", "replace")
     return summary
+
+
+def _take_line(summary: Summary, body: bytes) -> None:
+    """Fold one whole line; Irregular if it is damaged or out of order."""
+    head = _HEAD.match(body)
+    if head is None or not has_good_checksum(body) or int(head[2]) <= summary.last_id:
+        raise Irregular
+    if head[1] in _UNREAD:
+        summary.touch(int(head[2]), float(head[3]))
+        return
+    raw = parse(body)
+    if raw is None:
+        raise Irregular
+    if head[1] == b"reply.added":
+        raw.pop("content", None)  # what was said costs nothing more
+    try:
+        event = from_dict(raw)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Irregular from error
+    if event:  # else it is of a newer version
+        summary.apply(event)
 
 
 def _is_of(known: Summary, path: Path) -> bool:
