@@ -32,7 +32,7 @@ _KEPT_PREFIXES = ("PYTEST_", "COV_", "PIP_", "UV_", "SSL_")  # the runner's own,
 # Ordinary runs draw the same cases every time and judge none of them by the clock; the soak draws many new ones.
 settings.register_profile(
     "ordinary",
-    max_examples=50,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,

@@ -13,7 +13,7 @@ import pytest
 from tests.acp.editor import Desk, Editor
 from tests.e2e.test_run_signals import gone
 
-ROUNDS = 200 if os.environ.get("COWORK_SOAK") else 12
+ROUNDS = 200 if os.environ.get("COWORK_SOAK") else 6
 TURNS: list[Any] = [
     {"say": "a long story told slowly, word by word, until somebody has heard enough", "delay_ms": 20},
     {"call": {"Bash": {"command": "sleep 30"}}},

@@ -21,7 +21,7 @@ from tests.fakes.command import COWORK
 from tests.wire.server import FAULTS, FORMATS, WHERE, Seen, Server, Turn, broken, call, say, status, turn
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
-SEEDS = range(500) if SOAK else range(12)
+SEEDS = range(500) if SOAK else range(6)
 CONFIG = "[retry]\nmax_attempts = 3\nmax_delay = 0.05\nidle_timeout = 3\n"
 
 

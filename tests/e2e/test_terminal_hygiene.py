@@ -325,7 +325,7 @@ WRONG = [
     "mcp add evil --scope {}", "mcp remove {}", "mcp approve {}", "mcp test git {}", "mcp login git {}",
     "mcp logout {}", "mcp import {}", "mcp serve {}",
 ]  # fmt: skip
-ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::3], *WRONG[2::5]]
+ROWS = [*SHOWN, *WRONG] if SOAK else [*SHOWN[1::4], *WRONG[2::9]]
 
 
 def test_every_command_of_the_command_line_is_shown_something_hostile() -> None:
@@ -391,7 +391,7 @@ def test_whatever_is_typed_in_the_chat_is_drawn_escaped(place: Path, payloads: l
     with chat(place, script, "--trust", **env) as terminal:
         terminal.type("go", "<Enter>")
         terminal.wait_for("FIRST", 30)
-        for name, typed in list(TYPED.items())[:: 1 if SOAK else 3]:
+        for name, typed in list(TYPED.items())[:: 1 if SOAK else 5]:
             if not typed or name == "exit":
                 continue
             since = len(terminal.raw)

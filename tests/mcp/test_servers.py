@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -160,7 +161,8 @@ async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) 
         folder.mkdir()
     for place, works in ((allowed, True), (other, False)):
         raw = {**raw_entry(), "box": True, "writable": [str(allowed)], "env": {"FAKE_TRACE": str(place / "trace")}}
-        raw["command"] = "/usr/bin/python3"
+        raw["command"] = "/usr/bin/python3"  # boxes see neither every Python nor every place a clone may lie in
+        raw["args"] = ["-I", "-S", shutil.copy(FAKE, stage.folder)]
         server = Server(filled(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports)
         stage.open.append(server)
         if works:

@@ -230,6 +230,8 @@ class Sandbox:
     def _nested(self, places: Mapping[Path, list[str]], guards: Mapping[Path, list[str]]) -> list[str]:
         """Mounts of the places, and in a second box inside the first those of what is guarded."""
         inner = [self._bwrap or "bwrap", *bubblewrap.INNER, *bubblewrap.settings(), *bubblewrap.NO_NAMESPACES]
+        if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
+            places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}
         return [*bubblewrap.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
 
     def _start(self, *, network: bool) -> list[str]:
