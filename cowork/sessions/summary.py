@@ -159,7 +159,7 @@ def _take_line(summary: Summary, body: bytes) -> None:
     head = _HEAD.match(body)
     if head is None or not has_good_checksum(body) or int(head[2]) <= summary.last_id:
         raise Irregular
-    if head[1] in _UNREAD:
+    if head[1] in _UNREAD and _PAID not in body:
         summary.touch(int(head[2]), float(head[3]))
         return
     raw = parse(body)

@@ -145,7 +145,7 @@ REPOSITORIES: list[dict[str, str]] = [
     *FILES,
     *ODD,
 ]
-CHOSEN = range(len(REPOSITORIES)) if SOAK else [*range(0, len(REPOSITORIES), 17), len(REPOSITORIES) - len(ODD) + 1]
+CHOSEN = range(len(REPOSITORIES)) if SOAK else [*range(0, len(REPOSITORIES), 29), len(REPOSITORIES) - len(ODD) + 1]
 
 SCRIPT = """
 - call: {LS: {path: .}, Glob: {pattern: '**/*'}, Grep: {pattern: foo, output_mode: content}}

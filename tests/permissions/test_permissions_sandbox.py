@@ -106,8 +106,8 @@ def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
             os.chown(path, made.user, made.user)
     if missing := made.sandbox()._missing():
         pytest.skip(f"no sandbox here: {missing}")
-    if "ok" not in made.run("echo ok"):
-        pytest.skip(f"bubblewrap does not work for uid {made.user} here")
+    if "ok" not in (said := made.run("echo ok")):
+        pytest.skip(f"bubblewrap does not work for uid {made.user} here: {said[-200:]}")
     yield made
     shutil.rmtree(base)
 

@@ -71,7 +71,7 @@ def test_a_log_cut_at_any_byte_keeps_every_whole_record_and_says_what_is_torn(wh
 def test_a_flipped_byte_costs_at_most_its_record_and_is_said(whole):
     path, events, data = whole
     chance = random.Random(7)
-    for _ in range(2000 if SOAK else 150):
+    for _ in range(2000 if SOAK else 80):
         at, bit = chance.randrange(len(data)), 1 << chance.randrange(8)
         path.write_bytes(data[:at] + bytes([data[at] ^ bit]) + data[at + 1 :])
         loaded = read(path)
@@ -245,9 +245,7 @@ histories = st.lists(st.tuples(events_of_any_kind, agents), max_size=30)
 
 
 @pytest.mark.soak
-@settings(
-    max_examples=3000 if SOAK else 150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=3000 if SOAK else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(histories)
 @example([(ContextCompacted(" "), "main")])
 def test_the_live_transcript_is_the_resumed_one(tmp_path_factory, history):
