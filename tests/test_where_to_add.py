@@ -213,7 +213,9 @@ def test_a_kind_of_extension(copy: Copy) -> None:
         "    named += macros(place.folder)\n    for kind, path, name in named:\n",
     )
     copy.edit(
-        finder, "\n\n\n@frozen\nclass Place", "\nfrom cowork.extensions.macros import macros\n\n\n@frozen\nclass Place"
+        finder,
+        "\n\n\n@frozen\nclass ExtensionFolder",
+        "\nfrom cowork.extensions.macros import macros\n\n\n@frozen\nclass ExtensionFolder",
     )
     own = copy.top / "home" / "macros"
     own.mkdir(parents=True)

@@ -20,7 +20,7 @@ from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
 
 if TYPE_CHECKING:
-    from cowork.app.onboarding.setup import Found
+    from cowork.app.onboarding.setup import FoundService
 
 app = typer.Typer(
     cls=HelpGroup,
@@ -224,7 +224,7 @@ def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: boo
     return settings, f"{name}{light} ({how}){said}"
 
 
-async def _find_services(environ: Mapping[str, str], url: str) -> list[Found]:
+async def _find_services(environ: Mapping[str, str], url: str) -> list[FoundService]:
     from cowork.app.onboarding import setup
 
     if not url:
@@ -234,7 +234,7 @@ async def _find_services(environ: Mapping[str, str], url: str) -> list[Found]:
     raise UserError(f"No OpenAI-compatible server answers at {url}.", "It should list its models at /v1/models.")
 
 
-def _ask_which(offered: Sequence[tuple[Found, str]]) -> int:
+def _ask_which(offered: Sequence[tuple[FoundService, str]]) -> int:
     """The place of the choice in the list; the first one where nobody can be asked."""
     if len(offered) == 1 or not _at_terminal():
         return 0

@@ -20,7 +20,7 @@ from cowork.core.errors import UserError
 from cowork.core.hygiene import clean_environ, visible
 
 if TYPE_CHECKING:
-    from cowork.extensions.plugin_store import Fetched, PluginStore
+    from cowork.extensions.plugin_store import FetchedPlugin, PluginStore
 
 plugin = typer.Typer(
     cls=HelpGroup,
@@ -116,7 +116,7 @@ def check(source: Annotated[str, typer.Argument(metavar="NAME|PATH|GIT_URL")]) -
         store.drop()
 
 
-def _take(store: PluginStore, fetched: Fetched, *, yes: bool) -> int:
+def _take(store: PluginStore, fetched: FetchedPlugin, *, yes: bool) -> int:
     _show(fetched)
     if not yes:
         if not sys.stdin.isatty():
@@ -129,7 +129,7 @@ def _take(store: PluginStore, fetched: Fetched, *, yes: bool) -> int:
     return 0
 
 
-def _show(fetched: Fetched) -> None:
+def _show(fetched: FetchedPlugin) -> None:
     one = fetched.plugin
     row(f"{one.name} {one.version} {format.one_line(one.description, 80)}".rstrip())
     row(f"from {fetched.source}" + (f" at {fetched.commit}" if fetched.commit else ""))

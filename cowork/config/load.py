@@ -11,17 +11,17 @@ from cowork.config.key import Key, Section
 from cowork.config.sections import (
     KEYS,
     SECTIONS,
-    Compaction,
+    CompactionSettings,
     Knowledge,
     LightModel,
-    Limits,
+    LimitSettings,
     Log,
     MainModel,
     Mcp,
     OpenTelemetry,
-    Permissions,
-    Retry,
-    Sandbox,
+    PermissionSettings,
+    RetrySettings,
+    SandboxSettings,
     Sessions,
     Skills,
     Subagent,
@@ -33,7 +33,7 @@ from cowork.core.errors import UserError
 from cowork.core.ports import ModelSpec
 
 
-class Models:
+class ModelSettings:
     """The two models of `[models.main]` and `[models.light]`, as settled."""
 
     def __init__(self, main: MainModel, light: LightModel) -> None:
@@ -41,7 +41,7 @@ class Models:
         self.light = light
 
 
-class Agent:
+class AgentSettings:
     """`[agent.subagent]`, the one table under `[agent]`."""
 
     def __init__(self, subagent: Subagent) -> None:
@@ -57,13 +57,13 @@ class Config:
         def get(section: type[Any]) -> Any:
             return made[section]
 
-        self.models = Models(get(MainModel), get(LightModel))
-        self.agent = Agent(get(Subagent))
-        self.permissions: Permissions = get(Permissions)
-        self.sandbox: Sandbox = get(Sandbox)
-        self.limits: Limits = get(Limits)
-        self.retry: Retry = get(Retry)
-        self.compaction: Compaction = get(Compaction)
+        self.models = ModelSettings(get(MainModel), get(LightModel))
+        self.agent = AgentSettings(get(Subagent))
+        self.permissions: PermissionSettings = get(PermissionSettings)
+        self.sandbox: SandboxSettings = get(SandboxSettings)
+        self.limits: LimitSettings = get(LimitSettings)
+        self.retry: RetrySettings = get(RetrySettings)
+        self.compaction: CompactionSettings = get(CompactionSettings)
         self.tools: Tools = get(Tools)
         self.knowledge: Knowledge = get(Knowledge)
         self.skills: Skills = get(Skills)

@@ -125,7 +125,7 @@ class Subagent(Section, prefix="agent.subagent"):
     )
 
 
-class Permissions(Section, prefix="permissions"):
+class PermissionSettings(Section, prefix="permissions"):
     """What may happen without a question. deny beats ask, ask beats allow."""
 
     mode: str = key(
@@ -149,7 +149,7 @@ class Permissions(Section, prefix="permissions"):
     )
 
 
-class Sandbox(Section, prefix="sandbox"):
+class SandboxSettings(Section, prefix="sandbox"):
     """The box that Bash runs in."""
 
     mode: str = key(
@@ -165,7 +165,7 @@ class Sandbox(Section, prefix="sandbox"):
     )
 
 
-class Retry(Section, prefix="retry"):
+class RetrySettings(Section, prefix="retry"):
     """What happens when the model service fails."""
 
     max_attempts: int = key(5, "Tries of one request in all.", low=1, high=20, project="lower")
@@ -175,7 +175,7 @@ class Retry(Section, prefix="retry"):
     )
 
 
-class Limits(Section, prefix="limits"):
+class LimitSettings(Section, prefix="limits"):
     """Where a run ends, children and retries counted in."""
 
     max_turns: int = key(
@@ -188,7 +188,7 @@ class Limits(Section, prefix="limits"):
     timeout: float = key(0, "Seconds of a run.", low=0.001, zero="no limit", project="lower", flag="--timeout")
 
 
-class Compaction(Section, prefix="compaction"):
+class CompactionSettings(Section, prefix="compaction"):
     """Making room when a conversation nears the model's window."""
 
     auto: bool = key(True, "Summarise the older part by itself when it is time.")
@@ -285,11 +285,11 @@ SECTIONS: tuple[type[Section], ...] = (
     MainModel,
     LightModel,
     Subagent,
-    Permissions,
-    Sandbox,
-    Limits,
-    Retry,
-    Compaction,
+    PermissionSettings,
+    SandboxSettings,
+    LimitSettings,
+    RetrySettings,
+    CompactionSettings,
     Tools,
     Web,
     Mcp,

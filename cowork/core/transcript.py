@@ -52,7 +52,7 @@ class _Entry:
 
 
 @frozen
-class Part:
+class HistoryPart:
     """One thing the model sees: a prompt, a summary, or a reply with the results of its calls."""
 
     id: int
@@ -190,10 +190,10 @@ class Transcript:
         """The events that made this conversation, rewound ones left out, and of what was let go the prompts."""
         return tuple(self._history)
 
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[HistoryPart, ...]:
         """Everything the model still sees, oldest first."""
         return tuple(
-            Part(
+            HistoryPart(
                 e.id,
                 "summary" if e.summary else "prompt" if e.calls is None else "reply",
                 e.blocks,

@@ -23,7 +23,7 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 from cowork.core.ports import Request
-from cowork.core.transcript import SHORT, Part, Transcript, fold
+from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
 from cowork.engine.metering import NOTHING, Cost
@@ -312,7 +312,7 @@ def _weight(transcript: Transcript, keep_from: int) -> int:
     return sum(map(_size, parts))
 
 
-def _size(part: Part) -> int:
+def _size(part: HistoryPart) -> int:
     return MESSAGE_TOKENS + sum(map(estimate_tokens, (*part.blocks, *part.results)))
 
 

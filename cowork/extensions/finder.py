@@ -22,7 +22,7 @@ CHARS_A_TOKEN = 4
 
 
 @frozen
-class Place:
+class ExtensionFolder:
     """A folder with agents/, skills/, commands/ and hooks in it; where plugins are installed, one for each of them."""
 
     origin: AgentOrigin
@@ -80,7 +80,7 @@ class Extensions:
         return rows
 
 
-def find(places: Sequence[Place], plugin_data: Path, known_tools: Collection[str] = ()) -> Extensions:
+def find(places: Sequence[ExtensionFolder], plugin_data: Path, known_tools: Collection[str] = ()) -> Extensions:
     """Read every place. Nothing is run, and a bad file leaves the others."""
     recipes: dict[str, Recipe] = {}
     hooks: list[HookRule] = []
@@ -109,18 +109,18 @@ def find(places: Sequence[Place], plugin_data: Path, known_tools: Collection[str
     return Extensions(_agents(places, known_tools), recipes, tuple(hooks), plugins, servers, tuple(problems))
 
 
-def plugins_in(folder: Path, origin: AgentOrigin) -> tuple[list[Place], list[Problem]]:
+def plugins_in(folder: Path, origin: AgentOrigin) -> tuple[list[ExtensionFolder], list[Problem]]:
     """A place for each plugin in a folder."""
-    places, problems = list[Place](), list[Problem]()
+    places, problems = list[ExtensionFolder](), list[Problem]()
     for child in _children(folder):
         plugin, wrong = read_plugin(child, origin)
         problems += wrong
         if plugin:
-            places.append(Place(origin, child, plugin))
+            places.append(ExtensionFolder(origin, child, plugin))
     return places, problems
 
 
-def stamp(places: Iterable[Place]) -> frozenset[tuple[str, int, int]]:
+def stamp(places: Iterable[ExtensionFolder]) -> frozenset[tuple[str, int, int]]:
     """What the files of all places are now: their names, times and sizes. Equal stamps need no new look."""
     found = set()
     for place in places:
@@ -134,7 +134,7 @@ def stamp(places: Iterable[Place]) -> frozenset[tuple[str, int, int]]:
     return frozenset(found)
 
 
-def _agents(places: Sequence[Place], known_tools: Collection[str]) -> Agents:
+def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> Agents:
     plain = load_agents([(p.origin, p.folder / "agents") for p in places if not p.plugin], known_tools)
     if not any(place.plugin for place in places):
         return plain
@@ -147,7 +147,7 @@ def _agents(places: Sequence[Place], known_tools: Collection[str]) -> Agents:
     return Agents(found, problems)
 
 
-def _recipes(place: Place) -> Iterator[tuple[Recipe | None, list[Problem]]]:
+def _recipes(place: ExtensionFolder) -> Iterator[tuple[Recipe | None, list[Problem]]]:
     """The skills and commands of a place; in a project and a plugin no link may lead out of it."""
     commands = place.folder / "commands"
     named = [("skill", path, name) for path, name in _skill_files(place)]
@@ -161,12 +161,12 @@ def _recipes(place: Place) -> Iterator[tuple[Recipe | None, list[Problem]]]:
             yield read_recipe(path, kind, name, place.origin, place.prefix)  # type: ignore[arg-type]
 
 
-def _skill_files(place: Place) -> list[tuple[Path, str]]:
+def _skill_files(place: ExtensionFolder) -> list[tuple[Path, str]]:
     skills = ((child / SKILL_FILE, child.name) for child in _children(place.folder / "skills"))
     return [(path, name) for path, name in skills if os.path.lexists(path)]
 
 
-def _hook_files(place: Place) -> list[Path]:
+def _hook_files(place: ExtensionFolder) -> list[Path]:
     if place.origin == "shipped":
         return []
     names: tuple[str, ...] = ("hooks/hooks.json",) if place.plugin else ("hooks.json",)

@@ -20,7 +20,7 @@ _HOMES = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode
 
 
 @frozen
-class Step:
+class ImportStep:
     """One thing of the other program: copied, written, used where it is, or without a counterpart here."""
 
     kind: str  # agent, command, skill, hooks, server, permissions, notes, setting
@@ -32,7 +32,7 @@ class Step:
     why: str = ""
 
 
-def plan(program: str, home: Path, own: Path) -> list[Step]:
+def plan(program: str, home: Path, own: Path) -> list[ImportStep]:
     """What `cowork import` would do; `own` is the folder of cowork's settings."""
     base = home / _HOMES[program]
     if not base.is_dir():
@@ -40,11 +40,11 @@ def plan(program: str, home: Path, own: Path) -> list[Step]:
     steps = list({"claude": _claude, "codex": _codex, "gemini": _gemini, "opencode": _opencode}[program](base, own))
     notes = base / _NOTES[program]
     if notes.is_file():
-        steps.append(Step("notes", notes.name, "copy", notes, own / "AGENTS.md"))
+        steps.append(ImportStep("notes", notes.name, "copy", notes, own / "AGENTS.md"))
     return [_unless_there(step) for step in steps]
 
 
-def apply(steps: list[Step]) -> list[Step]:
+def apply(steps: list[ImportStep]) -> list[ImportStep]:
     """Write and copy; gives the steps that were done. Servers are for the caller to add."""
     done = []
     for step in steps:
@@ -66,47 +66,49 @@ def _put(target: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _unless_there(step: Step) -> Step:
+def _unless_there(step: ImportStep) -> ImportStep:
     if step.target is None or not step.target.exists():
         return step
-    return Step(step.kind, step.name, "no counterpart", step.source, why=f"{step.target} exists already and stays")
+    return ImportStep(
+        step.kind, step.name, "no counterpart", step.source, why=f"{step.target} exists already and stays"
+    )
 
 
-def _claude(base: Path, own: Path) -> Iterator[Step]:
+def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
     for kind in ("agents", "commands", "skills"):
         pattern = "SKILL.md" if kind == "skills" else "*.md"
         for path in files_below(base / kind, pattern):
             name = path.parent.name if kind == "skills" else path.stem
-            yield Step(kind[:-1], name, "used as it is", path)
+            yield ImportStep(kind[:-1], name, "used as it is", path)
     settings = base / "settings.json"
     found = _json(settings)
     if found.get("hooks"):
-        yield Step("hooks", ", ".join(found["hooks"]), "used as it is", settings)
+        yield ImportStep("hooks", ", ".join(found["hooks"]), "used as it is", settings)
     yield from _permissions(found.get("permissions") or {}, settings, own)
     if isinstance(line := found.get("statusLine"), dict) and line.get("command"):
         set_it = f'statusline_command = "{line["command"]}" under [ui] of config.toml'
-        yield Step("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
+        yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
     yield from _left(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
     outside = base.parent / ".claude.json"
     yield from _servers(_json(outside).get("mcpServers"), outside)
 
 
-def _codex(base: Path, own: Path) -> Iterator[Step]:
+def _codex(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _copies("command", base / "prompts", own / "commands")
     yield from _copies("skill", base / "skills", own / "skills")
     if (base / "hooks.json").is_file():
-        yield Step("hooks", "hooks.json", "copy", base / "hooks.json", own / "hooks.json")
+        yield ImportStep("hooks", "hooks.json", "copy", base / "hooks.json", own / "hooks.json")
     path = base / "config.toml"
     try:
         found = tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}
     except (OSError, ValueError) as error:
-        yield Step("setting", path.name, "no counterpart", path, why=f"cannot be read: {error}")
+        yield ImportStep("setting", path.name, "no counterpart", path, why=f"cannot be read: {error}")
         return
     yield from _servers(found.get("mcp_servers"), path)
     yield from _left(found, path, ("mcp_servers",))
 
 
-def _gemini(base: Path, own: Path) -> Iterator[Step]:
+def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _copies("agent", base / "agents", own / "agents")
     yield from _copies("skill", base / "skills", own / "skills")
     for path in files_below(base / "commands", "*.toml"):
@@ -115,9 +117,9 @@ def _gemini(base: Path, own: Path) -> Iterator[Step]:
             found = tomllib.loads(text_of_file(path))
             text = _gemini_command(found)
         except (BadFile, ValueError, KeyError) as error:
-            yield Step("command", str(name), "no counterpart", path, why=f"cannot be read: {error}")
+            yield ImportStep("command", str(name), "no counterpart", path, why=f"cannot be read: {error}")
             continue
-        yield Step("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
+        yield ImportStep("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
     settings = base / "settings.json"
     found = _json(settings)
     yield from _servers(found.get("mcpServers"), settings)
@@ -131,7 +133,7 @@ def _gemini_command(found: Mapping[str, Any]) -> str:
     return f"---\ndescription: {json.dumps(str(found.get('description', '')), ensure_ascii=False)}\n---\n{prompt}\n"
 
 
-def _opencode(base: Path, own: Path) -> Iterator[Step]:
+def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
     for kind in ("agent", "command", "skill"):
         for folder in (kind, f"{kind}s"):
             yield from _copies(kind, base / folder, own / f"{kind}s")
@@ -147,30 +149,30 @@ def _opencode(base: Path, own: Path) -> Iterator[Step]:
     yield from _left(found, path, ("mcp", "$schema"))
 
 
-def _copies(kind: str, folder: Path, target: Path) -> Iterator[Step]:
+def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
     if kind == "skill":
         for path in files_below(folder, "SKILL.md"):
-            yield Step(kind, path.parent.name, "copy", path.parent, target / path.parent.name)
+            yield ImportStep(kind, path.parent.name, "copy", path.parent, target / path.parent.name)
         return
     for path in files_below(folder):
-        yield Step(kind, path.stem, "copy", path, target / path.relative_to(folder))
+        yield ImportStep(kind, path.stem, "copy", path, target / path.relative_to(folder))
 
 
-def _servers(found: Any, path: Path) -> Iterator[Step]:
+def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
     for name, entry in found.items() if isinstance(found, dict) else ():
         if isinstance(entry, dict):
             known = {k: v for k, v in entry.items() if k in ("type", "command", "args", "env", "cwd", "url", "headers")}
-            yield Step("server", str(name), "server", path, text=json.dumps(known))
+            yield ImportStep("server", str(name), "server", path, text=json.dumps(known))
 
 
-def _permissions(found: Any, path: Path, own: Path) -> Iterator[Step]:
+def _permissions(found: Any, path: Path, own: Path) -> Iterator[ImportStep]:
     lists = {key: found.get(key) for key in ("allow", "ask", "deny")} if isinstance(found, dict) else {}
     lines = [
         f"{key} = {json.dumps(list(map(_rule, rules)))}" for key, rules in lists.items() if isinstance(rules, list)
     ]
     if lines:
         text = "[permissions]\n" + "\n".join(lines) + "\n"
-        yield Step("permissions", ", ".join(line.partition(" =")[0] for line in lines), "write", path,
+        yield ImportStep("permissions", ", ".join(line.partition(" =")[0] for line in lines), "write", path,
                    own / "config.toml", text)  # fmt: skip
 
 
@@ -178,10 +180,12 @@ def _rule(rule: object) -> str:
     return re.sub(r" \*\)$", ":*)", str(rule))
 
 
-def _left(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[Step]:
+def _left(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportStep]:
     for key in found:
         if key not in known:
-            yield Step("setting", str(key), "no counterpart", path, why="`cowork config show` lists what can be set")
+            yield ImportStep(
+                "setting", str(key), "no counterpart", path, why="`cowork config show` lists what can be set"
+            )
 
 
 def _json(path: Path) -> Json:

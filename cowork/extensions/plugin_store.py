@@ -15,7 +15,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, Problem
 from cowork.core.frozen import frozen
-from cowork.extensions.finder import Extensions, Place, find
+from cowork.extensions.finder import ExtensionFolder, Extensions, find
 from cowork.extensions.plugins import Plugin, digest, plugin_files, read_plugin
 
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://.+|[\w.-]+@[\w.-]+:.+")
@@ -25,7 +25,7 @@ _REF = re.compile(r"[A-Za-z0-9][\w./-]*")
 
 
 @frozen
-class Fetched:
+class FetchedPlugin:
     """A plugin that was brought here and not yet installed."""
 
     plugin: Plugin
@@ -54,7 +54,7 @@ class PluginStore:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{self._list} cannot be read: {error}.", "Correct or delete it.") from error
 
-    def fetch(self, source: str) -> Fetched:
+    def fetch(self, source: str) -> FetchedPlugin:
         """Bring a plugin here: PATH, GIT_URL or GIT_URL@REF. It counts only once it is kept."""
         place, commit, where, ref = self.folder / ".new", "", source, ""
         shutil.rmtree(place, ignore_errors=True)
@@ -75,10 +75,12 @@ class PluginStore:
             content = digest(place)
         except BadFile as bad:
             raise UserError(f"{source} cannot be installed: {bad.message}") from bad
-        found = find([Place("user", place, plugin)], self.data)
-        return Fetched(plugin, where, ref, commit, content, found, (*problems, *found.agents.problems, *found.problems))
+        found = find([ExtensionFolder("user", place, plugin)], self.data)
+        return FetchedPlugin(
+            plugin, where, ref, commit, content, found, (*problems, *found.agents.problems, *found.problems)
+        )
 
-    def keep(self, fetched: Fetched) -> Path:
+    def keep(self, fetched: FetchedPlugin) -> Path:
         """Install what was fetched, in the place of an earlier version."""
         target = self.folder / fetched.plugin.name
         if digest(fetched.plugin.root) != fetched.digest:

@@ -41,7 +41,7 @@ class StatusLines(Event):
 
 
 @frozen
-class Prompt:
+class PromptResult:
     """A command's result that is sent to the model; people see `label` instead of a long text."""
 
     text: str
@@ -104,7 +104,7 @@ class ContextUse:
     window: int
 
 
-CommandResult: TypeAlias = "str | Prompt | Choose | Changes | Draft | ContextUse | None"
+CommandResult: TypeAlias = "str | PromptResult | Choose | Changes | Draft | ContextUse | None"
 
 
 @frozen

@@ -14,7 +14,7 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.policy import decide
 from cowork.permissions.rulebook import RuleBook, read_patterns
 from cowork.permissions.rules import Rule, Rules
-from cowork.permissions.scene import Scene
+from cowork.permissions.scene import Situation
 
 
 class Box(Protocol):
@@ -96,10 +96,10 @@ class Permissions:
         """Whether no rule denies a file to be read."""
         return self.judge("main", _Reader(), {}, [Effect("read", str(path))]).verdict != "deny"
 
-    def scene(self, given: tuple[str, ...] = ()) -> Scene:
+    def scene(self, given: tuple[str, ...] = ()) -> Situation:
         """What a judgement knows now beside the call."""
         box = self.sandbox
-        return Scene(
+        return Situation(
             self.workspace,
             trusted=self.trusted,
             boxes=box.boxes if box else "",

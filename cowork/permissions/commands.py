@@ -14,11 +14,11 @@ from cowork.core.hygiene import visible
 from cowork.core.ports import BoxName, Decision, Effect
 from cowork.permissions.offers import offer
 from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, path_matches
-from cowork.permissions.scene import PLAN, Scene
+from cowork.permissions.scene import PLAN, Situation
 from cowork.permissions.shell.follow import Followed, follow, program
 from cowork.permissions.shell.hints import Place, hint, in_workspace, part_hint
 from cowork.permissions.shell.never import expanded, folders_of, never_of
-from cowork.permissions.shell.parse import Command
+from cowork.permissions.shell.parse import SimpleCommand
 from cowork.permissions.shell.strict import only_reads
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -70,7 +70,7 @@ def judge(command: str, cwd: Path, root: Path, needs: str = "") -> Judged:
     if followed.parsed.literal:
         parts = _parts(followed.parsed.commands, cwd)
     else:
-        top = [one for one in followed.commands if one.top and one.text] or [Command(text=command)]
+        top = [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=command)]
         guesses = [hint(Followed((one,))) for one in top]
         why_not = followed.parsed.fancy or followed.opaque
         parts = [Part(_short(c.text), g.place, g.why or why_not) for c, g in zip(top, guesses, strict=True)]
@@ -91,7 +91,7 @@ def _level(needs: str) -> Place:
     return next(place for place in _LEVELS if place == needs)
 
 
-def decide_command(effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
     """The decision for one command."""
     if _HALF.search(effect.target):
         return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
@@ -124,7 +124,13 @@ def decide_command(effect: Effect, rules: Rules, mode: str, scene: Scene) -> Dec
 
 
 def _by_rules_and_mode(
-    effect: Effect, judged: Judged, left: Sequence[Part], reading: str, mode: str, scene: Scene, display: dict[str, Any]
+    effect: Effect,
+    judged: Judged,
+    left: Sequence[Part],
+    reading: str,
+    mode: str,
+    scene: Situation,
+    display: dict[str, Any],
 ) -> Decision:
     """The decision for a command of which these parts do not only read."""
     if judged.literal and left and (level := _allowed_at(left, judged.place, effect.needs)):
@@ -151,7 +157,7 @@ def _by_rules_and_mode(
 # ---------------------------------------------------------------- parts
 
 
-def _parts(commands: Sequence[Command], cwd: Path) -> list[Part]:
+def _parts(commands: Sequence[SimpleCommand], cwd: Path) -> list[Part]:
     """The parts of a literal text, each with the folder it runs in as far as a `cd … &&` before it tells."""
     parts: list[Part] = []
     for command in commands:
@@ -177,7 +183,7 @@ def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _covered(part: Part, allow: Sequence[Rule], scene: Scene, is_literal: bool) -> Part:
+def _covered(part: Part, allow: Sequence[Rule], scene: Situation, is_literal: bool) -> Part:
     """The part with the rule that covers it; a grant holds for the program as it was when it was granted."""
     if not is_literal or not part.argv or (part.place == "read" and not allow):
         return part
@@ -201,7 +207,7 @@ def _allowed_at(left: Sequence[Part], place: Place, needs: str) -> Place | None:
     return "write" if needs not in ("network", "outside") and all(part.allowed == "Bash" for part in left) else None
 
 
-def _reads(judged: Judged, left: Sequence[Part], cwd: Path, scene: Scene) -> str:
+def _reads(judged: Judged, left: Sequence[Part], cwd: Path, scene: Situation) -> str:
     """Why a command does not run unasked where it can only read; empty when it does."""
     if judged.place != "read" or judged.followed.limited:
         return judged.why or "it may change something"
@@ -210,7 +216,7 @@ def _reads(judged: Judged, left: Sequence[Part], cwd: Path, scene: Scene) -> str
     return next((_held_back(part, judged, cwd, scene) for part in left), "")
 
 
-def _held_back(part: Part, judged: Judged, cwd: Path, scene: Scene) -> str:
+def _held_back(part: Part, judged: Judged, cwd: Path, scene: Situation) -> str:
     """Why a part that only looks does not run unasked all the same."""
     commands = [one for one in judged.followed.commands if one.words]
     own = [one for one in commands if one.text == part.text] or commands
@@ -229,7 +235,7 @@ def _held_back(part: Part, judged: Judged, cwd: Path, scene: Scene) -> str:
     return only_reads([one for one in own if one.top], part.cwd, scene.workspace)
 
 
-def _edits(part: Part, scene: Scene) -> bool:
+def _edits(part: Part, scene: Situation) -> bool:
     """Making folders and empty files in the workspace is an edit."""
     words = [word for word in part.argv[1:] if word != "-p"] if part.argv[:1] and part.argv[0] in _EDITS_FREELY else []
     if not words or any(word.startswith("-") or re.search(r"[*?]", word) for word in words):
@@ -241,7 +247,7 @@ def _edits(part: Part, scene: Scene) -> bool:
 # ---------------------------------------------------------------- deny and ask rules
 
 
-def _denials(deny: Sequence[Rule], judged: Judged, cwd: Path, scene: Scene, *, unheld: bool) -> tuple[str, str]:
+def _denials(deny: Sequence[Rule], judged: Judged, cwd: Path, scene: Situation, *, unheld: bool) -> tuple[str, str]:
     """What a deny rule says of a command, and why one could not be checked."""
     unsure = ""
     for rule in deny:
@@ -259,7 +265,7 @@ def _denials(deny: Sequence[Rule], judged: Judged, cwd: Path, scene: Scene, *, u
     return "", unsure
 
 
-def _asks(ask: Sequence[Rule], judged: Judged, cwd: Path, scene: Scene, *, unheld: bool) -> str:
+def _asks(ask: Sequence[Rule], judged: Judged, cwd: Path, scene: Situation, *, unheld: bool) -> str:
     for rule in ask:
         if rule.tool == "Bash" and denies(rule, judged.followed) is not False:
             return f"the rule {rule} asks about it"
@@ -278,7 +284,7 @@ def _asks(ask: Sequence[Rule], judged: Judged, cwd: Path, scene: Scene, *, unhel
     return ""
 
 
-def _names(rule: Rule, judged: Judged, cwd: Path, scene: Scene) -> str | None:
+def _names(rule: Rule, judged: Judged, cwd: Path, scene: Situation) -> str | None:
     """A word of the command that a rule about files covers; None where a word is only known at run time.
 
     In the boxes the kernel keeps what such a rule denies from commands, whatever words they use.
@@ -303,7 +309,7 @@ def _real(path: Path) -> Path:
         return path
 
 
-def _searches(command: Command) -> bool:
+def _searches(command: SimpleCommand) -> bool:
     """Whether it reads whole folders, whatever is in them."""
     words = [word.text for word in command.words]
     if not words or words[0] not in ("grep", "git"):
@@ -311,7 +317,7 @@ def _searches(command: Command) -> bool:
     return bool({"grep", "log", "show", "diff"} & set(words[1:3]) or any(re.match(r"-\w*[rR]|--rec", w) for w in words))
 
 
-def _paths(command: Command) -> list[str]:
+def _paths(command: SimpleCommand) -> list[str]:
     words = [word.text for word in (*command.words[1:], *command.writes, *command.reads)]
     parts = [part for word in words for part in (word, word.partition("=")[2], word.rpartition(":")[2])]
     parts += [word[2:] for word in words if re.match(r"-[A-Za-z].", word)]
@@ -322,7 +328,7 @@ def _paths(command: Command) -> list[str]:
 # ---------------------------------------------------------------- grants and what people see
 
 
-def _grants(asked: Sequence[Part], judged: Judged, scene: Scene) -> str:
+def _grants(asked: Sequence[Part], judged: Judged, scene: Situation) -> str:
     """The rules that "always" adds, each for one part; nothing where a part has none."""
     grants = []
     for part in asked:

@@ -16,10 +16,10 @@ from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.commands import decide_command
 from cowork.permissions.rules import Rule, Rules, host_of, path_matches, url_matches
 from cowork.permissions.sandbox.masks import holds_password
-from cowork.permissions.scene import PLAN, Scene
+from cowork.permissions.scene import PLAN, Situation
 
 
-def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Scene) -> Decision:
+def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Situation) -> Decision:
     """The decision for one call: the strictest of its effects."""
     found = [_decide_one(tool, effect, rules, mode, scene) for effect in effects or (Effect("none"),)]
     worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
@@ -39,7 +39,7 @@ def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, 
     )
 
 
-def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
     match effect.kind:
         case "read" | "write":
             return _file(tool, effect, rules, mode, scene)
@@ -56,7 +56,7 @@ def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene:
 # ---------------------------------------------------------------- files
 
 
-def _file(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Scene) -> Decision:
+def _file(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
     path = Path(effect.target)
     writes = effect.kind == "write"
     root = scene.workspace.root

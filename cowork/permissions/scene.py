@@ -17,7 +17,7 @@ PLAN = (
 
 
 @frozen
-class Scene:
+class Situation:
     """What a judgement knows beside the call. `boxes`: both, the read box only, or none work on this system."""
 
     workspace: Workspace

@@ -95,11 +95,11 @@ def answering(said: bytes) -> Callable[[asyncio.StreamReader, asyncio.StreamWrit
 
 async def test_a_trial_says_what_is_wrong_in_words() -> None:
     with Server([status(401)]) as server:
-        found = setup.Found("x", "anthropic", ("claude-x",), base_url=server.url("anthropic"), key_env="K")
+        found = setup.FoundService("x", "anthropic", ("claude-x",), base_url=server.url("anthropic"), key_env="K")
         problem = await setup.trial(found.spec({"K": KEY}))
     assert problem
     assert KEY not in problem
-    gone = setup.Found("x", "openai-chat", ("m",), base_url="http://127.0.0.1:9/v1")
+    gone = setup.FoundService("x", "openai-chat", ("m",), base_url="http://127.0.0.1:9/v1")
     assert await setup.trial(gone.spec({}))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from cowork.extensions.finder import Extensions, Place, find, plugins_in, stamp
+from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_in, stamp
 from cowork.extensions.plugins import SCHEMAS
 
 SKILL = "---\nname: {name}\ndescription: {says}\n---\nDo."
@@ -18,7 +18,7 @@ def skill(base: Path, name: str, says: str = "d") -> Path:
     return path
 
 
-def look(*places: Place) -> Extensions:
+def look(*places: ExtensionFolder) -> Extensions:
     return find(places, Path("/data"))
 
 
@@ -36,7 +36,7 @@ def test_the_later_place_wins_and_a_double_in_one_place_is_said(tmp_path: Path) 
     skill(tmp_path / "b", "x", "strong")
     (tmp_path / "b/commands").mkdir()
     (tmp_path / "b/commands/x.md").write_text("Do x")
-    found = look(Place("user", tmp_path / "a"), Place("project", tmp_path / "b"))
+    found = look(ExtensionFolder("user", tmp_path / "a"), ExtensionFolder("project", tmp_path / "b"))
     assert found.recipes["x"].description == "strong"
     assert "is already that of" in found.problems[0].message
 
@@ -44,18 +44,18 @@ def test_the_later_place_wins_and_a_double_in_one_place_is_said(tmp_path: Path) 
 def test_commands_in_folders_carry_the_folder_in_their_name(tmp_path: Path) -> None:
     (tmp_path / "commands/git").mkdir(parents=True)
     (tmp_path / "commands/git/pr.md").write_text("Open a PR")
-    assert list(look(Place("user", tmp_path)).recipes) == ["git:pr"]
+    assert list(look(ExtensionFolder("user", tmp_path)).recipes) == ["git:pr"]
 
 
 def test_links_lead_out_of_no_project_but_a_user_may_link(tmp_path: Path) -> None:
     outside = skill(tmp_path / "elsewhere", "x")
     (tmp_path / "p/skills").mkdir(parents=True)
     (tmp_path / "p/skills/x").symlink_to(outside.parent)
-    assert "link out of its folder" in look(Place("project", tmp_path / "p")).problems[0].message
-    assert list(look(Place("user", tmp_path / "p")).recipes) == ["x"]
+    assert "link out of its folder" in look(ExtensionFolder("project", tmp_path / "p")).problems[0].message
+    assert list(look(ExtensionFolder("user", tmp_path / "p")).recipes) == ["x"]
     (tmp_path / "q").mkdir()
     (tmp_path / "q/skills").symlink_to(tmp_path / "elsewhere/skills")  # a folder as a whole, as trust sees it
-    assert list(look(Place("project", tmp_path / "q")).recipes) == ["x"]
+    assert list(look(ExtensionFolder("project", tmp_path / "q")).recipes) == ["x"]
 
 
 def test_hooks_are_read_where_people_keep_them(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_hooks_are_read_where_people_keep_them(tmp_path: Path) -> None:
     for folder, name in ((".claude", "settings.json"), (".claude", "settings.local.json"), (".cowork", "hooks.json")):
         (tmp_path / folder).mkdir(exist_ok=True)
         (tmp_path / folder / name).write_text(json.dumps(hooks))
-    found = look(*(Place("user", tmp_path / folder) for folder in (".claude", ".cowork")))
+    found = look(*(ExtensionFolder("user", tmp_path / folder) for folder in (".claude", ".cowork")))
     assert [hook.path.name for hook in found.hooks] == ["settings.json", "settings.local.json", "hooks.json"]
 
 
@@ -120,7 +120,7 @@ def test_the_narrowest_part_of_a_plugin_fails(tmp_path: Path) -> None:
 
 def test_a_change_of_any_file_changes_the_stamp(tmp_path: Path) -> None:
     path = skill(tmp_path, "x")
-    place = Place("user", tmp_path)
+    place = ExtensionFolder("user", tmp_path)
     before = stamp([place])
     assert stamp([place]) == before
     path.write_text(path.read_text() + "more")

@@ -30,7 +30,7 @@ from cowork.core.events import (
 )
 from cowork.core.modes import MODES
 from cowork.core.ports import Ask, Question
-from cowork.frontends.host import Choose, Command, CommandResult, Prompt, Row, Status
+from cowork.frontends.host import Choose, Command, CommandResult, PromptResult, Row, Status
 from tests.fakes.calls import started
 
 Play = Callable[["FakeHost", str], Awaitable[None]]
@@ -243,7 +243,7 @@ class FakeHost:
         return "| model | cost |\n|---|---|\n| sonnet | $0.10 |\n| haiku | $0.02 |\n"
 
     async def _init(self, rest: str) -> CommandResult:
-        return Prompt("Explore this repository and write AGENTS.md", "/init")
+        return PromptResult("Explore this repository and write AGENTS.md", "/init")
 
     async def _sessions(self, _: str) -> CommandResult:
         async def chosen(row: Row) -> CommandResult:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, FileChange, Prompt, Row
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, FileChange, PromptResult, Row
 from cowork.frontends.repl.input.picker import Picker, Picking, matching, picker_lines
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
@@ -226,7 +226,7 @@ async def test_a_draft_goes_into_the_input() -> None:
 
 async def test_a_command_that_sends_a_prompt_is_shown_once() -> None:
     async def run(rest: str) -> CommandResult:
-        return Prompt("Explore this repository.", label="/go")
+        return PromptResult("Explore this repository.", label="/go")
 
     stage = Stage(Command("go", "", run, sends=True), [])
     stage.host.emit_to = stage.scene.apply

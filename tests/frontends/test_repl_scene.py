@@ -22,7 +22,7 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Question
-from cowork.frontends.repl.view.children.tree import Node, tree
+from cowork.frontends.repl.view.children.tree import AgentNode, tree
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import plain
@@ -233,7 +233,7 @@ def history() -> list[Event]:
     ]
 
 
-def names(nodes: list[Node]) -> list[object]:
+def names(nodes: list[AgentNode]) -> list[object]:
     return [(plain(n.head), names(n.children)) if n.children else plain(n.head) for n in nodes]
 
 

@@ -19,7 +19,7 @@ from cowork.permissions import Permissions
 from cowork.permissions.policy import decide
 from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rules, check_tools, parse, parse_all
-from cowork.permissions.scene import Scene
+from cowork.permissions.scene import Situation
 from tests.fakes.calls import TOOLS, Facts
 
 # What a call does                          plan    ask     accept  bypass
@@ -126,7 +126,7 @@ def effect(tool: str, target: str, workspace: Workspace) -> Effect:
 def test_the_policy(call: str, mode: str, verdict: str, layers: str, workspace: Workspace) -> None:
     tool, _, target = call.partition(" ")
     rules = sum((LAYERS[name] for name in layers.split("+") if name), Rules())
-    scene = Scene(
+    scene = Situation(
         workspace, trusted=True, boxes="both", given=(target,) if KINDS.get(tool, "read") in ("read", "write") else ()
     )
     decision = decide(TOOLS[tool], [effect(tool, target, workspace)], rules, mode, scene)

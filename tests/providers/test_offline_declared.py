@@ -13,7 +13,7 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Request, ToolSpec
 from cowork.core.workspace import Workspace
 from cowork.providers.offline.model import respond
-from cowork.providers.offline.plans import Result
+from cowork.providers.offline.plans import CallResult
 from cowork.providers.offline.project import Files
 from cowork.providers.offline.testing import failure_places
 from cowork.tools.arguments import check
@@ -146,7 +146,7 @@ async def test_it_is_answered_by_what_declares_it(
 
 def test_every_form_of_manifest_comes_to_the_same_blocks() -> None:
     def block(name: str, text: str) -> list[str]:
-        files = Files(Result(""), {name: dict(enumerate(text.splitlines(), 1))})
+        files = Files(CallResult(""), {name: dict(enumerate(text.splitlines(), 1))})
         return [line.at for block in files.blocks("dependencies|require") for line in block]
 
     assert block("setup.cfg", "[options]\ninstall_requires =\n    requests >=2.22\n    rich\nzip_safe = 1\n") == [

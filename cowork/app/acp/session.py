@@ -173,7 +173,7 @@ class EditorSession:
                 result = await result.then(row) if row else None
         except UserError as error:
             return self._say(" ".join(filter(None, (error.message, error.hint))))
-        if isinstance(result, pages.Prompt):
+        if isinstance(result, pages.PromptResult):
             return await self._host.say(Prompt(result.text, label=result.label))
         self._say(_as_text(result))
         return None

@@ -39,7 +39,7 @@ class Login:
             raise UserError("That is no key: keys are one word.", "Nothing was kept. /login asks again.")
         environ = {**self.host.environ, variable: key}
         url = environ.get(variable.replace("_API_KEY", "_BASE_URL"), "")
-        found = setup.Found(name, service, DEFAULT_MODELS[service], base_url=url, key_env=variable)
+        found = setup.FoundService(name, service, DEFAULT_MODELS[service], base_url=url, key_env=variable)
         if problem := await setup.trial(found.spec(environ)):
             raise UserError(f"{name} did not take the key: {problem}.", "Nothing was kept. /login asks again.")
         where = keyring.keep(variable, key, self.host.environ)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cowork.app.chat import pages
 from cowork.core.errors import UserError
 from cowork.core.hygiene import visible_line
-from cowork.frontends.host import Command, CommandResult, Prompt
+from cowork.frontends.host import Command, CommandResult, PromptResult
 
 if TYPE_CHECKING:  # a chat without servers loads none of it
     from cowork.app.chat.host import ChatHost
@@ -122,6 +122,6 @@ def _runs(host: ChatHost, server: Server, name: str, wanted: list[str]) -> Calla
             found = await server.prompt(name, given, elicit_by(host.ask, "main", server.name))
         except McpError as error:
             raise UserError(f"{server.name} {error}.", "/mcp shows its state.") from error
-        return Prompt(prompt_text(found), label=f"/mcp__{server.name}__{name} {rest}".strip())
+        return PromptResult(prompt_text(found), label=f"/mcp__{server.name}__{name} {rest}".strip())
 
     return run

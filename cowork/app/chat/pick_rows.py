@@ -71,7 +71,7 @@ def rewind_rows(plan: RewindPlan | None) -> list[Row]:
     return rows
 
 
-def model_rows(run: Run, found: Sequence[setup.Found]) -> list[Row]:
+def model_rows(run: Run, found: Sequence[setup.FoundService]) -> list[Row]:
     """The two models of the settings, then what answers on this machine or has a key."""
     now = run.agent.provider.model
     main, light = run.config.models.main, run.config.models.light

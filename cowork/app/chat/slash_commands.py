@@ -21,7 +21,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, SessionRewound, TodoUpdated
 from cowork.core.modes import MODES
 from cowork.extensions.recipes import Recipe
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, Prompt, Row
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index
 from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import read
@@ -74,7 +74,7 @@ def _called_by_name(host: ChatHost, taken: set[str]) -> list[Command]:
 
     def made(recipe: Recipe) -> Command:
         async def run(rest: str) -> CommandResult:
-            return Prompt(f"/{recipe.name} {rest}".strip())
+            return PromptResult(f"/{recipe.name} {rest}".strip())
 
         hint = recipe.hint or " ".join(f"[{name}]" for name in recipe.arguments) or "[arguments]"
         return Command(recipe.name, recipe.description[:70], run, hint, sends=True)
@@ -86,7 +86,7 @@ def _called_by_name(host: ChatHost, taken: set[str]) -> list[Command]:
 class _Commands:
     def __init__(self, host: ChatHost) -> None:
         self.host = host
-        self.offered: list[setup.Found] = []
+        self.offered: list[setup.FoundService] = []
 
     async def clear(self, rest: str) -> CommandResult:
         kept = self.host.run.log is not None and bool(rewind_points(self.host.events))
@@ -275,7 +275,7 @@ class _Commands:
         return read(log.path).events if log else self.host.events
 
     async def init(self, rest: str) -> CommandResult:
-        return Prompt(INIT, label="/init")
+        return PromptResult(INIT, label="/init")
 
     async def memory(self, rest: str) -> CommandResult:
         return await self.host.edit_notes(own=rest == "user")

@@ -12,7 +12,7 @@ from cowork.config import paths
 from cowork.core.front_matter import Problem
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
-from cowork.extensions.finder import Extensions, Place, find, plugins_in, stamp
+from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_in, stamp
 
 SKILL_TOOL = "Skill"
 _FOLDERS = (".claude", ".agents", paths.PROJECT_FOLDER)  # in each folder of a project, weakest first
@@ -22,7 +22,7 @@ _FOLDERS = (".claude", ".agents", paths.PROJECT_FOLDER)  # in each folder of a p
 class Places:
     """The folders of one look, weakest first, and what is wrong with plugins among them."""
 
-    folders: tuple[Place, ...]
+    folders: tuple[ExtensionFolder, ...]
     problems: tuple[Problem, ...]
     data: Path  # where plugins keep what they make
 
@@ -38,7 +38,7 @@ class Places:
 
 def places(root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool) -> Places:
     """Those of a run in the folder; what a project holds counts only when it is trusted."""
-    found, problems = [Place("shipped", prompts.data_root())], list[Problem]()
+    found, problems = [ExtensionFolder("shipped", prompts.data_root())], list[Problem]()
     own, home = paths.config_dir(environ), paths.home(environ)
     on_the_way = [f for f in reversed((root, *root.parents)) if f.is_relative_to(project_root(root))]
     layers: list[tuple[AgentOrigin, Path, tuple[Path, ...]]] = []
@@ -50,7 +50,7 @@ def places(root: Path, environ: Mapping[str, str], *, trusted: bool, bare: bool)
             layers.append(("project", plugins, tuple(folder / name for name in _FOLDERS)))
     for origin, plugins, folders in layers:
         installed, wrong = plugins_in(plugins, origin)
-        found += [*installed, *(Place(origin, folder) for folder in folders)]
+        found += [*installed, *(ExtensionFolder(origin, folder) for folder in folders)]
         problems += wrong
     seen = {place.folder: place for place in found}  # in a home that is a project, once: as the project's
     return Places(tuple(seen.values()), tuple(problems), paths.state_dir(environ) / "plugins")

@@ -28,7 +28,7 @@ _NOT_FOR_CHAT = ("embed", "rerank", "whisper", "tts", "clip")
 
 
 @frozen
-class Found:
+class FoundService:
     """A service that could be used: a vendor whose key is set, or a server that answered."""
 
     name: str
@@ -73,23 +73,23 @@ class Found:
         )
 
 
-def keys(environ: Mapping[str, str]) -> list[Found]:
+def keys(environ: Mapping[str, str]) -> list[FoundService]:
     """Vendors whose key is in the environment or the keyring."""
     names = {"anthropic": "Anthropic", "openai": "OpenAI"}
     return [
-        Found(names[provider], provider, DEFAULT_MODELS[provider], key_env=variable)
+        FoundService(names[provider], provider, DEFAULT_MODELS[provider], key_env=variable)
         for provider, variable in KEYS
         if _key(variable, environ)
     ]
 
 
-async def servers(places: Sequence[tuple[str, int]] = SERVERS, host: str = "127.0.0.1") -> list[Found]:
+async def servers(places: Sequence[tuple[str, int]] = SERVERS, host: str = "127.0.0.1") -> list[FoundService]:
     """Servers on this machine that list models, asked all at once."""
     looks = (server(f"http://{host}:{port}", name) for name, port in places)
-    return [found for found in await asyncio.gather(*looks, return_exceptions=True) if isinstance(found, Found)]
+    return [found for found in await asyncio.gather(*looks, return_exceptions=True) if isinstance(found, FoundService)]
 
 
-async def server(url: str, name: str = "") -> Found | None:
+async def server(url: str, name: str = "") -> FoundService | None:
     """The server at a URL, if it lists models as OpenAI-compatible ones do; one that wants a key is a UserError."""
     base = url.rstrip("/")
     base = base if base.endswith("/v1") else f"{base}/v1"
@@ -101,10 +101,10 @@ async def server(url: str, name: str = "") -> Found | None:
     models = _models(listed)
     if models is None:
         return None
-    return Found(name or urlsplit(base).netloc, "openai-chat", tuple(models), base_url=base)
+    return FoundService(name or urlsplit(base).netloc, "openai-chat", tuple(models), base_url=base)
 
 
-async def find(environ: Mapping[str, str]) -> list[Found]:
+async def find(environ: Mapping[str, str]) -> list[FoundService]:
     """Everything there is to choose from, keys first."""
     return [*keys(environ), *await servers(ports(environ))]
 
@@ -119,12 +119,12 @@ def ports(environ: Mapping[str, str]) -> Sequence[tuple[str, int]]:
     return [(names.get(port, f"port {port}"), port) for port in numbers if 0 < port < 65_536]
 
 
-def choices(found: Sequence[Found]) -> list[tuple[Found, str]]:
+def choices(found: Sequence[FoundService]) -> list[tuple[FoundService, str]]:
     """Every model one can choose, in the order they are numbered."""
     return [(service, model) for service in found for model in service.models]
 
 
-def page(found: Sequence[Found]) -> str:
+def page(found: Sequence[FoundService]) -> str:
     """What was found, as Markdown with a number for each model."""
     if not found:
         looked = ", ".join(f"{name} ({port})" for name, port in SERVERS)

@@ -13,7 +13,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
-from cowork.frontends.host import Changes, Choose, Command, CommandResult, ContextUse, Draft, Host, Prompt, Row
+from cowork.frontends.host import Changes, Choose, Command, CommandResult, ContextUse, Draft, Host, PromptResult, Row
 from cowork.frontends.repl.view.context_picture import context_lines
 from cowork.frontends.repl.view.hints import in_chat
 from cowork.frontends.repl.view.markup.diffs import changes_lines
@@ -219,7 +219,7 @@ class Turns:
 
     async def _show(self, result: CommandResult, text: str) -> None:
         """What a command gave: a prompt to send, or something to print."""
-        if isinstance(result, Prompt):
+        if isinstance(result, PromptResult):
             await self.host.submit(result.text, (), label=result.label or text)
         elif isinstance(result, Draft):
             self.give_back(result.text)

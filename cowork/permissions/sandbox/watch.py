@@ -50,7 +50,7 @@ class Watch:
         self._known: dict[str, str] = {}  # what was there before commands ran
         self._watched: set[Path] = set()
 
-    def begin(self, cwd: Path) -> Hold:
+    def begin(self, cwd: Path) -> WatchHold:
         """Note what is there now, for the command that starts in `cwd`."""
         roots = self._sandbox.roots
         what, places = guarded(roots), tuple(dict.fromkeys((*roots, cwd)))
@@ -66,9 +66,9 @@ class Watch:
         self._known |= {path: goal for path, goal in here.items() if Path(path).parent not in self._watched}
         self._watched |= {*places, *what.gits}
         self._running += 1
-        return Hold(self, what, places, locks, boxed)
+        return WatchHold(self, what, places, locks, boxed)
 
-    def look(self, hold: Hold) -> list[str]:
+    def look(self, hold: WatchHold) -> list[str]:
         """Set aside what came since, and put back links that were changed; gives what the model should know."""
         here = _present(hold.what, hold.places, inside=not hold.boxed)
         if not hold.boxed:
@@ -106,7 +106,7 @@ class Watch:
 
 
 @dataclass(slots=True)
-class Hold:
+class WatchHold:
     """What is watched for one command. `look` now and then, `release` once its processes are gone."""
 
     watch: Watch

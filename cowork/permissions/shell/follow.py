@@ -13,7 +13,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from cowork.core.frozen import frozen
-from cowork.permissions.shell.parse import Command, Parsed, Word, names, parse
+from cowork.permissions.shell.parse import Parsed, SimpleCommand, Word, names, parse
 
 MAX_FOUND = 1_000
 MAX_NESTING = 8
@@ -68,10 +68,10 @@ _GIT_RUNS = re.compile(
 class Followed:
     """Every command that was found; `opaque` says what could not be followed, `strangers` may run their words."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[SimpleCommand, ...]
     opaque: str = ""
     limited: bool = False
-    strangers: tuple[Command, ...] = ()
+    strangers: tuple[SimpleCommand, ...] = ()
     parsed: Parsed = Parsed(())
 
 
@@ -87,8 +87,8 @@ def follow(text: str) -> Followed:
     """Every command of a shell text and every command those run in turn, as far as words tell."""
     first = parse(text)
     waiting = [(command, 0) for command in first.commands]
-    found: list[Command] = []
-    strangers: list[Command] = []
+    found: list[SimpleCommand] = []
+    strangers: list[SimpleCommand] = []
     opaque, limited = first.unclear, first.limited
     for command, depth in waiting:  # it grows
         found.append(command)
@@ -114,7 +114,7 @@ def follow(text: str) -> Followed:
 Inside = tuple[list[Sequence[Word]], list[str], str]  # commands by their words, shell code, what is opaque
 
 
-def _inside(command: Command) -> Inside:
+def _inside(command: SimpleCommand) -> Inside:
     name, rest = program(command.words[0].text), command.words[1:]
     if name in SHELLS:
         return _shell(name, rest, command.fed)
@@ -207,7 +207,7 @@ def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
     return [command, *starts[:3]], code, opaque
 
 
-def _is_data(command: Command) -> bool:
+def _is_data(command: SimpleCommand) -> bool:
     """Whether the words of a command are data to it, so that no name among them is run."""
     name, words = program(command.words[0].text), [word.text for word in command.words[1:]]
     if any(word.startswith("-") and re.search(r"[=\s!]|^-[A-Za-z]..", word) for word in words):
@@ -225,7 +225,7 @@ def _is_data(command: Command) -> bool:
     return name in _DATA or name in _WRAPPERS or name in SHELLS or name in INTERPRETERS
 
 
-def mentions(commands: Sequence[Command], wanted: Sequence[str]) -> bool:
+def mentions(commands: Sequence[SimpleCommand], wanted: Sequence[str]) -> bool:
     """Whether all words of a rule occur in a text of which some program may run any word."""
     text = " ".join(part for command in commands for part in (command.text, *command.fed))
     text += " " + re.sub(r"-[A-Za-z](?=\w)", " ", text)  # a value in one word with its option

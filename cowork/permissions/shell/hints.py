@@ -13,7 +13,7 @@ from typing import Literal
 
 from cowork.core.frozen import frozen
 from cowork.permissions.shell.follow import Followed, program
-from cowork.permissions.shell.parse import Command, names
+from cowork.permissions.shell.parse import SimpleCommand, names
 
 Place = Literal["read", "write", "network", "outside"]
 
@@ -128,7 +128,7 @@ def part_hint(argv: Sequence[str]) -> Hint:
     return _words(list(argv))
 
 
-def _one(command: Command) -> Hint:
+def _one(command: SimpleCommand) -> Hint:
     for target in command.writes:
         if not _HARMLESS_TARGET.fullmatch(target.text):
             return Hint("write", f"it writes {target.text}")

@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from cowork.permissions.shell.follow import Followed, program
-from cowork.permissions.shell.parse import Command, Word, names
+from cowork.permissions.shell.parse import SimpleCommand, Word, names
 
 _INJECTS = re.compile(
     r"BASH_ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|BASH_FUNC_.*|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|GCONV_PATH"
@@ -66,7 +66,7 @@ def never_of(followed: Followed, cwd: Path, root: Path) -> str:
     return bomb(commands)
 
 
-def _completed(command: Command, commands: Sequence[Command]) -> Command:
+def _completed(command: SimpleCommand, commands: Sequence[SimpleCommand]) -> SimpleCommand:
     """A command that xargs or find gives words to, with every path the text names as what it may be given."""
     if all(word.literal or word.text != "{}" for word in command.words):
         return command
@@ -75,7 +75,7 @@ def _completed(command: Command, commands: Sequence[Command]) -> Command:
     return replace(command, words=[*(word for word in command.words if word.text != "{}"), Word("-r"), *paths])
 
 
-def folders_of(commands: Sequence[Command], cwd: Path) -> list[Path]:
+def folders_of(commands: Sequence[SimpleCommand], cwd: Path) -> list[Path]:
     """Where the commands of a text may run: here, and wherever a `cd` or `env -C` in it goes."""
     found, latest = {cwd: None}, cwd
     for command in commands:
@@ -94,7 +94,7 @@ def folders_of(commands: Sequence[Command], cwd: Path) -> list[Path]:
     return list(found)
 
 
-def refused(command: Command, cwd: Path, root: Path) -> str:
+def refused(command: SimpleCommand, cwd: Path, root: Path) -> str:
     """Why this command never runs, or nothing."""
     set_inside = [name for word in command.words for name in re.findall(r"\$\{(\w+):?=", word.text)]
     for name in (*command.assigned, *set_inside):
@@ -130,7 +130,7 @@ def device(text: str) -> bool:
     return text.startswith("/") and bool(_DEVICE.match(os.path.normpath("/" + text.lstrip("/"))))
 
 
-def bomb(commands: Sequence[Command]) -> str:
+def bomb(commands: Sequence[SimpleCommand]) -> str:
     """Why these commands together are a fork bomb, or nothing."""
     calls: dict[str, list[str]] = {}
     background: set[str] = set()

@@ -48,7 +48,7 @@ class Word:
 
 
 @dataclass(slots=True)
-class Command:
+class SimpleCommand:
     """One simple command: its words, the variables set before it, where it writes and reads, what it is fed."""
 
     words: list[Word] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Command:
 class Parsed:
     """The commands of a text; `unclear` says what could not be read, `limited` that commands may be missing for it."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[SimpleCommand, ...]
     unclear: str = ""
     limited: bool = False
     fancy: str = ""  # what it holds beside literal words joined by `|`, `&&`, `||`, `;` and line ends
@@ -101,7 +101,7 @@ def parse(text: str) -> Parsed:
     return Parsed(tuple(reader.found), reader.unclear[0] if reader.unclear else "", fancy=fancy)
 
 
-def _fancy(commands: Sequence[Command]) -> str:
+def _fancy(commands: Sequence[SimpleCommand]) -> str:
     """Why these commands are more than literal words."""
     for command in commands:
         if command.assigned or not command.words:
@@ -125,16 +125,16 @@ class _State:
     """Where a list of commands is: the command being read, inside how many `case`, among the words of a `for`."""
 
     start: int
-    command: Command = field(default_factory=Command)
+    command: SimpleCommand = field(default_factory=SimpleCommand)
     cases: int = 0
     loop: bool = False
 
 
 class _Reader:
-    def __init__(self, text: str, found: list[Command], unclear: list[str]) -> None:
+    def __init__(self, text: str, found: list[SimpleCommand], unclear: list[str]) -> None:
         self.text, self.at = text, 0
         self.found, self.unclear = found, unclear
-        self.heredocs: list[tuple[str, bool, bool, Command]] = []
+        self.heredocs: list[tuple[str, bool, bool, SimpleCommand]] = []
         self.functions: list[str] = []
         self.asleep = False  # there is a substitution in quotes
         self.fancy = ""  # the first thing that is more than literal words
@@ -183,11 +183,11 @@ class _Reader:
         if not state.loop and not (char == ")" and state.cases):
             self._keep(command, state.start, depth)
         elif state.loop and command.words[0].text in ("for", "select") and len(command.words) > 1:
-            self.found.append(Command(assigned=[command.words[1].text]))
+            self.found.append(SimpleCommand(assigned=[command.words[1].text]))
         if not (command.words or command.writes) and char in ";|&":
             self._more("an operator without a command")
         operator = self.text[at : self.at].strip(" \t") if char in ";|&\n" else ""
-        state.command, state.start, state.loop = Command(after=operator or char), self.at, False
+        state.command, state.start, state.loop = SimpleCommand(after=operator or char), self.at, False
 
     def _take_word(self, state: _State, depth: int) -> None:
         """Read one word: an assignment, a word of the shell, or one of the command."""
@@ -203,8 +203,8 @@ class _Reader:
                 if command.words[0].text == "function":
                     self.functions = [*self.functions, command.words[1].text]
                 elif len(command.words) > 2:
-                    self.found.append(Command(assigned=[command.words[1].text]))
-                state.command, state.start, state.loop = Command(), self.at, False
+                    self.found.append(SimpleCommand(assigned=[command.words[1].text]))
+                state.command, state.start, state.loop = SimpleCommand(), self.at, False
         elif word.text in _SKIPPED:
             timed = word.text == "time" and self.text[self.at : self.at + 2] != " -"
             self._more("" if timed else f"the shell word {word.text}")
@@ -218,7 +218,7 @@ class _Reader:
             self._more(f"the shell word {word.text}" if state.loop else "")
             command.words.append(word)
 
-    def _operator(self, command: Command, char: str, depth: int) -> None:
+    def _operator(self, command: SimpleCommand, char: str, depth: int) -> None:
         double = self.text[self.at : self.at + 2]
         command.background = char == "&" and double != "&&"
         if double == "((":
@@ -238,7 +238,7 @@ class _Reader:
                 self.unclear.append("brackets among words")
             self.commands(")", depth + 1)
 
-    def _keep(self, command: Command, start: int, depth: int) -> None:
+    def _keep(self, command: SimpleCommand, start: int, depth: int) -> None:
         if not (command.words or command.assigned or command.writes or command.reads):
             return
         command.text = self.text[start : self.at].strip().rstrip(";&|\n ")
@@ -248,7 +248,7 @@ class _Reader:
         if len(self.found) > MAX_COMMANDS:
             raise _Limit(f"more than {MAX_COMMANDS:,} commands")
 
-    def _redirect(self, match: re.Match[str], command: Command, depth: int) -> None:
+    def _redirect(self, match: re.Match[str], command: SimpleCommand, depth: int) -> None:
         operator = re.sub(r"^(?:[0-9]+|\{\w+\})", "", match.group())
         self.at = match.end()
         if blank := _BLANK.match(self.text, self.at):

@@ -14,7 +14,7 @@ from pathlib import Path
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace, sensitive
-from cowork.permissions.shell.parse import Command, Word
+from cowork.permissions.shell.parse import SimpleCommand, Word
 
 
 @frozen
@@ -58,7 +58,7 @@ _LIST: dict[str, Shape] = {
 _FILTERS = frozenset({"head", "tail", "wc", "nl", "sort", "cat", "grep"})  # which may also read a pipe
 
 
-def only_reads(commands: Sequence[Command], cwd: Path, workspace: Workspace) -> str:
+def only_reads(commands: Sequence[SimpleCommand], cwd: Path, workspace: Workspace) -> str:
     """Empty when all these commands are known to change nothing, else why not."""
     for command in commands:
         if why := _one(command, cwd, workspace):
@@ -66,7 +66,7 @@ def only_reads(commands: Sequence[Command], cwd: Path, workspace: Workspace) -> 
     return "" if commands else "it is empty"
 
 
-def _one(command: Command, cwd: Path, workspace: Workspace) -> str:
+def _one(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
     name = command.words[0].text
     shape = _LIST.get(name)
     if shape is None:

@@ -7,7 +7,7 @@ import re
 from cowork.core.blocks import Json
 from cowork.providers.offline.intent import Intent, Kind
 from cowork.providers.offline.locate import resolve
-from cowork.providers.offline.plans import Call, Plan, Result, read
+from cowork.providers.offline.plans import Call, CallResult, Plan, read
 
 _TEXT = r"(?:`[^`]+`|\"[^\"]*\"|'[^']*'|“[^”]*”|.+?)"
 _FILE = r"(?:the )?(?:file )?[`'\"]?(?P<file>[\w./@+-]+)[`'\"]?"
@@ -60,7 +60,7 @@ def edit(intent: Intent) -> Plan:
     return f"I changed nothing in `{path}`. {done.text}" if done.failed else f"Done. {done.text}"
 
 
-def _call(intent: Intent, path: str, page: Result) -> Call | str:
+def _call(intent: Intent, path: str, page: CallResult) -> Call | str:
     """The call that makes the edit, or why it cannot be made."""
     rows = [text for _, text in sorted(page.page.items())]
     old, new = intent.subject, intent.other

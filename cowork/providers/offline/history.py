@@ -9,7 +9,7 @@ from cowork.providers.offline import words
 from cowork.providers.offline.intent import Intent
 from cowork.providers.offline.locate import resolve
 from cowork.providers.offline.markdown import bullets, code, plural, shortened
-from cowork.providers.offline.plans import Plan, Result, Steps, bash
+from cowork.providers.offline.plans import CallResult, Plan, Steps, bash
 
 _LOG = "log --date=short --format='@`%h` %ad %s (%an)'"
 _STATES = {"M": "modified", "A": "added", "D": "deleted", "R": "renamed", "?": "untracked", "U": "in conflict"}
@@ -59,7 +59,7 @@ def history(intent: Intent) -> Plan:
     return "\n\n".join(parts)
 
 
-def _git(*commands: str) -> Steps[list[Result] | str]:
+def _git(*commands: str) -> Steps[list[CallResult] | str]:
     """Run git; a text instead of results where it cannot answer."""
     results = list((yield [bash(f"git {command}", f"Run git {command.split()[0]}") for command in commands]))
     said = "\n".join(result.text for result in results)
@@ -72,7 +72,7 @@ def _git(*commands: str) -> Steps[list[Result] | str]:
     return "This repository has no commits yet." if none else results
 
 
-def _uncommitted(status: Result, stat: Result) -> str:
+def _uncommitted(status: CallResult, stat: CallResult) -> str:
     rows = [row for row in status.text.splitlines() if re.match(r"[ MADRCUT?!]{2} ", row)]
     if not rows:
         return "Nothing is uncommitted."
@@ -83,7 +83,7 @@ def _uncommitted(status: Result, stat: Result) -> str:
     return f"{plural(len(rows), 'file')} not committed:\n{bullets(shown, 30)}{sum_}"
 
 
-def _commits(log: Result, about: str, *, first: bool) -> str:
+def _commits(log: CallResult, about: str, *, first: bool) -> str:
     """The commits of a log and the files they changed; of a file or a name, the first or the last one leads."""
     commits = re.findall(r"^@(.*)$", log.text, re.MULTILINE)
     if not commits:

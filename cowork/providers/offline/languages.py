@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cowork.core.frozen import frozen
-from cowork.providers.offline.plans import Result
+from cowork.providers.offline.plans import CallResult
 
 _EXTENSIONS = {
     "python": "py pyi pyx pxd",
@@ -180,7 +180,7 @@ def outline_pattern(*paths: str) -> str:
     return "|".join([OUTLINE_PATTERN, *(_WORDLESS[family] for family in sorted(families) if family in _WORDLESS)])
 
 
-def outline_of(result: Result) -> list[Definition]:
+def outline_of(result: CallResult) -> list[Definition]:
     """The definitions in a Grep for the outline of files."""
     items = (definition(line.path, line.number, line.text) for line in result.hits)
     return [item for item in items if item and item.kind not in (*INNER, "variable")]

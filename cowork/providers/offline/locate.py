@@ -24,7 +24,7 @@ from cowork.providers.offline.languages import (
 )
 from cowork.providers.offline.markdown import NEEDS_MODEL, bullets, code, evidence, fence, plural, shortened
 from cowork.providers.offline.plans import Line, Plan, Steps, glob, grep, read
-from cowork.providers.offline.ranking import Place, by_place, is_source, is_test, place_weight
+from cowork.providers.offline.ranking import RankedPlace, by_place, is_source, is_test, place_weight
 from cowork.providers.offline.words import Term, either, terms
 
 _ASIDE = (
@@ -138,7 +138,7 @@ def describe(intent: Intent) -> Plan:
     asked = terms(intent.subject)
     about_texts = re.search(r"\b(?:tests?|docs?|documentation|readme)\b", intent.subject)
     aside = "" if intent.path or about_texts else _ASIDE
-    places: list[Place] = []
+    places: list[RankedPlace] = []
     # A name that looks like a path, such as .netrc, may be what it is about; tests and texts come last.
     for path, without in dict.fromkeys([(intent.path, aside), ("", aside or _ASIDE), ("", "")]):
         if not places and any(term.word not in words.SOFT for term in asked):
@@ -165,7 +165,7 @@ def describe(intent: Intent) -> Plan:
     return "\n".join(rows)
 
 
-def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[Place]]:
+def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPlace]]:
     """Find the files that speak of it, then rank what they define."""
     any_ = either(asked)
     stems = [stem for term in asked if term.word not in words.SOFT for stem in term.stems]

@@ -48,7 +48,7 @@ class Line:
 
 
 @frozen
-class Result:
+class CallResult:
     """The result of a call, read from its text as a model would."""
 
     text: str
@@ -111,7 +111,7 @@ class Result:
 
 
 T = TypeVar("T")
-Steps = Generator[Sequence[Call], Sequence[Result], T]
+Steps = Generator[Sequence[Call], Sequence[CallResult], T]
 Plan = Steps[str]
 
 
@@ -119,30 +119,30 @@ Plan = Steps[str]
 class Memory:
     """The results a conversation holds, by call; the same call made twice has its results in order."""
 
-    known: dict[str, list[Result]] = field(default_factory=dict)
+    known: dict[str, list[CallResult]] = field(default_factory=dict)
     tools: frozenset[str] = frozenset()
     may_call: bool = True
 
     @classmethod
     def of(cls, messages: Iterable[Message], tools: Iterable[str], *, may_call: bool) -> Memory:
         memory = cls({}, frozenset(tools), may_call)
-        results: dict[str, Result] = {}
+        results: dict[str, CallResult] = {}
         calls: list[tuple[str, str]] = []
         for message in messages:
             calls += [(call.id, Call(call.name, call.input).key) for call in message.calls]
-            results.update((r.tool_use_id, Result(_text(r), r.is_error)) for r in message.results)
+            results.update((r.tool_use_id, CallResult(_text(r), r.is_error)) for r in message.results)
         for id, key in calls:
             if id in results:
                 memory.known.setdefault(key, []).append(results[id])
         return memory
 
-    def take(self, call: Call) -> Result | None:
+    def take(self, call: Call) -> CallResult | None:
         """The next result of this call; None where it has to be made first."""
         if waiting := self.known.get(call.key):
             return waiting.pop(0) if len(waiting) > 1 else waiting[0]
         if call.name not in self.tools:
-            return Result(f"{call.name} is not among your tools.", failed=True)
-        return None if self.may_call else Result("Not run: no more calls are allowed.", failed=True)
+            return CallResult(f"{call.name} is not among your tools.", failed=True)
+        return None if self.may_call else CallResult("Not run: no more calls are allowed.", failed=True)
 
 
 def advance(plans: Sequence[Plan], memory: Memory) -> list[Call] | list[str]:

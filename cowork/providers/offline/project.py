@@ -9,7 +9,7 @@ from cowork.providers.offline import words
 from cowork.providers.offline.intent import Intent
 from cowork.providers.offline.locate import describe
 from cowork.providers.offline.markdown import bullets, code, evidence, shortened
-from cowork.providers.offline.plans import Line, Plan, Result, Steps, grep, listed, read
+from cowork.providers.offline.plans import CallResult, Line, Plan, Steps, grep, listed, read
 from cowork.providers.offline.ranking import by_place, is_test
 
 _MANIFESTS = re.compile(
@@ -23,7 +23,7 @@ _MOST_READ = 12
 class Files:
     """The files at the top that tell of a project; each as its lines by number."""
 
-    def __init__(self, tree: Result, texts: dict[str, dict[int, str]]) -> None:
+    def __init__(self, tree: CallResult, texts: dict[str, dict[int, str]]) -> None:
         self.tree = tree
         self.texts = texts
 

@@ -67,7 +67,7 @@ def path_affinity(path: str, keywords: Sequence[str]) -> float:
 
 
 @frozen
-class Place:
+class RankedPlace:
     """A definition (or a file) and how well it fits what was asked."""
 
     at: Definition
@@ -92,12 +92,12 @@ def files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str]) ->
     return [place.at.path for place in _judged(asked, list(drafts.values()))]
 
 
-def places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[Place]:
+def places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[RankedPlace]:
     """What the files define, the likeliest first; each file as a whole is a place too."""
     return _judged(asked, [draft for path, lines in by_file.items() for draft in _drafts(path, lines)])
 
 
-def _judged(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[Place]:
+def _judged(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]:
     """Places by how well they fit; rare words say more than common ones."""
     seen = Counter(term.word for draft in drafts for term in asked if term.said_in(draft.words))
     worth = {t.word: t.weight * math.log(1 + (len(drafts) + 1) / (seen[t.word] + 0.5)) for t in asked}
@@ -143,7 +143,7 @@ class _Draft:
     def words(self) -> list[str]:
         return [*words.parts(self.item.name), *(w for said in (*self.prose, *self.body) for w in said)]
 
-    def judged(self, asked: Sequence[Term], worth: Mapping[str, float]) -> Place:
+    def judged(self, asked: Sequence[Term], worth: Mapping[str, float]) -> RankedPlace:
         """The place with its score: how much its name, what is around it and its lines speak of the terms."""
         item, file = self.item, self.item.kind == "file"
         stem, path = words.words(_stem(item.path)), words.words(item.path)
@@ -171,7 +171,7 @@ class _Draft:
         score -= 0.05 * (item.name.startswith("_") and not file)
         # A function within a function is how it is done, not where it is.
         score -= 0.08 * (bool(self.chain) and self.chain[-1].kind in ("function", "method"))
-        return Place(item, score, tuple(named), tuple(said), self.chain[-1].name if self.chain else "")
+        return RankedPlace(item, score, tuple(named), tuple(said), self.chain[-1].name if self.chain else "")
 
 
 def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:

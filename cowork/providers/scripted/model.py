@@ -34,7 +34,7 @@ from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.estimate import reply_tokens, request_tokens
 from cowork.providers.prices import price
 from cowork.providers.recording.canonical import request_bytes
-from cowork.providers.scripted.script import Fault, Scene, Script, Turn, agent_key, load_script, parse_script
+from cowork.providers.scripted.script import Fault, Script, ScriptScene, Turn, agent_key, load_script, parse_script
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 _BUSY = -1
@@ -138,7 +138,7 @@ class Scripted:
             self._main = _Player("main", self.script.main, turn=start)
         return self._main
 
-    def _aside(self, scene: Scene) -> _Player:
+    def _aside(self, scene: ScriptScene) -> _Player:
         """A request beside the conversations, such as the one that compacts them."""
         return self._players.setdefault(("aside", scene.match), [_Player("aside", scene.turns)])[0]
 
@@ -159,7 +159,7 @@ class Scripted:
                     return self._seated(kind or "child", scene, request)
         raise ProviderError("script", f"the script has no turns for the child {about!r} ({kind or 'type unknown'})")
 
-    def _seated(self, kind: str, scene: Scene, request: Request) -> _Player:
+    def _seated(self, kind: str, scene: ScriptScene, request: Request) -> _Player:
         """The player that waits for just this request; twins are told apart by how far they are."""
         seats = self._players.setdefault((kind, scene.match, request.system, _first(request)), [])
         heard = _answers(request.messages)

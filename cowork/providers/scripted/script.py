@@ -38,7 +38,7 @@ class Fault:
 
 
 @frozen
-class Call:
+class ScriptedCall:
     name: str
     input: Json
     id: str = ""
@@ -51,7 +51,7 @@ class Turn:
 
     say: str = ""
     think: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[ScriptedCall, ...] = ()
     stop_reason: StopReason = "end_turn"
     usage: Usage | None = None
     chunks: int = 0
@@ -64,7 +64,7 @@ class Turn:
 
 
 @frozen
-class Scene:
+class ScriptScene:
     """Turns for the conversations whose text contains `match`; an empty match fits any."""
 
     match: str
@@ -74,8 +74,8 @@ class Scene:
 @frozen
 class Script:
     main: tuple[Turn, ...]
-    agents: Mapping[str, tuple[Scene, ...]] = field(default_factory=dict)
-    asides: tuple[Scene, ...] = ()
+    agents: Mapping[str, tuple[ScriptScene, ...]] = field(default_factory=dict)
+    asides: tuple[ScriptScene, ...] = ()
     model: str = ""
     context_window: int = 0
     max_output_tokens: int = 0
@@ -130,17 +130,17 @@ def agent_key(name: str) -> str:
 # ---------------------------------------------------------------- parts
 
 
-def _scenes(raw: object, where: str, pace: Json) -> tuple[Scene, ...]:
+def _scenes(raw: object, where: str, pace: Json) -> tuple[ScriptScene, ...]:
     """A list of turns, or of `{match, turns}`."""
     if not isinstance(raw, list):
         raise UserError(f"{where}: expected a list")
     if not raw or not all(isinstance(item, dict) and "turns" in item for item in raw):
-        return (Scene("", _turns(raw, where, pace)),) if raw else ()
+        return (ScriptScene("", _turns(raw, where, pace)),) if raw else ()
     scenes = []
     for i, item in enumerate(raw):
         at = f"{where}[{i}]"
         _mapping(item, at, {"match", "turns"})
-        scenes.append(Scene(str(item.get("match", "")), _turns(item["turns"], f"{at}.turns", pace)))
+        scenes.append(ScriptScene(str(item.get("match", "")), _turns(item["turns"], f"{at}.turns", pace)))
     return tuple(scenes)
 
 
@@ -183,17 +183,17 @@ def _turn(raw: object, where: str, pace: Json) -> Turn:
     )
 
 
-def _call_map(raw: object, where: str) -> tuple[Call, ...]:
+def _call_map(raw: object, where: str) -> tuple[ScriptedCall, ...]:
     """`{Tool: {args}}`, one or more."""
     found = _mapping(raw, where)
-    return tuple(Call(str(name), _mapping(args or {}, f"{where}.{name}")) for name, args in found.items())
+    return tuple(ScriptedCall(str(name), _mapping(args or {}, f"{where}.{name}")) for name, args in found.items())
 
 
-def _calls(raw: object, where: str) -> tuple[Call, ...]:
+def _calls(raw: object, where: str) -> tuple[ScriptedCall, ...]:
     """A list of `{name, input, id?, malformed?}` or of `{Tool: {args}}`."""
     if not isinstance(raw, list):
         raise UserError(f"{where}: expected a list of calls")
-    calls: list[Call] = []
+    calls: list[ScriptedCall] = []
     for i, item in enumerate(raw):
         at = f"{where}[{i}]"
         if not isinstance(item, dict) or not isinstance(item.get("name"), str):
@@ -201,7 +201,7 @@ def _calls(raw: object, where: str) -> tuple[Call, ...]:
             continue
         _mapping(item, at, {"name", "input", "id", "malformed"})
         args = _mapping(item.get("input") or {}, f"{at}.input")
-        calls.append(Call(item["name"], args, str(item.get("id", "")), str(item.get("malformed", ""))))
+        calls.append(ScriptedCall(item["name"], args, str(item.get("id", "")), str(item.get("malformed", ""))))
     return tuple(calls)
 
 

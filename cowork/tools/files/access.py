@@ -25,7 +25,7 @@ MAX_COPIES = 8_000_000  # bytes an agent remembers of what it saw
 
 
 @frozen
-class Snapshot:
+class FileSnapshot:
     """A file as it was at one moment."""
 
     data: bytes
@@ -54,7 +54,7 @@ def opened(workspace: Workspace, path: Path) -> Iterator[tuple[int, os.stat_resu
         os.close(fd)
 
 
-def snapshot(workspace: Workspace, path: Path) -> Snapshot:
+def snapshot(workspace: Workspace, path: Path) -> FileSnapshot:
     """The whole of a file small enough to edit."""
     with opened(workspace, path) as (fd, status):
         data = read_up_to(fd, MAX_TEXT + 1)
@@ -64,7 +64,7 @@ def snapshot(workspace: Workspace, path: Path) -> Snapshot:
             f"{label(workspace, path)} is larger than {MAX_TEXT // 1_000_000} MB, too large to edit here. "
             "Change it with a command in Bash.",
         )
-    return Snapshot(data, status, digest(data))
+    return FileSnapshot(data, status, digest(data))
 
 
 def read_up_to(fd: int, size: int) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
 from cowork.tools.base import ToolContext
-from cowork.tools.files.access import Snapshot, digest, explained, label, opened, read_up_to, remember, snapshot
+from cowork.tools.files.access import FileSnapshot, digest, explained, label, opened, read_up_to, remember, snapshot
 from cowork.tools.files.diff import unified
 from cowork.tools.files.encoding import decode, printable
 
@@ -21,12 +21,12 @@ _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def links_note(old: Snapshot | None) -> str:
+def links_note(old: FileSnapshot | None) -> str:
     """What to say of a file that had other names."""
     return " Its other hard links keep the old content." if old and old.stat.st_nlink > 1 else ""
 
 
-def current(ctx: ToolContext, path: Path) -> Snapshot:
+def current(ctx: ToolContext, path: Path) -> FileSnapshot:
     """The file as it is, provided this agent has seen exactly that; else CONFLICT says what to do."""
     now = snapshot(ctx.workspace, path)
     seen = ctx.state.seen.get(str(path))
@@ -41,7 +41,7 @@ def current(ctx: ToolContext, path: Path) -> Snapshot:
     return now
 
 
-def replace(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> None:
+def replace(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes) -> None:
     """Make `data` the content of `path`, which was `old` (None: no such file). There is no await in here on purpose:
     between the last look at the old content and the rename no other agent can run."""
     if not ctx.workspace.may_write(path):
@@ -66,7 +66,7 @@ def _before(ctx: ToolContext, path: Path) -> Iterator[None]:
         ) from error
 
 
-def _put(ctx: ToolContext, path: Path, old: Snapshot | None, data: bytes) -> None:
+def _put(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes) -> None:
     with ctx.workspace.parent(path) as (folder, leaf):
         if old and not os.access(leaf, os.W_OK, dir_fd=folder):
             raise ToolError(
@@ -135,14 +135,14 @@ def _owner(fd: int) -> tuple[int, int]:
     return status.st_uid, status.st_gid
 
 
-def _still(ctx: ToolContext, path: Path, old: Snapshot) -> None:
+def _still(ctx: ToolContext, path: Path, old: FileSnapshot) -> None:
     """The last look before the rename: some other program may have written while we did."""
     with opened(ctx.workspace, path) as (fd, status):
         if _stamp(status) == _stamp(old.stat):
             return
         data = read_up_to(fd, len(old.data) + 1)
     if data != old.data:
-        raise _changed(ctx, path, Snapshot(data, status, digest(data)))
+        raise _changed(ctx, path, FileSnapshot(data, status, digest(data)))
 
 
 def _stamp(status: os.stat_result) -> tuple[int, ...]:
@@ -188,7 +188,7 @@ def _appeared(ctx: ToolContext, path: Path) -> ToolError:
     return ToolError("CONFLICT", f"{shown} came into being meanwhile. Read it first, then repeat the call.")
 
 
-def _changed(ctx: ToolContext, path: Path, now: Snapshot) -> ToolError:
+def _changed(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
     """CONFLICT with what changed since this agent looked, and who did it when one of us did."""
     shown, key = label(ctx.workspace, path), str(path)
     writer = ctx.tree.writers.get(key, "") if ctx.tree.written.get(key) == now.hash else ""

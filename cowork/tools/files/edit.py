@@ -12,14 +12,14 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import path_line
-from cowork.tools.files.access import MAX_TEXT, Snapshot, label, missing
+from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
 from cowork.tools.files.atomic_write import current, links_note
 from cowork.tools.files.atomic_write import replace as put
 from cowork.tools.files.diff import unified
 from cowork.tools.files.edit_hints import nearest_lines, slips
 from cowork.tools.files.encoding import Content, decode, printable
 from cowork.tools.files.lenient import meant
-from cowork.tools.files.match import Found, Pages, plain
+from cowork.tools.files.match import Occurrences, Pages, plain
 
 
 class _Strings(TypedDict):
@@ -88,7 +88,7 @@ def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]])
 
 def _planned(
     ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
-) -> tuple[Snapshot, Content, Content, list[Found]]:
+) -> tuple[FileSnapshot, Content, Content, list[Occurrences]]:
     """The file as it is, its content, the content after the edits and what they touch; nothing is written."""
     for number, change in enumerate(edits, 1):
         _sensible(change, _which(number, len(edits)))
@@ -126,7 +126,9 @@ def _sensible(change: Mapping[str, Any], which: str) -> None:
         )
 
 
-def _one(ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str) -> tuple[str, Found]:
+def _one(
+    ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str
+) -> tuple[str, Occurrences]:
     """The text after one replacement and what it touched; refused unless it is clear what is meant."""
     pages = Pages(content.text)
     wanted, new = plain(change["old_string"]), plain(change["new_string"])

@@ -14,7 +14,7 @@ MAX_SHOWN = 20
 
 
 @frozen
-class Found:
+class Occurrences:
     """How often the text occurs and on which lines (the first ones)."""
 
     count: int
@@ -30,7 +30,7 @@ class Pages:
         self.plain = plain(text)
         self._pairs = _pair_places(text)
 
-    def find(self, wanted: str) -> Found:
+    def find(self, wanted: str) -> Occurrences:
         """Occurrences of `wanted` (\\n-only); overlapping ones count as two, since either could be meant."""
         places: list[int] = []
         start = self.plain.find(wanted)
@@ -38,9 +38,9 @@ class Pages:
             places.append(start)
             start = self.plain.find(wanted, start + 1)
         count = max(len(places), self.plain.count(wanted)) if places else 0
-        return Found(count, self._line_numbers(places))
+        return Occurrences(count, self._line_numbers(places))
 
-    def replace(self, wanted: str, new: str) -> tuple[str, Found]:
+    def replace(self, wanted: str, new: str) -> tuple[str, Occurrences]:
         """The text with every occurrence replaced, newlines in the file's style, and where that happened."""
         out: list[str] = []
         places: list[int] = []
@@ -53,7 +53,7 @@ class Pages:
             places.append(start)
             start = self.plain.find(wanted, start + len(wanted))
         out.append(self.text[at:])
-        return "".join(out), Found(len(places), self._line_numbers(places[:MAX_SHOWN]))
+        return "".join(out), Occurrences(len(places), self._line_numbers(places[:MAX_SHOWN]))
 
     def _line_numbers(self, places: list[int]) -> list[int]:
         numbers, line, at = [], 1, 0

@@ -11,7 +11,7 @@ from cowork.core.errors import ToolError
 from cowork.core.ports import Effect, ToolRecord, ok
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import path_line
-from cowork.tools.files.access import MAX_TEXT, Snapshot, label
+from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label
 from cowork.tools.files.atomic_write import current, links_note, replace
 from cowork.tools.files.diff import Diff, unified
 from cowork.tools.files.encoding import Content, decode, printable
@@ -54,7 +54,7 @@ async def write(
     )
 
 
-def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[Snapshot | None, bytes, Diff, str]:
+def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot | None, bytes, Diff, str]:
     """The file as it is, the bytes to write, the diff between them and a note for the model; nothing is written."""
     try:
         old = current(ctx, path)

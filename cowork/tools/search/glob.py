@@ -54,7 +54,7 @@ async def glob(
 class Newest:
     """The first of the files rg names, which come newest first where all were seen, and the number of all."""
 
-    def __init__(self, ctx: ToolContext, plan: globs.Plan, folder: Path, most: int = 0) -> None:
+    def __init__(self, ctx: ToolContext, plan: globs.GlobPlan, folder: Path, most: int = 0) -> None:
         self._ctx = ctx
         self._plan = plan
         self._folder = folder
@@ -85,7 +85,7 @@ class Newest:
         return not self._most or self.total < self._most
 
 
-def _record(pattern: str, newest: Newest, outcome: rg.Outcome) -> ToolRecord:
+def _record(pattern: str, newest: Newest, outcome: rg.RipgrepOutcome) -> ToolRecord:
     paths, whole = newest.paths, outcome.stopped != "time"
     notes = outcome.notes() if whole or not paths else [*outcome.notes(), TOO_MANY]
     if whole and newest.total > len(paths):

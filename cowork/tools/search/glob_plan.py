@@ -16,7 +16,7 @@ _MAGIC = re.compile(r"[*?\[\]{}\\]")
 
 
 @frozen
-class Plan:
+class GlobPlan:
     """A glob, taken apart. `regex` is None when names and depth already say everything."""
 
     prefix: str = ""  # the leading folders without wildcards
@@ -34,7 +34,7 @@ class Plan:
         return self.regex is None or self.regex.fullmatch(path) is not None
 
 
-def plan(glob: str) -> Plan:
+def plan(glob: str) -> GlobPlan:
     """Take a glob apart. Without a slash it names files at any depth, as in .gitignore."""
     glob = os.path.expanduser(glob.strip())
     if not glob:
@@ -54,10 +54,10 @@ def plan(glob: str) -> Plan:
         parts.insert(0, "**")
     name = "" if parts[-1] in ("*", "**") else parts[-1]
     if len(parts) == 1 and parts[0] != "**":
-        return Plan(folder, name, depth=1)
+        return GlobPlan(folder, name, depth=1)
     if parts[:-1] in ([], ["**"]):
-        return Plan(folder, name)
-    return Plan(folder, name, regex=re.compile(translate("/".join(parts)), re.DOTALL))
+        return GlobPlan(folder, name)
+    return GlobPlan(folder, name, regex=re.compile(translate("/".join(parts)), re.DOTALL))
 
 
 def names(globs: list[str]) -> list[str]:

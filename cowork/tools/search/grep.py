@@ -44,7 +44,7 @@ class Where:
     path: Path
     options: list[str] = field(default_factory=list)
     base: str = ""  # how rg will spell the place
-    checks: list[globs.Plan] = field(default_factory=list)
+    checks: list[globs.GlobPlan] = field(default_factory=list)
 
     def accepts(self, name: str) -> bool:
         inner = name.removeprefix(self.base).removeprefix("/")
@@ -82,7 +82,7 @@ async def grep(
     where = _where(ctx, path or ".", glob, type)
     options = ["-H", "--no-heading", "--color=never", "--engine=auto", f"-e{pattern}", *where.options]
     options += (["-i"] if ignore_case else []) + (["-U", "--multiline-dotall"] if multiline else [])
-    found = Found(ctx, where, output_mode)
+    found = GrepOutput(ctx, where, output_mode)
     match output_mode:
         case "content":
             options += ["-n", f"-M{_WIDTH}", "--max-columns-preview", "--no-context-separator"]
@@ -104,7 +104,7 @@ async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str]
     literal = re.escape(pattern) != pattern and _SPECIAL.search(pattern) is not None
     if not literal and (ignore_case or pattern.swapcase() == pattern):
         return ""
-    found = Found(ctx, where, "files_with_matches")
+    found = GrepOutput(ctx, where, "files_with_matches")
     asked = [*(option for option in options if option[:2] not in ("-c", "-n", "-A", "-B", "-M")), "-l", "-i"]
     asked += ["-F"] if literal else []
     await rg.run(asked, where.base or "./", ctx.state.cwd, found.take, seconds=_HINT_SECONDS)
@@ -115,7 +115,7 @@ async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str]
     return f"It would match {how}, first in {there}."
 
 
-def _nothing(found: Found, where: Where, filters: list[str], outcome: rg.Outcome, hint: str) -> ToolRecord:
+def _nothing(found: GrepOutput, where: Where, filters: list[str], outcome: rg.RipgrepOutcome, hint: str) -> ToolRecord:
     """No matches: where was looked, and what might have been meant."""
     kept = ", ".join(rg.spelled(part) for part in filters if part)
     place = f"No matches in {where.base}" if where.base else "No matches"
@@ -127,7 +127,7 @@ def _nothing(found: Found, where: Where, filters: list[str], outcome: rg.Outcome
     return (partial if notes else ok)(text, display=display, **data)
 
 
-class Found:
+class GrepOutput:
     """What rg printed so far, sorted into files. Bounded."""
 
     def __init__(self, ctx: ToolContext, where: Where, mode: Mode) -> None:
@@ -207,7 +207,7 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     elif plans and not kind and not any(p.prefix or p.regex or p.depth for p in plans):
         where.options += globs.names([p.name or "*" for p in plans])
     else:
-        where.checks = [globs.Plan(regex=_whole(part)) for part in given if not part.startswith("!")]
+        where.checks = [globs.GlobPlan(regex=_whole(part)) for part in given if not part.startswith("!")]
     where.base = rg.shown(ctx, where.path)
     where.base = "" if where.base == "." else where.base
     return where
@@ -218,7 +218,7 @@ def _whole(glob: str) -> re.Pattern[str]:
     return re.compile(body if "/" in glob else f"(?:.*/)?{body}", re.DOTALL)
 
 
-def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool) -> ToolRecord:
+def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_numbers: bool) -> ToolRecord:
     if found.binary:
         return ok("The file is binary and matches; its lines cannot be shown.", matches=1, files=1, binary=True)
     rows = list(islice(_rows(found, line_numbers=line_numbers), limit + 1))
@@ -240,14 +240,14 @@ def _record(found: Found, outcome: rg.Outcome, limit: int, *, line_numbers: bool
     return make(text, display=display, truncated=cut or more, notes=notes, **data)
 
 
-def _summary(found: Found, total: str, files: int) -> str:
+def _summary(found: GrepOutput, total: str, files: int) -> str:
     in_files = f"{files:,} file{'s' if files != 1 else ''}"
     if found.mode == "files_with_matches":
         return f"{total} file{'s' if found.total != 1 else ''}"
     return f"{total} match{'es' if found.total != 1 else ''} in {in_files}"
 
 
-def _rows(found: Found, *, line_numbers: bool) -> Iterator[tuple[str, str]]:
+def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]:
     """The result as (path, what stands after it), in an order that does not depend on rg's threads."""
     names = sorted(found.files)
     if found.mode == "files_with_matches":

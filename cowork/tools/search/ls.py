@@ -152,7 +152,7 @@ def _is_empty(path: str) -> bool:
         return False
 
 
-def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outcome: rg.Outcome) -> ToolRecord:
+def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outcome: rg.RipgrepOutcome) -> ToolRecord:
     lines = _draw(top, tree, 0)
     notes = outcome.notes()
     if outcome.stopped == "limit":

@@ -35,7 +35,7 @@ _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "-
 
 
 @frozen
-class Outcome:
+class RipgrepOutcome:
     """How a run ended. `stopped`: by us, at the limit or out of time."""
 
     code: int
@@ -62,7 +62,7 @@ def program() -> str:
 
 async def run(
     arguments: Sequence[str], path: str, cwd: Path, take: Callable[[bytes], bool], *, seconds: float = SECONDS
-) -> Outcome:
+) -> RipgrepOutcome:
     """Run rg over `path` and hand its output on in pieces, until `take` says False."""
     excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
     stopped: Literal["", "limit", "time"] = ""
@@ -75,7 +75,7 @@ async def run(
     text = bytes(search.error).decode("utf-8", "replace").strip()
     if text and not stopped:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
-    return Outcome(search.process.returncode or 0, text, stopped, seconds)
+    return RipgrepOutcome(search.process.returncode or 0, text, stopped, seconds)
 
 
 @dataclass(slots=True)

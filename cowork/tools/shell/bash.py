@@ -137,7 +137,7 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     return (ok if job.running or code == 0 else partial)("\n".join(text), display=display, **data)
 
 
-async def _cancel(running: jobs.Command) -> None:
+async def _cancel(running: jobs.RunningCommand) -> None:
     """Have it ended; wait a moment so that the next command rarely meets this one."""
     try:
         await asyncio.wait_for(running.end(), _CANCEL)
@@ -187,7 +187,9 @@ def _leftovers(ended: jobs.Ended) -> list[str]:
     return notes
 
 
-def _record(command: str, running: jobs.Command, ended: jobs.Ended, notes: list[str], timeout: int) -> ToolRecord:
+def _record(
+    command: str, running: jobs.RunningCommand, ended: jobs.Ended, notes: list[str], timeout: int
+) -> ToolRecord:
     capture = running.capture
     signal = ended.signal or jobs.signal_of_code(ended.code or 0)
     summary = "exit 0" if ended.code == 0 else f"exit {ended.code}" if ended.code is not None else ended.signal

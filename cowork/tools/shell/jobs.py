@@ -129,7 +129,7 @@ def prepare(tree: TreeState) -> Reaper:
 
 
 @dataclass(slots=True)
-class Command:
+class RunningCommand:
     """One command under way. `wait` for it; `end` it; both may be called more than once."""
 
     capture: Capture
@@ -254,7 +254,7 @@ class Command:
             await asyncio.sleep(0.05)
 
 
-async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Callable[[str], None]) -> Command:
+async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Callable[[str], None]) -> RunningCommand:
     """Run a shell command in the reaper, inside the sandbox if there is one."""
     tree, cwd = ctx.tree, ctx.state.cwd
     mark = os.urandom(8).hex()
@@ -270,7 +270,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     except BaseException:
         hold.release()
         raise
-    running = Command(capture, on_text, mark, hold, control, output)
+    running = RunningCommand(capture, on_text, mark, hold, control, output)
     loop = asyncio.get_running_loop()
     loop.add_reader(output, running.on_output)
     loop.add_reader(control, running.on_report)
@@ -297,7 +297,7 @@ class Background:
 
     id: str
     command: str
-    running_command: Command
+    running_command: RunningCommand
     watch: asyncio.Task[Ended]  # held here, for a task nobody holds may be collected before it is done
     position: int = 0
 

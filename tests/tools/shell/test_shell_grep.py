@@ -14,7 +14,7 @@ import pytest
 
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
-from cowork.providers.offline.plans import Result
+from cowork.providers.offline.plans import CallResult
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.search.glob import glob
 from cowork.tools.search.grep import grep
@@ -110,7 +110,7 @@ async def test_lines_of_one_file_stand_under_its_name_and_a_single_one_beside_it
     assert record.text.splitlines() == [*under, "2:hit", "", "6 matches in 4 files."]
     listed = ["a.py:2:hit:2:y", "a.py-3-z", "--", "a.py:6:hit", "--", "b.py:1:hit", "--", "c.py:1:hit", "c.py:2:hit"]
     assert record.display["lines"] == ["2024-11-03.md:1:hit", "--", *listed]  # people see the place on each line
-    read_back = Result(record.text).hits
+    read_back = CallResult(record.text).hits
     assert [f"{line.at} {line.text}" for line in read_back] == [
         *("2024-11-03.md:1 hit", "a.py:2 hit:2:y", "a.py:6 hit", "b.py:1 hit", "c.py:1 hit", "c.py:2 hit")
     ]

@@ -9,7 +9,7 @@ from cowork.core.ports import Question
 from cowork.frontends.host import Host
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.terminal.control import TerminalControl
-from cowork.frontends.repl.view.children.tree import Node, tree
+from cowork.frontends.repl.view.children.tree import AgentNode, tree
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.viewer import Viewer
 
@@ -32,7 +32,7 @@ class OpenViewer:
 
     def question(self, question: Question) -> None:
         """Everything a question is about."""
-        node = Node("question", [("bold", one_line(question.title))], open=True)
+        node = AgentNode("question", [("bold", one_line(question.title))], open=True)
         node.body = lambda columns, theme: what_lines(question, columns, self.scene.cwd, theme)
         self._open(Viewer(one_line(question.title), lambda: [node], at_end=False))
 

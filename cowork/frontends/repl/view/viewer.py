@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from cowork.frontends.repl.view.children.tree import Node
+from cowork.frontends.repl.view.children.tree import AgentNode
 from cowork.frontends.repl.view.styled import Line, beside, clip_line, plain
 from cowork.frontends.repl.view.theme import Theme
 
@@ -15,7 +15,7 @@ _HELP = "↑↓ move · Enter fold · e all · / search · n next · y copy · q
 @dataclass(slots=True)
 class _Row:
     line: Line
-    node: Node
+    node: AgentNode
     head: bool
 
 
@@ -24,9 +24,9 @@ class Viewer:
     """State of the viewer. `build` gives the tree anew, so that a child at work can be followed."""
 
     title: str
-    build: Callable[[], Sequence[Node]]
+    build: Callable[[], Sequence[AgentNode]]
     at_end: bool = True  # opens on the newest
-    nodes: Sequence[Node] = ()
+    nodes: Sequence[AgentNode] = ()
     cursor: int = 0
     top: int = 0
     query: str | None = None  # being typed
@@ -118,7 +118,7 @@ class Viewer:
         if first and self.at_end:
             self.cursor = self.top = max(0, len(self._rows) - 1)
 
-    def _flat(self, nodes: Sequence[Node], depth: int, columns: int, theme: Theme) -> Iterator[_Row]:
+    def _flat(self, nodes: Sequence[AgentNode], depth: int, columns: int, theme: Theme) -> Iterator[_Row]:
         margin = "  " * depth
         for node in nodes:
             mark = ("▾ " if node.open else "▸ ") if node.foldable else "  "
@@ -131,7 +131,7 @@ class Viewer:
                 yield _Row([("faint", f"{margin}  "), *line], node, head=False)
             yield from self._flat(node.children, depth + 1, columns, theme)
 
-    def _body(self, node: Node, columns: int, theme: Theme) -> list[Line]:
+    def _body(self, node: AgentNode, columns: int, theme: Theme) -> list[Line]:
         key = (node.key, columns, theme.kind, len(node.text))
         if key not in self._bodies and node.body is not None:
             self._bodies[key] = node.body(max(10, columns), theme)
@@ -156,11 +156,11 @@ class Viewer:
             self._set(node, to)
         self._relayout(here)
 
-    def _set(self, node: Node, to: bool) -> None:
+    def _set(self, node: AgentNode, to: bool) -> None:
         node.open = to
         self._open[node.key] = to
 
-    def _relayout(self, stay: Node | None) -> None:
+    def _relayout(self, stay: AgentNode | None) -> None:
         """Lay out again with the cursor on the same node."""
         columns, kind = self._key
         self._key = (0, "")
@@ -202,15 +202,15 @@ class Viewer:
         self.message = f"nothing found for {self.found!r}"
 
 
-def _walk(nodes: Sequence[Node]) -> Iterator[Node]:
+def _walk(nodes: Sequence[AgentNode]) -> Iterator[AgentNode]:
     for node in nodes:
         yield node
         yield from _walk(node.children)
 
 
 def _walk_with_parents(
-    nodes: Sequence[Node], parents: tuple[Node, ...] = ()
-) -> Iterator[tuple[Node, tuple[Node, ...]]]:
+    nodes: Sequence[AgentNode], parents: tuple[AgentNode, ...] = ()
+) -> Iterator[tuple[AgentNode, tuple[AgentNode, ...]]]:
     for node in nodes:
         yield node, parents
         yield from _walk_with_parents(node.children, (*parents, node))

@@ -35,14 +35,14 @@ Body = Callable[[int, Theme], list[Line]]
 
 
 @dataclass(slots=True)
-class Node:
+class AgentNode:
     """One foldable thing. `text` is what search looks at and what copying gives."""
 
     key: str
     head: Line
     text: str = ""
     body: Body | None = None
-    children: list[Node] = field(default_factory=list)
+    children: list[AgentNode] = field(default_factory=list)
     open: bool = False
     look: str = ""  # the tool, when the call only looked at something and went well
     begins: bool = False  # the head is the beginning of the body, so an open one shows it once
@@ -52,7 +52,7 @@ class Node:
         return self.body is not None or bool(self.children)
 
 
-def tree(events: Iterable[Event], agent: str = "main", cwd: str = "") -> list[Node]:
+def tree(events: Iterable[Event], agent: str = "main", cwd: str = "") -> list[AgentNode]:
     """The nodes of one agent, its children inside their calls."""
     by_agent: dict[str, list[Event]] = defaultdict(list)
     children: dict[tuple[str, str], list[AgentStarted]] = defaultdict(list)
@@ -74,9 +74,9 @@ class _Grower:
     ends: dict[str, AgentEnded]
     cwd: str
 
-    def nodes(self, agent: str) -> list[Node]:
-        out: list[Node] = []
-        calls: dict[str, tuple[ToolStarted, Node]] = {}
+    def nodes(self, agent: str) -> list[AgentNode]:
+        out: list[AgentNode] = []
+        calls: dict[str, tuple[ToolStarted, AgentNode]] = {}
         for event in self.by_agent.get(agent, ()):
             match event:
                 case ToolStarted():
@@ -91,10 +91,10 @@ class _Grower:
                     out.extend(_plain_nodes(event))
         return [node for _, run in groupby(out, key=lambda n: bool(n.look)) for node in _folded(list(run))]
 
-    def _call(self, agent: str, event: ToolStarted) -> Node:
+    def _call(self, agent: str, event: ToolStarted) -> AgentNode:
         key = f"{agent}:{event.tool_use_id}"
         line = call_line(event)
-        node = Node(
+        node = AgentNode(
             key, [("accent", "○ "), ("bold", one_line(event.name)), ("", f" {line}"), ("dim", " · not finished")]
         )
         node.text = _call_text(event, "")
@@ -103,22 +103,22 @@ class _Grower:
             node.children.append(self._child(child))
         return node
 
-    def _child(self, event: AgentStarted) -> Node:
+    def _child(self, event: AgentStarted) -> AgentNode:
         end = self.ends.get(event.agent)
         status = end.status if end else "at work"
         head: Line = [("accent.bold", one_line(event.subagent_type)), ("", f" · {one_line(event.description)}"),
                       ("dim", f" · {one_line(event.model)} · {one_line(status)}")]  # fmt: skip
-        return Node(f"agent:{event.agent}", head, event.prompt, children=self.nodes(event.agent))
+        return AgentNode(f"agent:{event.agent}", head, event.prompt, children=self.nodes(event.agent))
 
 
-def _folded(run: list[Node]) -> list[Node]:
+def _folded(run: list[AgentNode]) -> list[AgentNode]:
     """A run of looks as one node that holds them; anything else as it is."""
     if len(run) <= FEW or not run[0].look:
         return run
-    return [Node(f"{run[0].key}:looks", looks_line([node.look for node in run], 10_000), children=run)]
+    return [AgentNode(f"{run[0].key}:looks", looks_line([node.look for node in run], 10_000), children=run)]
 
 
-def _plain_nodes(event: Event) -> list[Node]:
+def _plain_nodes(event: Event) -> list[AgentNode]:
     key = f"{event.agent}:{event.type}:{event.id}"
     match event:
         case PromptAdded():
@@ -126,31 +126,35 @@ def _plain_nodes(event: Event) -> list[Node]:
             head: Line = [("user.bar", "❯ "), ("user", rows[0])]
             body = _plain_body(event.text) if len(rows) > 1 or event.label else None
             begins = not event.label
-            return [Node(key, head, event.text, body, open=len(rows) <= 20 and begins, begins=begins)]
+            return [AgentNode(key, head, event.text, body, open=len(rows) <= 20 and begins, begins=begins)]
         case ReplyAdded():
             return _reply_nodes(key, event)
         case Notice() | ContextCompacted() | TurnEnded():
             lines = _note(event)
-            return [Node(key, lines[0], "".join(t for _, t in lines[0]))] if lines else []
+            return [AgentNode(key, lines[0], "".join(t for _, t in lines[0]))] if lines else []
     return []
 
 
-def _reply_nodes(key: str, event: ReplyAdded) -> list[Node]:
-    out: list[Node] = []
+def _reply_nodes(key: str, event: ReplyAdded) -> list[AgentNode]:
+    out: list[AgentNode] = []
     thought = "\n".join(b.text for b in event.content if isinstance(b, Thinking)).strip()
     if thought:
         first = one_line(thought)
-        out.append(Node(f"{key}:thinking", [("dim", "✻ thinking · "), ("dim", first)], thought, _plain_body(thought)))
+        out.append(
+            AgentNode(f"{key}:thinking", [("dim", "✻ thinking · "), ("dim", first)], thought, _plain_body(thought))
+        )
     text = "".join(b.text for b in event.content if isinstance(b, Text)).strip()
     if text:
         head: Line = [("accent", "● "), ("", one_line(text.split("\n")[0]))]
         out.append(
-            Node(key, head, text, lambda columns, theme: markdown_lines(text, columns, theme), open=True, begins=True)
+            AgentNode(
+                key, head, text, lambda columns, theme: markdown_lines(text, columns, theme), open=True, begins=True
+            )
         )
     return out
 
 
-def _finish_call(node: Node, started: ToolStarted, event: ToolEnded) -> None:
+def _finish_call(node: AgentNode, started: ToolStarted, event: ToolEnded) -> None:
     status = str(event.record.get("status"))
     style, glyph = {"error": ("bad", "✗ "), "partial": ("warn", "◐ ")}.get(status, ("good", "● "))
     node.head = [(style, glyph), ("bold", one_line(event.name)), ("", f" {call_line(started)}")]
