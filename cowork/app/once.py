@@ -8,7 +8,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
@@ -42,7 +42,7 @@ class _Once:
 
     async def go(self) -> int:
         loop = asyncio.get_running_loop()
-        signals.listen(lambda reason: _soon(loop, self.stop, reason))
+        signals.listen(self.stop)
         run = build(
             self.options,
             self.environ,
@@ -124,9 +124,3 @@ class _Once:
     def _sink_failed(self, sink: Emit, error: Exception) -> None:
         if isinstance(error, BrokenPipeError):
             self.stop("pipe")
-
-
-def _soon(loop: asyncio.AbstractEventLoop, act: Callable[[str], None], reason: str) -> None:
-    """Act on the loop; a signal after it closed comes too late to change how the run ended."""
-    with contextlib.suppress(RuntimeError):
-        loop.call_soon_threadsafe(act, reason)

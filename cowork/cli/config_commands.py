@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
+from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
 
@@ -203,7 +203,7 @@ def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: boo
     """(settings, words) of the model to write down; asks where a terminal is there and there is a choice."""
     from cowork.app.onboarding import setup
 
-    found = asyncio.run(_find_services(environ, url))
+    found = signals.run(_find_services(environ, url))
     offered = [(service, name) for service, name in setup.choices(found) if not model or name == model]
     if not offered:
         if model and found:
@@ -215,7 +215,7 @@ def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: boo
     wanted = test if test is not None else bool(service.base_url) or _at_terminal()
     said = ""
     if wanted:
-        problem = asyncio.run(setup.trial(service.spec(environ, name)))
+        problem = signals.run(setup.trial(service.spec(environ, name)))
         said = f"; it did not answer: {problem}" if problem else "; it answers"
     default = not service.base_url and name == service.models[0]
     settings = service.settings("" if default else name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cowork.config import paths
+from cowork.core import signals
 from cowork.core.hygiene import ascii_json
 
 DOCTOR_EXAMPLES = """
@@ -35,7 +35,7 @@ def doctor(
     from cowork.app.onboarding import doctor as app
 
     root = Path(os.path.realpath(cwd or paths.here()))
-    checks = app.session(os.environ, session) if session else asyncio.run(app.examine(os.environ, root))
+    checks = app.session(os.environ, session) if session else signals.run(app.examine(os.environ, root))
     bad = any(check.state == "bad" for check in checks)
     if as_json:
         print(ascii_json({"ok": not bad, "checks": [check.to_dict() for check in checks]}))

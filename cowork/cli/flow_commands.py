@@ -135,12 +135,11 @@ def batch(
     given: dict[str, Any],
 ) -> int:
     """Run the same over many tasks, a process each; one JSON line a result."""
-    from cowork.core.signals import EXIT_CODES
+    from cowork.core import signals
     from cowork.flows.batch import Batch, BatchRequest
-    from cowork.flows.command import FlowInterrupted, stoppable
 
     request = BatchRequest(tasks, out, made(given), on, jobs, repo, shard, model_name)
     try:
-        return int(stoppable(Batch(request).run))
-    except FlowInterrupted as stop:
-        return EXIT_CODES[stop.reason]
+        return signals.run(Batch(request).run())
+    except signals.Stopped as stop:
+        return stop.exit_code

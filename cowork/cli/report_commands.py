@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from cowork.config import paths
-from cowork.core import format
+from cowork.core import format, signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
 
@@ -119,7 +119,7 @@ def watch(
         await asyncio.get_running_loop().create_future()  # until Ctrl+C
 
     try:
-        asyncio.run(serve())
+        signals.run(serve())
     except OSError as error:
         hint = "Give another one, or leave --port out."
         raise UserError(f"Port {port} cannot be used: {error.strerror}.", hint) from error

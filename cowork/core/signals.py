@@ -1,14 +1,20 @@
 """The signals that end a run, caught from the first line of the command to its last.
 
-Until a run listens, a signal raises `Stopped`, wherever the program is: while it imports, or while it waits for stdin.
+Until a loop listens, a signal raises `Stopped`, wherever the program is: while it imports, or while it waits for stdin.
+Inside a loop that would land in whatever task is at work, and end only that one; so a command's coroutine goes
+through `run`, or calls `listen` itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from types import FrameType
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 REASONS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "terminated"}
 EXIT_CODES = {"interrupted": 130, "terminated": 143}
@@ -19,7 +25,7 @@ _count = 0
 
 
 class Stopped(BaseException):
-    """A signal came before anything could listen for it."""
+    """A signal ended the program, or what `run` ran."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -34,10 +40,43 @@ def catch() -> None:
             signal.signal(number, _received)
 
 
-def listen(listener: Callable[[str], None]) -> None:
-    """Call this with the reason when the first signal comes; it runs between two steps of whatever is at work."""
+def listen(act: Callable[[str], None]) -> None:
+    """Call this on the running loop, with the reason, when the first signal comes."""
+    import asyncio
+
     global _listener
-    _listener = listener
+    loop = asyncio.get_running_loop()
+
+    def soon(reason: str) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: too late to change how it ended
+            loop.call_soon_threadsafe(act, reason)
+
+    _listener = soon
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """Run it in a loop of its own. A signal cancels it; once it has cleaned up, `Stopped` is raised."""
+    import asyncio
+
+    reasons: list[str] = []
+
+    async def stoppable() -> T:
+        task = asyncio.current_task()
+        assert task is not None
+
+        def stop(reason: str) -> None:
+            reasons.append(reason)
+            task.cancel()
+
+        listen(stop)
+        return await work
+
+    try:
+        return asyncio.run(stoppable())
+    except asyncio.CancelledError:
+        if not reasons:
+            raise
+        raise Stopped(reasons[0]) from None
 
 
 def release() -> None:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +29,14 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
     """Run a flow or go on with one; gives the exit code."""
     shown, file = Shown(quiet=request.options.quiet or dry), str(Path(request.file).expanduser())
     try:
-        end = stoppable(lambda: run_flow(request, ask=shown.ask, sinks=[shown], resume=resume, dry=dry))
+        end = signals.run(run_flow(request, ask=shown.ask, sinks=[shown], resume=resume, dry=dry))
     except TaskFailed as failure:
         shown.close()
         raise UserError(f"The flow stopped: {failure}", _how_to_go_on(request, resume), exit_code=1) from failure
-    except FlowInterrupted as stop:
+    except signals.Stopped as stop:
         shown.close()
         print(f"The flow was {stop.reason}. {_how_to_go_on(request, resume)}", file=sys.stderr)
-        return signals.EXIT_CODES[stop.reason]
+        return stop.exit_code
     except CoworkError:
         shown.close()
         raise
@@ -58,36 +55,6 @@ def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -
         facts = {"id": end.id, "result": end.value, "tasks": end.done, "reused": end.reused, "cost_usd": end.cost_usd}
         print(ascii_json({"type": "flow", **facts, "duration_ms": round(shown.seconds * 1000)}))
     return 0
-
-
-def stoppable(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
-    """Run it in a loop that a signal ends; raises FlowInterrupted then."""
-    reasons: list[str] = []
-
-    async def main() -> Any:
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-
-        def stop(reason: str) -> None:
-            reasons.append(reason)
-            with contextlib.suppress(RuntimeError):  # the loop may be gone
-                loop.call_soon_threadsafe(task.cancel)
-
-        signals.listen(stop)
-        return await work()
-
-    try:
-        return asyncio.run(main())
-    except asyncio.CancelledError as error:
-        raise FlowInterrupted(reasons[0] if reasons else "interrupted") from error
-
-
-class FlowInterrupted(Exception):
-    """A signal ended it."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Shown:

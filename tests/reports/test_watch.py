@@ -159,4 +159,4 @@ def test_the_page_grows_while_the_session_runs(log, browser, tmp_path):
         assert browser.problems == []
     finally:
         server.send_signal(signal.SIGINT)
-        assert server.wait(100) == 130
+        assert server.wait(20) == 130

@@ -33,7 +33,7 @@ NOT_FOUND = -32002
 
 def serve(options: RunOptions) -> int:
     """Answer an editor until it closes stdin; gives the exit code."""
-    return asyncio.run(_serve(options, os.environ))
+    return signals.run(_serve(options, os.environ))
 
 
 async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
@@ -49,14 +49,8 @@ async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     agent = AcpAgent(options, environ)
     agent.peer = Peer(reader, writer.write, agent.answer, agent.hear)
-    serving = asyncio.ensure_future(agent.peer.serve())
-
-    def stop(reason: str) -> None:
-        loop.call_soon_threadsafe(serving.cancel)
-
-    signals.listen(stop)
     try:
-        await asyncio.wait([serving])
+        await agent.peer.serve()
     finally:
         await agent.close()
         with contextlib.suppress(OSError, TimeoutError):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cowork.app.extend.launch import launcher
+from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.hooks import HookCall, HookEvent
 from cowork.core.hygiene import clean_environ
@@ -45,4 +45,4 @@ def run_trial(
         }
         return {name: value for name, value in found.items() if value not in ("", None)}
 
-    return asyncio.run(fire()), ran, said
+    return signals.run(fire()), ran, said

@@ -17,6 +17,7 @@ from cowork.app.mcp.tools import tokens_of, tools_of
 from cowork.app.run import Run
 from cowork.config import paths
 from cowork.config.options import RunOptions
+from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.mcp.entries import ServerEntry
@@ -67,7 +68,7 @@ def tried(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
         finally:
             await run.close()
 
-    return asyncio.run(work())
+    return signals.run(work())
 
 
 def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browser: bool) -> None:
@@ -88,7 +89,7 @@ def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browse
         finally:
             await run.close()
 
-    asyncio.run(work())
+    signals.run(work())
 
 
 def _remote(entry: ServerEntry) -> ServerEntry:

@@ -13,6 +13,7 @@ from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.config.options import RunOptions
+from cowork.core import signals
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.events import AgentUpdated, Event, ToolOutput, ToolStarted
 from cowork.mcp.protocol import MOST_BYTES
@@ -23,7 +24,7 @@ _FAMILIES = ("read", "search", "delegate")
 
 def serve(options: RunOptions) -> int:
     """Answer on standard streams until the client leaves."""
-    return asyncio.run(_serve(options, os.environ))
+    return signals.run(_serve(options, os.environ))
 
 
 class _Calls:
