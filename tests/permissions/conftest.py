@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -35,6 +35,16 @@ def acting_as(user: int) -> Iterator[None]:
     finally:
         if user != me:
             os.seteuid(me)
+
+
+def until_made(run: Callable[[], str]) -> str:
+    """What a command in a box prints; again, as Bash does, where what was to be hidden went before it was mounted."""
+    said = ""
+    for _ in range(5):
+        said = run()
+        if not said.startswith("bwrap: Can't create file"):
+            break
+    return said
 
 
 def make_shop(base: Path) -> Path:

@@ -22,7 +22,7 @@ from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
-from tests.permissions.conftest import acting_as, make_shop, yard_base
+from tests.permissions.conftest import acting_as, make_shop, until_made, yard_base
 from tests.permissions.test_permissions_shell_table import ROWS
 
 NOBODY = 65534
@@ -82,6 +82,9 @@ class Yard:
         return self.base / "shop"
 
     def run(self, script: str, box: BoxName, *, seconds: int = 4) -> str:
+        return until_made(lambda: self._run(script, box, seconds))
+
+    def _run(self, script: str, box: BoxName, seconds: int) -> str:
         given = {"HOME": str(self.base), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
         environ = clean_environ({**given, "SHOP_API_KEY": SECRETS["environment"]})
         sandbox = Sandbox(workspace=Workspace(self.root), environ=environ)
@@ -132,7 +135,7 @@ def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
         for path in [base, *base.rglob("*")]:
             os.lchown(path, made.user, made.user)
     try:
-        if "ok" not in (said := made.run("echo ok", "read")):
+        if "ok" not in (said := made.run("echo ok", "read", seconds=50)):
             pytest.skip(f"bubblewrap does not work for uid {made.user} here: {said[-200:]}")
         yield made
     finally:

@@ -26,7 +26,7 @@ from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
-from tests.permissions.conftest import acting_as, yard_base
+from tests.permissions.conftest import acting_as, until_made, yard_base
 
 NOBODY = 65534
 
@@ -53,9 +53,13 @@ class Yard:
 
     def run(self, script: str, sandbox: Sandbox | None = None, cwd: Path | None = None) -> str:
         """What a script prints, run in the sandbox as this yard's user."""
-        with acting_as(self.user):
-            argv = list((sandbox or self.sandbox()).wrap(["/bin/bash", "-c", script], cwd or self.root))
-        return self.start(argv)
+
+        def run() -> str:
+            with acting_as(self.user):
+                argv = list((sandbox or self.sandbox()).wrap(["/bin/bash", "-c", script], cwd or self.root))
+            return self.start(argv)
+
+        return until_made(run)
 
     def start(self, argv: list[str]) -> str:
         """What words that were put together for this yard's user print."""
@@ -104,12 +108,14 @@ def yard(request: pytest.FixtureRequest) -> Iterator[Yard]:
     if made.user != os.geteuid():
         for path in [base, *base.rglob("*")]:
             os.chown(path, made.user, made.user)
-    if missing := made.sandbox()._missing():
-        pytest.skip(f"no sandbox here: {missing}")
-    if "ok" not in (said := made.run("echo ok")):
-        pytest.skip(f"bubblewrap does not work for uid {made.user} here: {said[-200:]}")
-    yield made
-    shutil.rmtree(base)
+    try:
+        if missing := made.sandbox()._missing():
+            pytest.skip(f"no sandbox here: {missing}")
+        if "ok" not in (said := made.run("echo ok")):
+            pytest.skip(f"bubblewrap does not work for uid {made.user} here: {said[-200:]}")
+        yield made
+    finally:
+        shutil.rmtree(base)
 
 
 def test_a_command_has_no_capabilities_and_can_get_none(yard: Yard) -> None:

@@ -30,10 +30,7 @@ class _Found:
 def probe(bwrap: str) -> _Found:
     """Run bubblewrap once, first with what old versions and some containers do not have."""
     for extra in (NO_NAMESPACES, ()):
-        try:
-            said = _tried([bwrap, *BARE, *settings(), *extra, "true"])
-        except OSError as error:
-            return _Found(f"bubblewrap does not start: {error}")
+        said = _tried([bwrap, *BARE, *settings(), *extra, "true"])
         if not said:
             return _Found(extra=extra)
     return _Found(f"bubblewrap does not work here: {said}")
@@ -57,7 +54,10 @@ def outer() -> tuple[str, ...]:
 
 def _tried(words: list[str]) -> str:
     """What went wrong."""
-    done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
+    try:
+        done = spawn.run(words, environ={"PATH": os.defpath}, seconds=_PROBE_SECONDS)
+    except OSError as error:
+        return str(error)
     if done.returncode == 0:
         return ""
     said = done.stderr.decode("utf-8", "replace").strip().splitlines()

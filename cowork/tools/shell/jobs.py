@@ -13,7 +13,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -27,6 +27,8 @@ from cowork.tools.shell.output import Capture
 _READ, _PIPE = 1 << 16, 1 << 18
 _LOOK = 1.0  # seconds between looks at what a running command made
 _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
+_COMPLAINT = b"bwrap: "
+_TRIES = 5  # times a command is started again when its sandbox failed
 _MARK = "COWORK_SHELL"
 _DROPPED = ("BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "OLDPWD")
 _QUIET = {
@@ -72,6 +74,7 @@ class Ended:
     left: tuple[str, ...] = ()  # processes that were still running when the shell exited, and were ended
     survivors: tuple[str, ...] = ()  # processes that could not be ended
     error: str = ""  # why it did not even start
+    began: bool = True  # False: its sandbox failed before the shell had read the command
 
 
 class Reaper:
@@ -136,8 +139,11 @@ class RunningCommand:
     on_text: Callable[[str], None]
     mark: str
     hold: Hold
-    _control: socket.socket
-    _output: int
+    _open: Callable[[], tuple[socket.socket, int]]  # starts it: a keeper's socket, and what the command writes
+    _tries: int  # how often it may be started again because its sandbox failed
+    _control: socket.socket = field(init=False)
+    _output: int = field(init=False)
+    _early: bytes = b""  # a complaint of the sandbox, shown unless the command is started again
     _told: bytes = b""  # by the keeper: its number, and at the end its report
     _started: asyncio.Event = field(default_factory=asyncio.Event)
     _reported: asyncio.Event = field(default_factory=asyncio.Event)
@@ -146,6 +152,13 @@ class RunningCommand:
     ended: Ended | None = None
     started: float = field(default_factory=time.monotonic)
     stopped: float = 0.0
+
+    def connect(self) -> None:
+        """Start it and listen."""
+        self._control, self._output = self._open()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._output, self.on_output)
+        loop.add_reader(self._control, self.on_report)
 
     @property
     def seconds(self) -> float:
@@ -203,7 +216,10 @@ class RunningCommand:
         except OSError:
             data = b""
         if data:
-            self.on_text(self.capture.feed(data))
+            self._early += data
+            held = self._early.startswith(_COMPLAINT) or _COMPLAINT.startswith(self._early)
+            if not held or not self._tries or len(self._early) > _READ:
+                self._show()
             return
         asyncio.get_running_loop().remove_reader(self._output)
         self._drained.set()
@@ -222,10 +238,37 @@ class RunningCommand:
         loop = asyncio.get_running_loop()
         loop.remove_reader(self._control)
         if len(self._told) > script.PID_BYTES:
-            self._reported.set()
+            if self._tries and not _ended(self._told[script.PID_BYTES :]).began:
+                self._start_again()
+            else:
+                self._reported.set()
         else:  # it was killed: the reaper ends what it leaves, and what the reaper cannot see is looked for
             self._sweeping = loop.create_task(self._sweep())
             self._sweeping.add_done_callback(lambda _: self._reported.set())
+
+    def _start_again(self) -> None:
+        """Have a new box made: what the last one was to hide went away before it was mounted, and nothing ran."""
+        self._tries -= 1
+        self._disconnect()
+        self._early, self._told = b"", b""
+        try:
+            self.connect()
+        except ToolError as error:
+            self._told = bytes(script.PID_BYTES) + marshal.dumps({"error": error.text})
+            self._reported.set()
+
+    def _show(self) -> None:
+        """Pass on what came, from now on as it comes."""
+        early, self._early, self._tries = self._early, b"", 0
+        if early:
+            self.on_text(self.capture.feed(early))
+
+    def _disconnect(self) -> None:
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(self._output)
+        loop.remove_reader(self._control)
+        self._control.close()
+        os.close(self._output)
 
     @property
     def _keeper(self) -> int:
@@ -233,11 +276,8 @@ class RunningCommand:
 
     def _finish(self) -> Ended:
         if self.ended is None:
-            loop = asyncio.get_running_loop()
-            loop.remove_reader(self._output)
-            loop.remove_reader(self._control)
-            self._control.close()
-            os.close(self._output)
+            self._disconnect()
+            self._show()
             self.stopped = time.monotonic()
             self.on_text(self.capture.finish())
             self.ended = _ended(self._told[script.PID_BYTES :])
@@ -262,18 +302,20 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     shell = _shell(environ)
     hold = NoHold(cwd) if ctx.reads else tree.hold(cwd)  # what can write nothing need not be kept from anything
     tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
-    try:
+
+    def open() -> tuple[socket.socket, int]:
         program, *arguments = tree.wrap(shell, cwd, ctx.box)
         argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
         request = {"argv": argv, "cwd": str(cwd), "env": environ, "wrapped": program != shell[0]}
         control, (output,) = opened(tree, script.write_request(request, command))
+        return control, output
+
+    running = RunningCommand(capture, on_text, mark, hold, open, _TRIES if ctx.box != "outside" else 0)
+    try:
+        running.connect()
     except BaseException:
         hold.release()
         raise
-    running = RunningCommand(capture, on_text, mark, hold, control, output)
-    loop = asyncio.get_running_loop()
-    loop.add_reader(output, running.on_output)
-    loop.add_reader(control, running.on_report)
     return running
 
 
@@ -348,9 +390,9 @@ def _ended(told: bytes) -> Ended:
     left, survivors = tuple(raw["left"] or raw["inside"]), tuple(raw["survivors"])
     if status is None:
         return Ended(signal="SIGKILL", survivors=survivors)
-    if os.WIFSIGNALED(status):
-        return Ended(signal=_signal_name(os.WTERMSIG(status)), cwd=raw["cwd"], left=left, survivors=survivors)
-    return Ended(os.WEXITSTATUS(status), cwd=raw["cwd"], left=left, survivors=survivors)
+    code = os.waitstatus_to_exitcode(status)
+    ended = Ended(code, cwd=raw["cwd"], left=left, survivors=survivors, began=raw["began"])
+    return ended if code >= 0 else replace(ended, code=None, signal=_signal_name(-code))
 
 
 def signal_of_code(code: int) -> str:

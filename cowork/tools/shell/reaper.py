@@ -96,6 +96,7 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     _adopt_orphans()
     control.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
     request = marshal.loads(os.read(given, int.from_bytes(os.read(given, _LENGTH), "big")))
+    unread = os.lseek(given, 0, os.SEEK_CUR)
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
@@ -103,7 +104,7 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     except OSError as error:
         control.sendall(marshal.dumps({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
         return True
-    for descriptor in (*streams, cwd_in, given):
+    for descriptor in (*streams, cwd_in):
         os.close(descriptor)
     status: int | None = None
     order, gone = b"", False
@@ -122,7 +123,8 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     names, _, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").rpartition("\0")
     survivors = [] if _wait(alarm, shell, 0)[1] else list(_living(shell).values())
     told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left, "survivors": survivors}
-    control.sendall(marshal.dumps(told))
+    began = bool(order) or os.lseek(given, 0, os.SEEK_CUR) > unread  # the shell shares our place in the file
+    control.sendall(marshal.dumps(told | {"began": began}))
     return not survivors
 
 

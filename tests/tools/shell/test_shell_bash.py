@@ -6,12 +6,13 @@ import asyncio
 import os
 import shutil
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect
+from cowork.core.ports import BoxName, Effect
 from cowork.tools.base import ToolContext
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
 from tests.tools.shell.conftest import GONE, Desk, soon, within
@@ -351,6 +352,41 @@ async def test_everything_works_inside_bubblewrap(desk: Desk) -> None:
     assert "cleaned" in polite.text
     assert (await desk.call(bash, command="echo late > >(sleep 0.05; cat)")).text == "late"
     assert (await desk.call(bash, command="seq 1 3 | tail -1; exit 2")).text == "3\n\nExit code 2."
+
+
+async def test_a_box_that_could_not_be_made_is_made_again_and_the_command_runs_once(desk: Desk) -> None:
+    bubblewrapped(desk.ctx)
+    if not shutil.which("bwrap") or (await desk.call(bash, command="true")).data["exit_code"] != 0:
+        pytest.skip("bubblewrap does not work here")
+    good, tried = desk.ctx.tree.wrap, list[int]()
+
+    def hides_what_is_gone(times: int) -> None:
+        def wrap(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]:
+            tried.append(1)
+            program, *rest = good(argv, cwd, box)
+            gone = ["--ro-bind", os.devnull, "/usr/gone.sock"] if len(tried) <= times else []
+            return [program, *rest[:3], *gone, *rest[3:]]
+
+        tried.clear()
+        desk.ctx.tree.wrap = wrap
+
+    hides_what_is_gone(2)
+    record = await desk.call(bash, command="echo once | tee -a log")
+    assert (record.text, record.status, len(tried)) == ("once", "success", 3)
+    assert (desk.root / "log").read_text() == "once\n"
+    assert "bwrap" not in "".join(desk.heard)
+    hides_what_is_gone(100)
+    record = await desk.call(bash, command="echo never >> log")
+    assert "bwrap: Can't create file at /usr/gone.sock" in record.text
+    assert record.data["exit_code"] == 1
+    assert (desk.root / "log").read_text() == "once\n"
+    hides_what_is_gone(1)
+    started = await desk.call(bash, command="echo once | tee -a other; sleep 600", run_in_background=True)
+    assert await within(GONE, (desk.root / "other").exists)
+    await desk.call(kill_bash, shell_id=started.data["bash_id"])
+    assert (await desk.call(bash_output, bash_id=started.data["bash_id"])).text.startswith("once\n")
+    desk.ctx.tree.wrap = good
+    assert (await desk.call(bash, command="echo bwrap: as its own words; exit 1")).text.startswith("bwrap: as its own")
 
 
 async def test_a_sandbox_that_is_slow_to_go_was_not_left_behind_by_the_command(desk: Desk) -> None:
