@@ -73,7 +73,7 @@ async def _ask_steps(terminal: int, question: Question) -> Answer:
     """Each question with its options numbered; any other text is an answer too, an empty line none."""
     answers: list[str] = []
     for step in steps_of(question):
-        rows = [f"  {number} {choice.label}" for number, choice in enumerate(step.choices, 1) if not choice.writes]
+        rows = [f"  {number} {choice.line}" for number, choice in enumerate(step.choices, 1) if not choice.writes]
         _write(terminal, "\n".join([visible_line(step.title), *rows]) + "\nnumber, or your answer > ")
         line = await _line(terminal)
         text = (line or "").strip()

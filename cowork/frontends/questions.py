@@ -22,6 +22,11 @@ class Choice:
     writes: str = ""
     data: Json = field(default_factory=dict)
 
+    @property
+    def line(self) -> str:
+        """The choice where it has a single line."""
+        return f"{self.label} · {self.detail}" if self.detail else self.label
+
 
 @frozen
 class Step:
@@ -51,7 +56,12 @@ def by_number(step: Step, text: str) -> Choice | None:
 
 
 def _step_of(item: Json) -> Step:
-    options = [Choice(visible_line(str(option))) for option in item.get("options") or ()]
+    options = [
+        Choice(visible_line(str(option["label"])), detail=visible_line(str(option.get("description", ""))))
+        if isinstance(option, dict)
+        else Choice(visible_line(str(option)))
+        for option in item.get("options") or ()
+    ]
     return Step(str(item.get("question", "")), (*options, Choice("Something else …", writes=_OWN_WORDS)))
 
 

@@ -125,7 +125,7 @@ def _about_parameter(place: Place, message: str) -> str:
 # ---------------------------------------------------------------- the keywords our own schemas use
 
 _OWN = frozenset(("type", "properties", "required", "additionalProperties", "items", "enum", "minimum", "maximum"))
-_OWN |= {"minLength", "description", "default"}
+_OWN |= {"minLength", "description", "default", "anyOf"}
 
 
 def problems(schema: Any, value: object, place: Place = ()) -> Iterator[Problem]:
@@ -146,11 +146,24 @@ def problems(schema: Any, value: object, place: Place = ()) -> Iterator[Problem]
         low, high = schema.get("minimum"), schema.get("maximum")
         if (low is not None and value < low) or (high is not None and value > high):
             yield place, f"must be {_range(low, high)}, got {_show(value)}"
+    if "anyOf" in schema:
+        yield from _of_any([list(problems(kind, value, place)) for kind in schema["anyOf"]], place)
     if isinstance(value, dict):
         yield from _members(schema, value, place)
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from problems(schema.get("items"), item, (*place, number))
+
+
+def _of_any(found: list[list[Problem]], place: Place) -> Iterator[Problem]:
+    """What is wrong by every one of several schemas: inside the one that was meant, else what each expected."""
+    if not all(found):
+        return
+    inside = [problems for problems in found if problems[0][0] != place]
+    if inside:
+        yield from inside[0]
+    else:
+        yield place, ", or ".join(dict.fromkeys(problems[0][1].partition(", got")[0] for problems in found))
 
 
 def _members(schema: Json, value: Json, place: Place) -> Iterator[Problem]:
@@ -168,8 +181,9 @@ def _foreign(schema: object) -> bool:
     if not isinstance(schema, dict):
         return False
     known = _OWN.issuperset(schema) and schema.get("additionalProperties", False) in (True, False)
-    inner = [*schema.get("properties", {}).values(), schema.get("items")]
-    return not known or any(map(_foreign, inner))
+    kinds = schema.get("anyOf", ())
+    inner = [*schema.get("properties", {}).values(), schema.get("items"), *kinds]
+    return not known or True in kinds or False in kinds or any(map(_foreign, inner))
 
 
 def nearest(name: str, known: Sequence[str], count: int = 1) -> list[str]:

@@ -15,6 +15,16 @@ MOST_OPTIONS = 8
 _NOTHING = (Effect("none"),)
 
 
+class _OptionNeeded(TypedDict):
+    label: str
+
+
+class AskOption(_OptionNeeded, total=False):
+    """A likely answer with a word of explanation, which is shown under it."""
+
+    description: str
+
+
 class _AskNeeded(TypedDict):
     question: Annotated[str, "One sentence"]
 
@@ -22,7 +32,7 @@ class _AskNeeded(TypedDict):
 class AskItem(_AskNeeded, total=False):
     """One question."""
 
-    options: Annotated[list[str], "Likely answers, the best first"]
+    options: Annotated[list[str | AskOption], "Likely answers"]
 
 
 @tool("AskUser", effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["questions"][0]["question"]))
@@ -79,10 +89,6 @@ async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as M
     if edited != plan:
         said += f"\nThe user edited it. This is the plan that holds:\n\n{edited}"
     return ok(said, approved=True, mode=mode, plan=edited)
-
-
-def _title(plan: str) -> str:
-    return plan.strip("# \n").split("\n")[0]
 
 
 def _person(ctx: ToolContext) -> Ask:

@@ -52,9 +52,9 @@ def _rows(schema: Json, prefix: str) -> Iterator[str]:
         needed = "required" if name in schema.get("required", ()) else "optional"
         meaning = str(inner.get("description", "")).replace("|", "\\|")
         yield f"| `{prefix}{name}` | {_type(inner)} | {needed} | {meaning} |"
-        items = inner.get("items")
-        if isinstance(items, dict):
-            yield from _rows(items, f"{prefix}{name}[].")
+        items = inner.get("items", {})
+        for item in items.get("anyOf", [items]):
+            yield from _rows(item, f"{prefix}{name}[].")
 
 
 def _type(schema: Json) -> str:
@@ -67,7 +67,8 @@ def _type(schema: Json) -> str:
     if low is not None:
         return f"{kind}, from {low}"
     if kind == "array":
-        return f"array of {schema.get('items', {}).get('type', 'any')}s"
+        items = schema.get("items", {})
+        return "array of " + " or ".join(f"{item.get('type', 'any')}s" for item in items.get("anyOf", [items]))
     return str(kind)
 
 

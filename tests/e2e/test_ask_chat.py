@@ -13,7 +13,7 @@ from tests.fakes.command import COWORK, QUIET, Command
 
 READY = "/help"
 ASKED = [
-    {"question": "Which colour?", "options": ["red", "blue"]},
+    {"question": "Which colour?", "options": ["red", {"label": "blue", "description": "as the sea"}]},
     {"question": "And the size?"},
 ]
 
@@ -40,6 +40,7 @@ def test_questions_are_answered_by_an_option_and_in_ones_own_words(tmp_path: Pat
     with chat(tmp_path, script) as terminal:
         terminal.type("paint it", "<Enter>")
         terminal.wait_for("Which colour? (1 of 2)")
+        terminal.wait_for("as the sea")
         terminal.wait_for("Enter · digits")
         terminal.type("2")
         terminal.wait_for("And the size? (2 of 2)")

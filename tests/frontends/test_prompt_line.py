@@ -140,7 +140,7 @@ async def test_waiting_can_be_cancelled_at_once(terminal: Terminal) -> None:
 
 
 async def test_the_questions_of_a_model_are_answered_one_after_the_other(terminal: Terminal) -> None:
-    asked = [{"question": "Which?", "options": ["red", "blue"]}, {"question": "Why?"}]
+    asked = [{"question": "Which?", "options": ["red", {"label": "blue", "description": "cold"}]}, {"question": "Why?"}]
     question = Question("questions", "A question", input={"questions": asked})
     waiting = asyncio.create_task(LinePrompt(terminal.name)(question))
     await terminal.answer("2\n", "it is calm\n")

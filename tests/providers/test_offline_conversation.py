@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,11 @@ def test_it_searches_looks_closer_and_answers_with_the_place() -> None:
     said = text_of(answered(request, PAGE))
     assert said.startswith("`frob` is defined at `src/a.py:7` (function): Frobs it.")
     assert "`tests/t.py:3`" in said
+
+
+@pytest.mark.parametrize("name", ["src/a.py", "/etc/a.txt", "~/a.md", "a.py"])
+def test_a_file_named_with_an_at_sign_is_that_file(name: str) -> None:
+    assert respond(asked(user(f"read @{name}"))) == respond(asked(user(f"read {name}")))
 
 
 def test_what_is_nowhere_is_said_to_be_nowhere() -> None:

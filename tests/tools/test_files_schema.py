@@ -15,6 +15,7 @@ from cowork.tools.arguments import check, nearest
 from cowork.tools.json_schema import schema_problems, validate
 from tests.fakes.record_rules import problems
 
+OPTION = {"type": "object", "properties": {"label": {"type": "string"}}, "required": ["label"]}
 EDITS = {
     "type": "object",
     "properties": {
@@ -33,6 +34,7 @@ EDITS = {
             },
         },
         "extra": {"type": "object"},
+        "options": {"type": "array", "items": {"anyOf": [{"type": "string"}, OPTION]}},
     },
     "required": ["file_path"],
     "additionalProperties": False,
@@ -61,6 +63,7 @@ def refusal(args: object) -> str:
         ({"edits": [{"old": "a", "all": None}]}, {"edits": [{"old": "a"}]}),
         ({"edits": ['{"old": "a"}']}, {"edits": [{"old": "a"}]}),
         ({"extra": '{"a": 1}'}, {"extra": {"a": 1}}),
+        ({"options": ["a", {"label": "b"}]}, {"options": ["a", {"label": "b"}]}),
     ],
 )
 def test_a_slip_that_can_mean_only_one_thing_is_taken(given_args: dict[str, Any], taken: dict[str, Any]) -> None:
@@ -90,6 +93,8 @@ def test_whole_arguments_as_a_json_string_are_taken() -> None:
         ({"edits": "[oops"}, '`edits` expected an array, got the string "[oops"'),
         ({"edits": [{}]}, "missing field `edits[0].old`"),
         ({"edits": [{"old": 1}]}, "`edits[0].old` expected a string, got the number 1"),
+        ({"options": [1]}, "`options[0]` expected a string, or expected an object"),
+        ({"options": [{"label": 1}]}, "`options[0].label` expected a string, got the number 1"),
         ({"file_path": None}, "`file_path` expected a string, got null"),
         ({"file_path": ""}, "`file_path` must not be empty"),
         ({"filePath": "a"}, "unknown parameter `filePath` (did you mean `file_path`? allowed: file_path, offset"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.host import Choose, Row
-from cowork.frontends.questions import Choice, Step, steps_of
+from cowork.frontends.questions import Choice, Step, by_number, steps_of
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.styled import plain
 
@@ -72,14 +72,12 @@ class LineChat:
             for step in steps_of(question):
                 print(f"{one_line(step.title)} (asked by {one_line(question.agent)})", file=self._sink)
                 for number, choice in enumerate(step.choices, 1):
-                    print(f"  {number} {choice.label}", file=self._sink)
+                    print(f"  {number} {choice.line}", file=self._sink)
                 words = "number, or your answer: " if question.kind == "questions" else "number, or why not: "
                 print(words, end="", file=self._sink, flush=True)
                 said = await self._next_line()
                 text = (said or "").strip()
-                chosen = (
-                    step.choices[int(text) - 1] if text.isdecimal() and 1 <= int(text) <= len(step.choices) else None
-                )
+                chosen = by_number(step, text)
                 if question.kind != "questions":
                     return _answer(chosen, text, step)
                 if said is None or not text:

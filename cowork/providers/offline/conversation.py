@@ -16,6 +16,7 @@ _TYPED = "Your last message must be a single JSON value and nothing else, valid 
 _REQUEST = re.compile(r"<(?:latest_)?request>\n(.*?)\n</(?:latest_)?request>", re.DOTALL)
 _COMPACTED = "[The conversation so far, compacted.]"
 _NUDGE = "Your last reply was empty."
+_AT_FILE = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@(?=[\w~+-]*/|[\w.~+-]*\.\w{1,5}\b)")  # `@` before a file's name
 _AT = re.compile(r"`([\w./@+-]+):(\d+)(?:-\d+)?`")
 
 
@@ -66,7 +67,7 @@ def _prompts(messages: tuple[Message, ...]) -> list[tuple[int, str]]:
         text = texts[-1].split(_TYPED)[0].strip()
         if text.startswith(_COMPACTED):
             text = (_REQUEST.findall(text) or [""])[-1]
-        out += [(index, text)] if text else []
+        out += [(index, _AT_FILE.sub("", text))] if text else []
     return out
 
 

@@ -26,8 +26,7 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
 
     When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
-    so even where rows at the bottom are empty. So under few finished rows boxes become bars, whose rows are short, and
-    where that is not enough blank rows stand between what is finished and what is live: they are pushed out first.
+    so even where rows at the bottom are empty. So under few finished rows boxes become bars, whose rows are short.
     """
     viewer = repl.open_viewer.viewer
     if viewer is not None:
@@ -43,9 +42,7 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     if _pushed(short, narrow) > above:
         frame = _inline(repl, columns, rows, max(_LEAST, narrow))
         short = [barred(line) for line in frame.lines]
-    gap = max(0, min(_pushed(short, narrow) - above, rows - 1 - above - len(short)))
-    cursor = (frame.cursor[0] + gap, frame.cursor[1]) if frame.cursor else None
-    return Frame([*([] for _ in range(gap)), *short], cursor)
+    return Frame(short, frame.cursor)
 
 
 def _pushed(lines: Sequence[Line], columns: int) -> int:
