@@ -17,7 +17,6 @@ from cowork.app.mcp import any_servers
 from cowork.app.models import Models
 from cowork.app.notes import notes
 from cowork.app.project import Additions, Project, load_project
-from cowork.app.repo import branch_of
 from cowork.app.run import Run
 from cowork.app.safety import safety, tightened
 from cowork.app.worktrees import Worktrees
@@ -27,6 +26,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
+from cowork.core.frozen import frozen
 from cowork.core.hooks import HookGroup, Hooks, NoHooks
 from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
 from cowork.core.transcript import Transcript, fold
@@ -77,7 +77,8 @@ def build(
     if program is None:
         logs.set_up(place.config.log.level, place.config.log.file)
     schema = _output_schema(options.output_schema)
-    log, past, trouble = _session(place)
+    session = _open_session(place)
+    log = session.log
     try:
         emitter = Emitter(
             log.id if log else options.session_id or new_id(),
@@ -87,15 +88,15 @@ def build(
         if log:
             emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
         hooks = program.hooks if program else NoHooks()
-        run = _joined(place, emitter, log, past, ask, hooks, waits=not chat)
+        run = _join(place, session, emitter, ask, hooks, waits=not chat)
     except BaseException:
         if log:
             log.close()  # nothing was said in it, so it leaves no trace
         raise
     run.output_schema = schema
-    run.notes += tuple(Notice(text, "warning", "session.trouble") for text in trouble)
+    run.notes += tuple(Notice(text, "warning", "session.trouble") for text in session.troubles)
     if chat and place.config.log.level and not place.config.log.file:
-        file = (log.folder if log else run.scratch) / LOG_LINES
+        file = (log.folder if log else run.tree.scratch) / LOG_LINES
         logs.set_up(place.config.log.level, str(file))
         run.notes += (Notice(f"Log lines go to {file}.", "info", "start"),)
     if place.config.telemetry.otel:
@@ -130,17 +131,9 @@ def _keep_warning(run: Run, event: Event) -> None:
         run.warnings.append(event.text)
 
 
-def _joined(
-    place: Project,
-    emitter: Emitter,
-    log: SessionLog | None,
-    past: list[Event],
-    ask: Ask | None,
-    hooks: Hooks,
-    *,
-    waits: bool,
-) -> Run:
+def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, hooks: Hooks, *, waits: bool) -> Run:
     """Models, tools, permissions and children around one conversation."""
+    log, past = session.log, session.past
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     workspace = _workspace(place, log, past, scratch)
     models = Models(place.config, place.options, place.root, place.environ)
@@ -149,8 +142,6 @@ def _joined(
     _report_troubles(emitter, log, checkpoints)
     mcp = _servers(place, emitter, ask, tree, lambda: subagents.main) if any_servers(place) else None
     ledger = _ledger(place.config, emitter)
-    settings = place.config.compaction
-    compaction = Compaction(prompts.text_of("compact"), settings.auto, settings.threshold)
     files = file_hooks(place, emitter, log, permissions, launcher(tree, workspace), lambda: subagents.main)
     services = Services(
         emitter=emitter,
@@ -159,7 +150,7 @@ def _joined(
         tree=tree,
         permit_for=lambda modes: tightened(permissions, modes),
         model=models,
-        compact=compaction,
+        compact=(compaction := _compaction(place.config)),
         hooks=files if isinstance(hooks, NoHooks) else HookGroup([hooks, files]),
         isolate=Worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recalled(log, path),
@@ -170,28 +161,17 @@ def _joined(
         emitter.add(checkpoints)
     transcript = fold(past, recall=(lambda: read(log.path).events) if log else None)
     emitter.add(transcript.apply)
+    main = _main_agent(place, subagents, ledger, transcript, waits=waits)
     return Run(
-        options=place.options,
-        config=place.config,
-        environ=place.environ,
-        root=place.root,
-        branch=branch_of(place.root),
-        trusted=place.trusted,
-        emitter=emitter,
-        agent=_main_agent(place, subagents, ledger, transcript, waits=waits),
-        subagents=subagents,
-        invoker=place.invoker,
-        permissions=permissions,
-        ledger=ledger,
-        tree=tree,
-        models=models,
-        log=log,
-        scratch=scratch,
-        compaction=compaction,
-        checkpoints=checkpoints,
+        place,
+        main,
+        subagents,
+        permissions,
+        models,
+        compaction,
+        log,
+        checkpoints,
         notes=_start_notes(place),
-        told=place.notes,
-        knowledge=place.knowledge,
         mcp=mcp,
     )
 
@@ -202,7 +182,7 @@ def _start_notes(place: Project) -> tuple[Notice, ...]:
     return tuple(Notice(text, "info", "start") for text in notes(place.config, place.environ))
 
 
-def _subagents(place: Project, services: Services, ledger: Ledger, past: list[Event]) -> Subagents:
+def _subagents(place: Project, services: Services, ledger: Ledger, past: Sequence[Event]) -> Subagents:
     """The agents of the run; children go on being numbered where the past ended."""
     first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
     subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
@@ -216,7 +196,7 @@ def _servers(place: Project, emitter: Emitter, ask: Ask | None, tree: TreeState,
     return open_mcp(place, McpPorts(emitter.bind("main"), ask, tree, agent))
 
 
-def _workspace(place: Project, log: SessionLog | None, past: list[Event], scratch: Path) -> Workspace:
+def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], scratch: Path) -> Workspace:
     """The folders that file tools may use; long outputs of this session and of those it came from can be read."""
     earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
     added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
@@ -229,6 +209,10 @@ def _workspace(place: Project, log: SessionLog | None, past: list[Event], scratc
 def _ledger(config: Config, emitter: Emitter) -> Ledger:
     limits = Limits(config.limits.max_tokens or None, config.limits.max_cost_usd or None)
     return Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
+
+
+def _compaction(config: Config) -> Compaction:
+    return Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)
 
 
 def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> ToolSet:
@@ -295,8 +279,17 @@ def _report_troubles(emitter: Emitter, log: SessionLog | None, checkpoints: Chec
         checkpoints.report = say
 
 
-def _session(place: Project) -> tuple[SessionLog | None, list[Event], tuple[str, ...]]:
+@frozen
+class _Session:
     """The log to write to, the events it already holds, and what a person should know about it."""
+
+    log: SessionLog | None = None
+    past: Sequence[Event] = ()
+    troubles: tuple[str, ...] = ()
+
+
+def _open_session(place: Project) -> _Session:
+    """A new log, or the one to go on with; none where nothing is kept."""
     options = place.options
     sessions = paths.sessions_dir(place.environ)
     if options.continue_ or options.resume:
@@ -312,18 +305,18 @@ def _session(place: Project) -> tuple[SessionLog | None, list[Event], tuple[str,
                 f"Session {entry.id} cannot be written: {error.strerror}.",
                 f"`cowork sessions show {entry.id}` still reads it.",
             ) from error
-        return log, list(log.loaded.events), ()
+        return _Session(log, list(log.loaded.events))
     if not place.config.session.enabled:
-        return None, [], ()
+        return _Session()
     try:
         log = SessionLog.create(sessions, options.session_id)
         if days := place.config.session.retention_days:
             index.prune(sessions, keep_days=days)
         kept = place.config.session.output_days
         said = drop_old_outputs(sessions, kept) if kept else ""
-        return log, [], (said,) if said else ()
+        return _Session(log, troubles=(said,) if said else ())
     except OSError as error:
-        return None, [], (f"This conversation is not kept: {sessions} cannot be written ({error.strerror}).",)
+        return _Session(troubles=(f"This conversation is not kept: {sessions} cannot be written ({error.strerror}).",))
 
 
 def _without_children(log: SessionLog) -> Emit:

@@ -93,7 +93,7 @@ class _Once:
         begin(run)
         for note in run.notes:
             run.emit(note)
-        if not run.trusted and not self.options.bare and steering(run.root):
+        if not run.project.trusted and not self.options.bare and steering(run.root):
             run.emit(Notice(UNTRUSTED, "info", "untrusted"))
         async with asyncio.timeout(run.config.limits.timeout or None):
             return await run.ask(Prompt(self.options.prompt, self.options.context))

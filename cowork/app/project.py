@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.app.extend.invoke import Invoker
 from cowork.app.extend.places import Places, places
-from cowork.app.repo import project_root
-from cowork.app.run import Unjudged, folder_of
 from cowork.app.trust import is_trusted_now
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
+from cowork.core.git import branch_of, project_root
 from cowork.core.hooks import Hooks, NoHooks
-from cowork.core.ports import AgentDef, ToolSpec
+from cowork.core.ports import AgentDef, Decision, Effect, ToolFacts, ToolSpec
 from cowork.engine.subagents.assembly import with_agents
 from cowork.engine.subagents.order import Rights
 from cowork.permissions.rules import parse, path_matches
@@ -54,10 +55,24 @@ class Project:
     invoker: Invoker  # of skills and commands; holds all extensions that were found
     notes: tuple[Path, ...]  # the AGENTS.md files
     knowledge: str  # what they say
+    branch: str
 
     @property
     def agents(self) -> Agents:
         return self.invoker.extensions.agents
+
+
+class Unjudged:
+    """Allows everything: the person is the one who acts."""
+
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        return Decision("allow")
+
+    def forbids(self, tool: ToolFacts) -> bool:
+        return False
+
+    def grant(self, agent: str, rule: str, *, forever: bool) -> None:
+        return None
 
 
 def load_project(options: RunOptions, environ: Mapping[str, str], added: Additions | None = None) -> Project:
@@ -71,6 +86,15 @@ def load_project(options: RunOptions, environ: Mapping[str, str], added: Additio
     if project.trusted and not is_trusted_now(root, options, environ):  # something changed while it was read
         project = _look(options, environ, root, added, trusted=False)
     return project
+
+
+def folder_of(options: RunOptions) -> Path:
+    """The folder to work in."""
+    given = options.cwd or paths.here()
+    root = Path(os.path.realpath(given.expanduser()))
+    if not root.is_dir():
+        raise UserError(f"{given} is not a folder.", "Give --cwd the folder to work in.")
+    return root
 
 
 def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Additions, *, trusted: bool) -> Project:
@@ -93,7 +117,7 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
-    return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge)
+    return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge, branch_of(root))
 
 
 def _searches(config: Config, options: RunOptions) -> bool:

@@ -31,7 +31,7 @@ def begin(run: Run, mode: str = "") -> None:
     # First, for the story starts by saying what is in force.
     said = ["" if mode else _settle_mode(run, found.mode, past), _settle(run, found)]
     run.begin(resumed=bool(past))
-    if run.log and (run.options.resume or run.options.continue_):
+    if run.log and (run.project.options.resume or run.project.options.continue_):
         _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))
     for line in filter(None, said):
         run.emit(Notice(line))
@@ -44,7 +44,7 @@ def begin(run: Run, mode: str = "") -> None:
 
 def _settle_mode(run: Run, mode: str, past: Sequence[Event]) -> str:
     """The mode as it was last; one looser than the settings of now only where it was chosen and nobody set another."""
-    if not mode or run.options.permission_mode:
+    if not mode or run.project.options.permission_mode:
         return ""
     now = run.permissions.mode
     unset = run.config.origin("permissions.mode") == "default"
@@ -58,7 +58,7 @@ def _settle_mode(run: Run, mode: str, past: Sequence[Event]) -> str:
 def _settle(run: Run, found: ResumeState) -> str:
     """The model as it was last, unless another is asked for; gives what a person should know of it."""
     now = run.agent.provider
-    if not found.model or run.options.model or found.model == now.model:
+    if not found.model or run.project.options.model or found.model == now.model:
         return ""
     if not found.chosen:  # the settings of another time chose it, and those of now may know no such model
         return f"This session ran on {found.model}; it goes on with {now.model}."
@@ -111,7 +111,7 @@ def _take_up(run: Run, past: Sequence[Event], found: ResumeState) -> None:
 
 def _end(run: Run, child: InterruptedChild, start: AgentStarted, open_calls: dict[str, ToolUse]) -> None:
     """What a child had when the process died, told as the result of the call that sent it out."""
-    record, _ = record_of(_child_end(child, start), keep_in=run.scratch / file_name(f"result-{child.subagent_id}"))
+    record, _ = record_of(_child_end(child, start), keep_in=run.tree.scratch / file_name(f"result-{child.subagent_id}"))
     run.emitter.publish(AgentEnded(child.subagent_id, "aborted", record.to_dict()), child.agent)
     if start.parent == "main" and (call := open_calls.get(start.tool_use_id)):
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
-from cowork.app.extend.invoke import Invoker
 from cowork.app.models import Models
+from cowork.app.project import Project, Unjudged
 from cowork.app.result import result_object
-from cowork.config import paths
 from cowork.config.load import Config
-from cowork.config.options import RunOptions
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, RunEnded, SessionStarted
 from cowork.core.hooks import HookCall, HookVerdict
-from cowork.core.ports import Answer, Decision, Effect, Emit, Question, ToolFacts
+from cowork.core.ports import Answer, Emit, Question
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
@@ -48,28 +44,16 @@ if TYPE_CHECKING:  # loaded only where they are configured
 class Run:
     """A conversation in a folder, ready for prompts."""
 
-    options: RunOptions
-    config: Config
-    environ: Mapping[str, str]
-    root: Path
-    branch: str
-    trusted: bool
-    emitter: Emitter
+    project: Project
     agent: Agent
     subagents: Subagents
-    invoker: Invoker
     permissions: Permissions
-    ledger: Ledger
-    tree: TreeState
     models: Models
-    scratch: Path
     compaction: Compaction
     log: SessionLog | None = None
     checkpoints: Checkpoints | None = None
     notes: tuple[Notice, ...] = ()  # what a person should see at the start
     warnings: list[str] = field(default_factory=list)  # every warning so far, for the result
-    told: Sequence[Path] = ()  # the AGENTS.md files
-    knowledge: str = ""  # what they said when the folder was found to be trusted
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
@@ -78,8 +62,29 @@ class Run:
     _starting: asyncio.Task[HookVerdict] | None = None  # the hooks of SessionStart, at work
 
     @property
+    def config(self) -> Config:
+        return self.project.config
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
+
+    @property
+    def emitter(self) -> Emitter:
+        return self.subagents.services.emitter
+
+    @property
+    def tree(self) -> TreeState:
+        return self.subagents.services.tree
+
+    @property
+    def ledger(self) -> Ledger:
+        """What the whole run spent: the main agent's ledger is the root of all."""
+        return self.agent.ledger
+
+    @property
     def agents(self) -> Agents:
-        return self.invoker.extensions.agents
+        return self.project.agents
 
     @property
     def session_id(self) -> str:
@@ -101,7 +106,7 @@ class Run:
                 model=self.agent.provider.model,
                 provider=self.agent.provider.name,
                 mode=self.permissions.mode,
-                branch=self.branch,
+                branch=self.project.branch,
                 version=__version__,
                 resumed=resumed,
                 tools=tuple(spec.name for spec in self.agent.specs),
@@ -112,7 +117,7 @@ class Run:
             code = "agents.bad_file" if problem.fatal else "agents.unknown_tool"
             if problem.fatal or problem.unknown_tool:
                 self.emit(Notice(f"agent file {problem}", "warning", code))
-        for wrong in self.invoker.extensions.problems:
+        for wrong in self.project.invoker.extensions.problems:
             if wrong.fatal:
                 self.emit(Notice(str(wrong), "warning", "extensions.bad_file"))
         for note in self.config.notes:
@@ -126,17 +131,17 @@ class Run:
         """One prompt to the main agent, or the skill or command that it names."""
         if self.agent.turns:  # the first prompt comes right after the first look
             self.renew()
-        if self.invoker.named(prompt.text):
-            return await self.invoker.ask(self.agent, prompt, self.models, self._ask)
+        if self.project.invoker.named(prompt.text):
+            return await self.project.invoker.ask(self.agent, prompt, self.models, self._ask)
         return await self._ask(prompt)
 
     def renew(self) -> bool:
         """Use what changed in the files of extensions since the last look; says whether anything did."""
-        note = self.invoker.refresh()
+        note = self.project.invoker.refresh()
         if note is None:
             return False
         self.subagents.use(self.agents)
-        tool, tools = self.invoker.tool(), self.agent.runner.tools
+        tool, tools = self.project.invoker.tool(), self.agent.runner.tools
         if tool and tool.name in tools:
             tools.swap(tool)
         elif tool and tool.name not in tools.all:
@@ -150,9 +155,9 @@ class Run:
             await self.mcp.ready()
             prompt.context = "\n\n".join(p for p in (prompt.context, await self.mcp.mentioned(prompt.text)) if p)
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
-            facts = prompts.environment(self.root, self.branch)
+            facts = prompts.environment(self.root, self.project.branch)
             servers = self.mcp.instructions() if self.mcp else ""
-            prompt.context = "\n\n".join(p for p in (facts, self.knowledge, servers, prompt.context) if p)
+            prompt.context = "\n\n".join(p for p in (facts, self.project.knowledge, servers, prompt.context) if p)
         if self._starting:
             begun, self._starting = await self._starting, None
             prompt.context = "\n\n".join(p for p in (prompt.context, begun.context) if p)
@@ -199,7 +204,7 @@ class Run:
             message = f"An error inside cowork: {type(bug).__name__}."
             return "internal_error", text, {"code": "internal_error", "message": message}
         outcome = task.result()
-        strict = self.options.strict_denials and (self.agent.runner.denials or self.subagents.accounts.denials)
+        strict = self.project.options.strict_denials and (self.agent.runner.denials or self.subagents.accounts.denials)
         if outcome.reason == "completed" and (outcome.denied or strict):
             message = "The run ended on a denied action." if outcome.denied else "An action was denied."
             return "denied", outcome.text, {"code": "denied", "message": message}
@@ -246,7 +251,7 @@ class Run:
         if self.log:
             self.log.close()
         else:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            shutil.rmtree(self.tree.scratch, ignore_errors=True)
 
 
 def bug_in(task: asyncio.Task[Outcome]) -> BaseException | None:
@@ -255,27 +260,5 @@ def bug_in(task: asyncio.Task[Outcome]) -> BaseException | None:
     return None if isinstance(error, TimeoutError | UserError) else error
 
 
-class Unjudged:
-    """Allows everything: the person is the one who acts."""
-
-    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
-        return Decision("allow")
-
-    def forbids(self, tool: ToolFacts) -> bool:
-        return False
-
-    def grant(self, agent: str, rule: str, *, forever: bool) -> None:
-        return None
-
-
 async def _unasked(question: Question) -> Answer:
     return Answer("no")
-
-
-def folder_of(options: RunOptions) -> Path:
-    """The folder to work in."""
-    given = options.cwd or paths.here()
-    root = Path(os.path.realpath(given.expanduser()))
-    if not root.is_dir():
-        raise UserError(f"{given} is not a folder.", "Give --cwd the folder to work in.")
-    return root

@@ -6,9 +6,9 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cowork.app.repo import project_root
 from cowork.config import paths
 from cowork.config.options import RunOptions
+from cowork.core.git import project_root
 from cowork.permissions.trust import STEERING, Trust, digest
 
 

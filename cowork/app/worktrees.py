@@ -8,14 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cowork.app.project import Project
-from cowork.app.repo import project_root
 from cowork.app.safety import safety, tightened
 from cowork.config import paths
 from cowork.core import spawn
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.format import plural
-from cowork.core.git_command import git_output, run_git
+from cowork.core.git import git_output, project_root, run_git
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.engine.subagents.assembly import Services

@@ -100,7 +100,7 @@ def check(ctx: typer.Context, cwd: Cwd = None) -> int:
 
 def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
     from cowork.app.extend.places import places
-    from cowork.app.run import folder_of
+    from cowork.app.project import folder_of
     from cowork.app.trust import is_trusted
     from cowork.prompts import text_of
     from cowork.tools.builtin import builtin_tools

@@ -94,8 +94,7 @@ def check(ctx: typer.Context, cwd: Cwd = None) -> int:
 def load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, bool]:
     """What a run in the folder would find, and whether the model is told of shipped skills."""
     from cowork.app.extend.places import places
-    from cowork.app.project import configured
-    from cowork.app.run import folder_of
+    from cowork.app.project import configured, folder_of
     from cowork.app.trust import is_trusted
     from cowork.prompts import text_of
     from cowork.tools.builtin import builtin_tools

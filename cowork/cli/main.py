@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from cowork.cli import quick_parser, standard_streams, stdin_prompt
+from cowork.cli import quick_parser, standard_streams
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
@@ -43,12 +43,12 @@ def main(argv: Sequence[str]) -> int:
 def start(command: str, prompt: str | None, options: RunOptions) -> int:
     """Begin a chat or a one-shot run; without a terminal a chat is a run whose prompt comes from stdin."""
     conceal()
-    if command == "chat" and stdin_prompt.terminal():
+    if command == "chat" and standard_streams.terminal():
         from cowork.app import chat
 
         release()
-        return chat(replace(options, prompt=stdin_prompt.clean(prompt or "")))
-    words, context = stdin_prompt.gather(prompt, non_interactive=options.non_interactive, say=complain)
+        return chat(replace(options, prompt=standard_streams.clean(prompt or "")))
+    words, context = standard_streams.gather(prompt, non_interactive=options.non_interactive, say=complain)
     from cowork.app import run_once
 
     return run_once(replace(options, prompt=words, context=context))

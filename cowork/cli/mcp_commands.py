@@ -229,7 +229,7 @@ def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
 
 
 def _root(cwd: Path | None) -> Path:
-    from cowork.app.repo import project_root
+    from cowork.core.git import project_root
 
     return project_root(Path(os.path.realpath((cwd or paths.here()).expanduser())))
 

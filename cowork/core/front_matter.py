@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.core.frozen import frozen
-from cowork.core.plain_file import start_of
-from cowork.core.workspace import sensitive
+from cowork.core.workspace import sensitive, start_of
 
 MAX_FILE = 256 * 1024
 MAX_FILES = 500

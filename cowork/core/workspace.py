@@ -214,6 +214,23 @@ def sensitive_names(names: Sequence[str]) -> list[str]:
     return [name for name in names if sensitive_name(name)]
 
 
+def start_of(path: Path, most: int) -> bytes:
+    """The first bytes of a plain file; an OSError for anything else, without waiting for it."""
+    if os.path.realpath(path).startswith(("/proc/", "/sys/", "/dev/")):
+        raise OSError(f"{path} leads into the system")
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a plain file")
+        return file.read(most)
+
+
+def is_closed(folder: Path | str) -> bool:
+    """Whether a folder cannot be listed or entered, as a command may have made it."""
+    effective = os.access in os.supports_effective_ids
+    return not os.access(folder, os.R_OK | os.X_OK, effective_ids=effective) and os.path.isdir(folder)
+
+
 def _within(path: Path, roots: Sequence[Path]) -> bool:
     if any(path.is_relative_to(place) for place in _NEVER) or ".." in path.parts:
         return False

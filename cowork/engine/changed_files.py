@@ -1,14 +1,46 @@
-"""Which files a command of a child changed, so that its receipt can name them."""
+"""Which files an agent changed, its commands included, so that its receipt can name them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 
 from cowork.core.workspace import Workspace
 from cowork.tools.base import FileWatch, TreeState
 
 
 class ChangedFiles:
+    """The files that one agent's calls changed, in the order they were noticed, each once."""
+
+    def __init__(self, tree: TreeState, workspace: Workspace, agent: str) -> None:
+        self._tree, self._workspace, self._agent = tree, workspace, agent
+        self._paths: dict[str, None] = {}
+        self._background: list[_Watch] = []  # over commands that may still run
+
+    def note(self, paths: Iterable[str]) -> None:
+        self._paths.update(dict.fromkeys(paths))
+
+    def so_far(self) -> tuple[str, ...]:
+        for watch in self._background:
+            self.note(watch.changed_at_once())
+        return tuple(self._paths)
+
+    @asynccontextmanager
+    async def around_command(self, *, background: bool) -> AsyncIterator[None]:
+        """Note what changes in the workspace while a command runs; one in the background is looked at later."""
+        watch = _Watch(self._tree, self._workspace, self._agent, await self._tree.watch_files())
+        finished = False
+        try:
+            yield
+            finished = True
+        finally:
+            if background:
+                self._background.append(watch)
+            else:
+                self.note(await watch.changed() if finished else watch.changed_at_once())
+
+
+class _Watch:
     """Names the files that changed since it was made, but for those that file tools of other agents wrote."""
 
     def __init__(self, tree: TreeState, workspace: Workspace, agent: str, files: FileWatch) -> None:

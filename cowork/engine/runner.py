@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import difflib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from pathlib import Path
 from uuid import uuid4
@@ -98,8 +98,7 @@ class Runner:
         self.denials: list[Denial] = []
         self.tally = Tally()
         self.exit_codes: list[int] = []
-        self._changed: dict[str, None] = {}  # files, in order, each once
-        self._watches: list[ChangedFiles] = []  # over what background commands change
+        self.changed = ChangedFiles(tree, workspace, agent)
         self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
         self._consult = ports.consult
         self._prepare = ports.prepare
@@ -230,7 +229,7 @@ class Runner:
             if effect.target in self.state.seen:
                 record.data.setdefault("hash", self.state.seen[effect.target])
         if record.status != "error":
-            self._note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
+            self.changed.note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
         given = self._shown_to_hooks(judged)
         return await self.hooks.after_tool(tool.name, given, call.id, self.state.cwd, record, verdict)
 
@@ -272,32 +271,12 @@ class Runner:
             wider = await tool(judged.ctx, judged.args)
         return replace(wider, text=f"{wider.text}\n\n(Run again where it may write: read-only it failed. {why})")
 
-    def files_changed(self) -> tuple[str, ...]:
-        """What its tools, its commands and its children wrote, in the order it was noticed."""
-        for watch in self._watches:
-            self._note(watch.changed_at_once())
-        return tuple(self._changed)
-
-    @contextlib.asynccontextmanager
-    async def _watched(self, judged: JudgedCall) -> AsyncIterator[None]:
+    def _watched(self, judged: JudgedCall) -> AbstractAsyncContextManager[None]:
         """A child answers for the files its commands change, so the workspace is looked at around each of them."""
         runs = any(effect.kind == "exec" for effect in judged.effects)
         if not runs or "/" not in self.agent or judged.decision.read_only:
-            yield
-            return
-        watch = ChangedFiles(self.tree, self._workspace, self.agent, await self.tree.watch_files())
-        finished = False
-        try:
-            yield
-            finished = True
-        finally:
-            if judged.args.get("run_in_background"):
-                self._watches.append(watch)
-            else:
-                self._note(await watch.changed() if finished else watch.changed_at_once())
-
-    def _note(self, paths: Iterable[str]) -> None:
-        self._changed.update(dict.fromkeys(paths))
+            return nullcontext()
+        return self.changed.around_command(background=bool(judged.args.get("run_in_background")))
 
     def _find(self, call: ToolUse) -> Tool:
         if tool := self.tools.get(call.name):
@@ -398,7 +377,7 @@ class Runner:
     def _finish(self, call: ToolUse, record: ToolRecord, seconds: float) -> ToolRecord:
         """The record with its stats and context, its text within bounds and its traces noted."""
         text, was_cut = clip(record.text or "(no output)", keep_in=self.tree.scratch / file_name(call.id, self.agent))
-        self._note(record.data.get("files_changed", ()))  # a child's
+        self.changed.note(record.data.get("files_changed", ()))  # a child's
         if isinstance(exit_code := record.data.get("exit_code"), int):
             self.exit_codes.append(exit_code)
         status = "partial" if was_cut and record.status == "success" else record.status

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 
 class SlotPool:
@@ -46,3 +48,44 @@ class SlotPool:
                 turn.set_result(None)
                 return
         self.taken -= 1
+
+
+class Slot:
+    """What one agent holds of a pool: a slot, or none yet."""
+
+    def __init__(self, pool: SlotPool) -> None:
+        self.held = False
+        self._pool = pool
+        self._loans = 0
+        self._owed = False  # it lent its slot and has not got it back
+
+    def try_take(self) -> bool:
+        self.held = self._pool.try_take()
+        return self.held
+
+    async def take(self) -> None:
+        if not self.held:
+            await self._pool.take()
+            self.held = True
+
+    def release(self) -> None:
+        if self.held:
+            self.held = False
+            self._pool.release()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Let others have the slot while its holder waits for them, then take it again.
+
+        A holder that is stopped meanwhile does not get it back: it need not wait for a slot to end.
+        """
+        self._loans += 1
+        self._owed = self._owed or self.held
+        self.release()
+        try:
+            yield
+        finally:
+            self._loans -= 1
+        if self._owed and not self._loans:
+            await self.take()
+            self._owed = False

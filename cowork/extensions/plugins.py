@@ -14,8 +14,8 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.front_matter import MAX_FILES, BadFile, Problem, leads_out, text_of_file
 from cowork.core.frozen import frozen
-from cowork.core.plain_file import start_of
 from cowork.core.ports import AgentOrigin
+from cowork.core.workspace import start_of
 
 SCHEMAS = "https://agent-plugins.org/schemas/1.0.0/"
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json")

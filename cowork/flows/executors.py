@@ -135,7 +135,7 @@ class RemoteChild:
                            1, model, model, "")  # fmt: skip
 
     def _close(self, end: ChildResult) -> ToolRecord:
-        record, _ = record_of(end, keep_in=self._run.scratch / f"result-{self.id}", max_bytes=1 << 30)
+        record, _ = record_of(end, keep_in=self._run.tree.scratch / f"result-{self.id}", max_bytes=1 << 30)
         self._run.emitter.publish(AgentEnded(self.id, end.status, record.to_dict()), self._path)
         return record
 

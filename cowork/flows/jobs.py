@@ -15,7 +15,7 @@ from typing import Any
 from cowork.config.options import Option, RunOptions
 from cowork.core import spawn
 from cowork.core.blocks import Json
-from cowork.core.git_command import git_output
+from cowork.core.git import git_output
 
 Hear = Callable[[str], None]  # a line of what happens, which is JSON
 _OWN = ("output", "non_interactive", "quiet", "cwd", "output_schema", "continue_", "resume", "agent", "max_cost")

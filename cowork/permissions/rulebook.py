@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.core.errors import UserError
-from cowork.core.plain_file import start_of
-from cowork.core.workspace import Workspace
+from cowork.core.workspace import Workspace, start_of
 from cowork.permissions.private import write_private
 from cowork.permissions.rules import EXACTLY, Rule, Rules, _command, parse_all
 from cowork.permissions.shell.hints import in_workspace

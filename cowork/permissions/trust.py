@@ -20,7 +20,7 @@ from pathlib import Path
 from cowork.core.errors import UserError
 from cowork.core.front_matter import with_imports
 from cowork.core.frozen import frozen
-from cowork.core.plain_file import start_of
+from cowork.core.workspace import start_of
 from cowork.permissions.private import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.cli import stdin_prompt as stdin
+from cowork.cli import standard_streams as stdin
 from cowork.core.errors import UserError
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cowork.app.repo import branch_of
 from cowork.core.front_matter import with_imports
-from cowork.core.plain_file import start_of
+from cowork.core.git import branch_of
+from cowork.core.workspace import start_of
 
 
 def test_the_start_of_a_plain_file_is_read(tmp_path: Path) -> None:

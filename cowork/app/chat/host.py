@@ -18,7 +18,6 @@ from cowork.app.chat.mcp_commands import prompt_commands
 from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
-from cowork.app.repo import project_root
 from cowork.app.resume import begin
 from cowork.app.run import Run
 from cowork.app.trust import fingerprint, grant, is_trusted, is_trusted_now, steering
@@ -27,6 +26,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
+from cowork.core.git import project_root
 from cowork.core.hooks import Hooks
 from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
@@ -113,10 +113,10 @@ class ChatHost:
             with suppress(asyncio.CancelledError):  # a stop comes too late: half of a switch would be no conversation
                 await asyncio.shield(closing)
         closing.result()
-        used, mode = self.run.trusted, self.run.permissions.mode if seen else ""
+        used, mode = self.run.project.trusted, self.run.permissions.mode if seen else ""
         self.run, self.options = fresh, options
         self.begin(seen=seen, mode=mode)
-        if used and not fresh.trusted:
+        if used and not fresh.project.trusted:
             self.run.emit(Notice(CHANGED, "warning", "untrusted"))
 
     async def reopen_here(self, options: RunOptions) -> None:
@@ -173,8 +173,8 @@ class ChatHost:
         return Status(
             version=__version__,
             cwd=paths.short(run.root, self.environ),
-            branch=run.branch,
-            trusted=run.trusted or not self._steering,
+            branch=run.project.branch,
+            trusted=run.project.trusted or not self._steering,
             model=run.agent.provider.model,
             light_model=config.models.light.model if config.has_light and run.light_is_another() else "",
             mode=run.permissions.mode,
@@ -182,7 +182,7 @@ class ChatHost:
             cost_usd=_sum(self._paid, run.ledger.cost_usd),
             jobs=sum(job.running for job in run.tree.jobs.values()),
             agents=len(run.agents),
-            knowledge=tuple(p.name for p in run.told),
+            knowledge=tuple(p.name for p in run.project.notes),
             notes=tuple(note.text for note in run.notes),
             line=self._line.text if self._line else "",
         )

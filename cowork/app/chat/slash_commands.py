@@ -79,7 +79,7 @@ def _called_by_name(host: ChatHost, taken: set[str]) -> list[Command]:
         hint = recipe.hint or " ".join(f"[{name}]" for name in recipe.arguments) or "[arguments]"
         return Command(recipe.name, recipe.description[:70], run, hint, sends=True)
 
-    found = host.run.invoker.extensions.recipes.values()
+    found = host.run.project.invoker.extensions.recipes.values()
     return [made(recipe) for recipe in found if recipe.for_people and recipe.name not in taken]
 
 
@@ -164,7 +164,7 @@ class _Commands:
         return str(row.preview)
 
     async def extensions(self, rest: str) -> CommandResult:
-        found = self.host.run.invoker.extensions
+        found = self.host.run.project.invoker.extensions
         listed = found.listed(shipped=self.host.run.config.skills.shipped)
         rows = [(r.kind, f"`{r.name}`", r.origin, r.tokens or "", pages.first_sentence(r.adds, 60)) for r in listed]
         wrong = [f"- {problem}" for problem in (*found.agents.problems, *found.problems)]

@@ -68,7 +68,7 @@ class ChatStatusLine:
                 "current_dir": str(run.agent.runner.state.cwd),
                 "project_dir": str(run.root),
                 "added_dirs": [str(folder) for folder in run.permissions.workspace.writable[1:]],
-                "branch": run.branch,
+                "branch": run.project.branch,
             },
             "cost": {
                 "total_cost_usd": self._cost(),

@@ -112,4 +112,4 @@ def _output(job: Background) -> str:
 def _settings(host: ChatHost) -> list[Path]:
     own = paths.config_dir(host.environ) / paths.CONFIG_NAME
     project = paths.project_file(host.run.root)
-    return [path for path in (own, *([project] if host.run.trusted else [])) if path.is_file()]
+    return [path for path in (own, *([project] if host.run.project.trusted else [])) if path.is_file()]

@@ -15,7 +15,7 @@ from cowork.core.ports import Ask, Question
 def trust_question(host: ChatHost) -> Question | None:
     """What to ask about a folder that would steer the run, if anything; nothing of it is used before."""
     root, options = host.run.root, host.options
-    if options.bare or host.run.trusted or not (found := steering(root)):
+    if options.bare or host.run.project.trusted or not (found := steering(root)):
         return None
     box = host.run.permissions.sandbox
     return Question(

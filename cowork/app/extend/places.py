@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from cowork import prompts
-from cowork.app.repo import project_root
 from cowork.config import paths
 from cowork.core.front_matter import Problem
 from cowork.core.frozen import frozen
+from cowork.core.git import project_root
 from cowork.core.ports import AgentOrigin
 from cowork.extensions.finder import ExtensionFolder, Extensions, find, plugins_in, stamp
 

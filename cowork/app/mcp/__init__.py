@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cowork.app.project import Project
-from cowork.app.repo import project_root
 from cowork.config import paths
+from cowork.core.git import project_root
 
 
 def any_servers(place: Project) -> bool:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cowork.app.project import Project
-from cowork.app.repo import project_root
 from cowork.config import paths
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
+from cowork.core.git import project_root
 from cowork.mcp.entries import Scope, ServerEntry, entries_of, read_file, strongest
 from cowork.permissions.private import write_private
 

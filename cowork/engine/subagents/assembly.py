@@ -10,15 +10,16 @@ from typing import Protocol
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hooks import Hooks, NoHooks
-from cowork.core.ports import AgentDef, Ask, Permit, Provider, ToolSpec
+from cowork.core.ports import AgentDef, Ask, Permit, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, AgentOptions, Children, Compact
 from cowork.engine.runner import Runner, RunnerPorts
+from cowork.engine.slots import Slot, SlotPool
 from cowork.engine.subagents.order import Delegator
-from cowork.tools.base import AgentState, Consult, Spawn, TreeState
+from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.task import agents_list
 from cowork.tools.toolset import ToolSet
 
@@ -50,6 +51,15 @@ class Isolation(Protocol):
     async def finish(self, description: str, *, merge: bool, check: str) -> Json: ...
 
 
+class AgentTree(Children, Protocol):
+    """What an agent needs of the others of its run."""
+
+    slots: SlotPool
+
+    async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord: ...
+    async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]: ...
+
+
 @frozen
 class AgentSpec:
     """What one agent is built from."""
@@ -71,7 +81,7 @@ class AgentSpec:
     isolation: Isolation | None = None
 
 
-def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: Spawn, consult: Consult) -> Delegator:
+def build_agent(services: Services, spec: AgentSpec, tree: AgentTree) -> Delegator:
     """An agent, ready for its first prompt."""
     ask = spec.ask or services.ask
     emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
@@ -79,7 +89,13 @@ def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: 
         agent=spec.path,
         tools=spec.tools,
         ports=RunnerPorts(
-            emit, ask, permit, spawn, services.hooks, spec.isolation.begin if spec.isolation else None, consult
+            emit,
+            ask,
+            permit,
+            tree.spawn,
+            services.hooks,
+            prepare=spec.isolation.begin if spec.isolation else None,
+            consult=tree.consult,
         ),
         workspace=services.workspace,
         state=AgentState(cwd=spec.cwd),
@@ -93,9 +109,10 @@ def build_agent(services: Services, spec: AgentSpec, children: Children, spawn: 
         emit=emit,
         ledger=spec.ledger,
         options=replace(spec.options, compact=services.compact),
-        children=children,
+        children=tree,
     )
-    return Delegator(agent, permit, ask, spec.tier, spec.depth, spec.chain, spec.modes, spec.kept_tools)
+    slot = Slot(tree.slots)
+    return Delegator(agent, permit, ask, slot, spec.tier, spec.depth, spec.chain, spec.modes, spec.kept_tools)
 
 
 def with_agents(tools: ToolSet, offered: Sequence[tuple[AgentDef, Sequence[str]]]) -> tuple[ToolSpec, ...]:

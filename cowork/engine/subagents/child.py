@@ -208,7 +208,7 @@ class Child:
             turns=agent.turns,
             tally=self.runner.tally,
             exit_codes=tuple(self.runner.exit_codes),
-            files_changed=self.runner.files_changed(),
+            files_changed=self.runner.changed.so_far(),
             usage=agent.ledger.usage,
             cost_usd=agent.ledger.cost_usd,
             estimated=agent.ledger.estimated,

@@ -6,8 +6,6 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -91,7 +89,7 @@ class Subagents:
 
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
-        delegator = build_agent(self._isolated.services_for(spec), spec, self, self.spawn, self.consult)
+        delegator = build_agent(self._isolated.services_for(spec), spec, self)
         self._delegators[spec.path] = delegator
         return delegator
 
@@ -109,7 +107,7 @@ class Subagents:
         if order.run_in_background:
             return self._leave_running(child)
         # A parent that waits for its child needs no slot of its own, so nesting cannot block the pool.
-        async with self._lend_slot(parent):
+        async with parent.slot.lent():
             return await self._finish(child)
 
     # ------------------------------------------------------------ from outside
@@ -160,7 +158,7 @@ class Subagents:
         """Wait for one background child of an agent; False when it has none."""
         mine = [task for task, owner in self._background.items() if owner == path]
         if mine:
-            async with self._lend_slot(self._delegators[path]):
+            async with self._delegators[path].slot.lent():
                 await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         return bool(mine)
 
@@ -289,8 +287,7 @@ class Subagents:
         return wanted, *self.services.model(wanted)
 
     def _announce(self, child: Child, tool_use_id: str) -> None:
-        child.delegator.has_slot = self.slots.try_take()
-        child.status = "active" if child.delegator.has_slot else "waiting"
+        child.status = "active" if child.delegator.slot.try_take() else "waiting"
         self.running[child.id] = child
         self.accounts.enter(child)
         if not child.assignment.order.resume:
@@ -340,9 +337,7 @@ class Subagents:
         for sink in sinks:
             emitter.add(sink)
         try:
-            if not child.delegator.has_slot:
-                await self.slots.take()
-                child.delegator.has_slot = True
+            await child.delegator.slot.take()
             child.status, child.started = "active", time.monotonic()
             child.since = emitter.next_id
             emitter.publish(child.updated_event(), child.path)
@@ -357,22 +352,6 @@ class Subagents:
                 self.kill(other.id, "its parent ended")
             for sink in sinks:
                 emitter.remove(sink)
-
-    @asynccontextmanager
-    async def _lend_slot(self, parent: Delegator) -> AsyncIterator[None]:
-        """While a child waits for children of its own, others may have its slot."""
-        parent.waiting += 1
-        if parent.has_slot:
-            parent.has_slot = False
-            self.slots.release()
-        try:
-            yield
-        finally:
-            parent.waiting -= 1
-        # Not when it was stopped: whoever is to end need not wait for a slot to do so.
-        if parent.depth and not parent.waiting:
-            await self.slots.take()
-            parent.has_slot = True
 
     def _note_action(self, child: Child, event: Event) -> None:
         """Tell where a child stands with each of its calls."""
@@ -398,9 +377,7 @@ class Subagents:
         child.status = end.status
         self.services.emitter.publish(child.updated_event(), child.path)
         self.services.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
-        if child.delegator.has_slot:
-            child.delegator.has_slot = False
-            self.slots.release()
+        child.delegator.slot.release()
         return record
 
     def _keep(self, path: str, transcript: Transcript) -> None:

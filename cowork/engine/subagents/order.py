@@ -13,6 +13,7 @@ from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, TaskOrder
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent
+from cowork.engine.slots import Slot
 from cowork.tools.json_schema import schema_problems
 from cowork.tools.toolset import ToolSet
 
@@ -26,13 +27,12 @@ class Delegator:
     agent: Agent
     permit: Permit
     ask: Ask
+    slot: Slot
     tier: str = "main"
     depth: int = 0
     chain: tuple[tuple[str, str], ...] = ()  # (key, name) of every agent above and of this one
     modes: tuple[str, ...] = ()  # permission modes from the top down to this agent
     kept_tools: tuple[str, ...] = ()  # that it never hands on
-    has_slot: bool = False
-    waiting: int = 0  # for how many children of its own
 
     @property
     def path(self) -> str:

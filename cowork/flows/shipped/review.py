@@ -6,7 +6,7 @@ import asyncio
 import os
 from dataclasses import dataclass
 
-from cowork.core.git_command import git_output
+from cowork.core.git import git_output
 from cowork.flows.flow import Flow
 
 

@@ -19,9 +19,8 @@ from typing import Literal
 
 import cowork
 from cowork.core.errors import ToolError, UserError
-from cowork.core.plain_file import is_closed
 from cowork.core.ports import BoxName
-from cowork.core.workspace import Workspace
+from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox import bubblewrap, landlock
 from cowork.permissions.sandbox.guarded import Guarded, common_of, guarded, repository_of, worktree_of

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from cowork.core.frozen import frozen
-from cowork.core.plain_file import is_closed
-from cowork.core.workspace import protected
+from cowork.core.workspace import is_closed, protected
 
 FOLDERS = (
     ".cowork",

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from cowork.core.git_index import read_index
+from cowork.core.git import read_index
 from cowork.core.hygiene import has_password
-from cowork.core.plain_file import is_closed, start_of
-from cowork.core.workspace import sensitive_name, sensitive_names
+from cowork.core.workspace import is_closed, sensitive_name, sensitive_names, start_of
 from cowork.permissions.rules import Rule, Rules, path_matches
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.

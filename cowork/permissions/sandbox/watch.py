@@ -19,8 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cowork.core.plain_file import start_of
-from cowork.core.workspace import protected
+from cowork.core.workspace import protected, start_of
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.guarded import FOLDERS, GIT_FILES, GIT_FOLDERS, Guarded, guarded, scan
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from cowork.core import spawn
-from cowork.core.git_index import IndexEntry, read_index
+from cowork.core.git import IndexEntry, read_index
 from cowork.core.hygiene import clean_environ
-from cowork.core.plain_file import start_of
+from cowork.core.workspace import start_of
 
 _TIMEOUT_S = 60
 _AT_ONCE = 20_000  # names git is asked about in one go

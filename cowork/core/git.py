@@ -1,20 +1,67 @@
-"""Reads git's index file, versions 2 to 4. Never runs git and never writes."""
+"""What cowork itself does with git: run it quietly, and read the branch and the index from files without running it."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from cowork.core.plain_file import start_of
+from cowork.core import spawn
+from cowork.core.errors import UserError
+from cowork.core.hygiene import clean_environ
+from cowork.core.workspace import start_of
+
+# No hooks, no file system monitor, no questions, and nothing of our keys.
+_QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
+_AUTHOR = ("-c", "user.name=cowork", "-c", "user.email=cowork@localhost", "-c", "commit.gpgSign=false")
 
 MOST_BYTES = 128 << 20
 _HEADER = struct.Struct("!4sII")
 _ENTRY = struct.Struct("!IIIIIIIIII20sH")
 _EXTENDED, _STAGE = 0x4000, 0x3000
+
+
+def run_git(
+    folder: Path, *words: str, environ: Mapping[str, str], given: bytes = b"", seconds: float = 1800
+) -> spawn.Completed:
+    """Run a git command in a folder to its end."""
+    kept = {name: value for name, value in clean_environ(environ).items() if not name.startswith("GIT_")}
+    kept |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    return spawn.run(["git", *_QUIET, *_AUTHOR, *words], environ=kept, seconds=seconds, cwd=folder, given=given)
+
+
+def git_output(folder: Path, *words: str, environ: Mapping[str, str]) -> str:
+    """What a git command prints; a UserError when it fails."""
+    done = run_git(folder, *words, environ=environ)
+    if done.returncode:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
+        raise UserError(f"git {words[0]} failed in {folder}: {''.join(said)}")
+    return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def project_root(cwd: Path) -> Path:
+    """The nearest folder upwards with a .git, else the folder itself."""
+    return next((folder for folder in (cwd, *cwd.parents) if (folder / ".git").exists()), cwd)
+
+
+def branch_of(cwd: Path) -> str:
+    """The checked-out branch or short commit, empty outside a repository."""
+    root = project_root(cwd)
+    try:
+        git = root / ".git"
+        if git.is_file():  # a worktree or submodule names its real folder
+            git = root / _text(git).removeprefix("gitdir:").strip()
+        head = _text(git / "HEAD").strip()
+    except (OSError, ValueError):
+        return ""
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:8]
+
+
+def _text(path: Path) -> str:
+    return start_of(path, 4096).decode("utf-8", "replace")
 
 
 class IndexEntry(NamedTuple):
