@@ -25,7 +25,7 @@ from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, weighed
 from cowork.engine.slots import SlotPool
 from cowork.tools.arguments import check
-from cowork.tools.base import AgentState, Consult, Spawn, Tool, ToolContext, TreeState
+from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.call_lines import call_line, flat
 from cowork.tools.toolset import ToolSet
 
@@ -44,14 +44,6 @@ class Denial:
 
     def to_dict(self) -> Json:
         return {"tool": self.tool, "input": self.input, "reason": self.reason}
-
-
-class Interrupted(asyncio.CancelledError):
-    """A call that was cancelled and still has something to show."""
-
-    def __init__(self, record: ToolRecord) -> None:
-        super().__init__()
-        self.record = record
 
 
 @frozen

@@ -18,8 +18,8 @@ from cowork.core.blocks import Json
 from cowork.core.events import Notice
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentDef, ToolRecord
-from cowork.engine.runner import Interrupted
 from cowork.flows.journal import FlowJournal
+from cowork.tools.base import Interrupted
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import types
@@ -129,6 +130,14 @@ class TreeState:
     watch_files: Callable[[], Awaitable[FileWatch]] = no_watch  # to name what a command changes
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     reaper: Any = None  # the process that runs commands, started by the first one
+
+
+class Interrupted(asyncio.CancelledError):
+    """A call that was cancelled and still has something to show."""
+
+    def __init__(self, record: ToolRecord) -> None:
+        super().__init__()
+        self.record = record
 
 
 @dataclass(slots=True)

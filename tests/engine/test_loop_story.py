@@ -137,6 +137,22 @@ async def test_cancelling_answers_every_open_call(stage: Stage) -> None:
     assert [isinstance(b, ToolResult) for b in messages[-1].content] == [True, True]
 
 
+async def test_what_a_cancelled_command_had_printed_is_kept(stage: Stage) -> None:
+    stage.policy.allow_all = True
+    stage.set_up(Scripted([turn(call("Bash", command="echo step 1; echo step 2; sleep 60"))]))
+    running = asyncio.create_task(stage.agent.run(Prompt("go")))
+    await stage.until("tool.output")
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    (ended,) = [e for e in stage.events if isinstance(e, ToolEnded)]
+    assert (ended.record["error"]["code"], ended.display["summary"]) == ("ABORTED", "interrupted")
+    assert "step 1" in ended.display["output"]
+    (result,) = stage.agent.transcript.messages()[-1].content
+    assert "Interrupted before it finished" in str(result)
+    assert "step 1" in str(result)
+
+
 async def test_failed_tries_are_counted_and_their_text_is_not_kept(stage: Stage) -> None:
     async def no_wait(seconds: float) -> None:
         return None

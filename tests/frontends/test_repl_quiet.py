@@ -92,6 +92,21 @@ def test_one_hidden_line_is_shown_instead_of_counted(lines: int, note: str) -> N
     assert drawn[1] == (note or "  │ line 0")
 
 
+@pytest.mark.parametrize("blank", [0, 1, 3])
+def test_blank_lines_at_the_end_of_output_are_not_counted_as_hidden(blank: int) -> None:
+    display = {"kind": "terminal", "output": "a\nb\n" + "\n" * blank, "exit_code": 0, "lines": 2 + blank}
+    drawn = text(finished_lines(started("1", "Bash", {"command": "x"}), {"status": "success"}, display, 60))
+    assert drawn[1:] == ["  │ a", "  │ b"]
+
+
+def test_a_command_that_was_cut_short_shows_what_it_printed() -> None:
+    display = {"kind": "terminal", "output": "step 1\n", "exit_code": None, "lines": 1, "summary": "interrupted"}
+    record = {"status": "error", "error": {"code": "ABORTED", "message": "Interrupted before it finished."}}
+    drawn = text(finished_lines(started("1", "Bash", {"command": "x"}), record, display, 60))
+    assert drawn[0].endswith("· interrupted")
+    assert drawn[1] == "  │ step 1"
+
+
 def test_a_compaction_tells_only_the_numbers_it_has() -> None:
     assert (
         "3.4k → 1.2k tokens"

@@ -18,8 +18,7 @@ from typing import Annotated
 
 from cowork.core import spawn
 from cowork.core.ports import ToolRecord, ok
-from cowork.engine.runner import Interrupted
-from cowork.tools.base import Tool, ToolContext, tool
+from cowork.tools.base import Interrupted, Tool, ToolContext, tool
 from cowork.tools.shell.bash import bash
 from cowork.tools.shell.terminal_text import plain
 

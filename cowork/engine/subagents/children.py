@@ -21,7 +21,6 @@ from cowork.engine.budget import BudgetExceeded, Ledger, Limits
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
-from cowork.engine.runner import Interrupted
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
 from cowork.engine.subagents.assembly import AgentSpec, Services, build_agent, with_agents
@@ -31,7 +30,7 @@ from cowork.engine.subagents.isolation import IsolatedChildren
 from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
 from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.engine.subagents.telemetry import Telemetry
-from cowork.tools.base import ToolContext
+from cowork.tools.base import Interrupted, ToolContext
 from cowork.tools.toolset import ToolSet
 
 log = logging.getLogger("cowork.engine")

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools.base import Param, ToolContext, tool, touches_nothing
+from cowork.core.ports import Effect, ToolRecord, failed, ok, partial
+from cowork.tools.base import Interrupted, Param, ToolContext, tool, touches_nothing
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 from cowork.tools.shell.output import WHOLE_BYTES, Capture, Live
@@ -63,9 +63,9 @@ async def bash(
     except TimeoutError:
         timed_out = True
         ended = await running.end()
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as stop:
         await _cancel(running)
-        raise
+        raise Interrupted(_aborted(command, capture)) from stop
     finally:
         live.stop()
     live.flush()
@@ -220,6 +220,17 @@ def _record(
         return ToolRecord("error", whole, data, error=error, display=display)
     complete = ended.code == 0 and not capture.spilled and not ended.left and not ended.survivors
     return ToolRecord("success" if complete else "partial", whole, data, display=display)
+
+
+def _aborted(command: str, capture: Capture) -> ToolRecord:
+    """What is left of a command that was interrupted: what it had printed."""
+    capture.settle()
+    said = "Interrupted before it finished. Its effects may be partly done."
+    if not capture.lines:
+        return failed("ABORTED", said)
+    display = _terminal(command, capture.tail(_SHOWN_TO_PEOPLE), None, capture.lines, "interrupted")
+    text = f"{said} It had printed:\n\n{_text(capture)}"
+    return ToolRecord("error", text, error={"code": "ABORTED", "message": said}, display=display)
 
 
 def _text(capture: Capture) -> str:

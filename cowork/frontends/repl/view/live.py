@@ -79,9 +79,7 @@ def _tool_lines(
     for tool in running[:_TOOLS_SHOWN]:
         out.append(running_line(tool.call, spin, columns, now - tool.started))
         if tool.output:
-            out.extend(
-                output_lines(tool.output, columns, _OUTPUT_ROWS_EXPANDED if expanded else _OUTPUT_ROWS, note=False)
-            )
+            out.extend(output_lines(tool.output, columns, _OUTPUT_ROWS_EXPANDED if expanded else _OUTPUT_ROWS))
     if len(running) > _TOOLS_SHOWN:
         out.append([("dim", f"  + {len(running) - _TOOLS_SHOWN} more running")])
     return out

@@ -74,34 +74,39 @@ def looks_line(names: Sequence[str], columns: int) -> Line:
     return clip_line(line, columns)
 
 
-def output_lines(text: str, columns: int, limit: int, *, note: bool = True) -> list[Line]:
-    """The last lines of a command's output behind a bar; how many came before is said."""
-    rows = visible(text).rstrip("\n").split("\n") if text.strip() else []
-    shown = rows[-limit:]
-    out: list[Line] = []
-    if note and len(rows) > len(shown):
-        out.append([("faint", "  │ "), ("dim", f"… {format.plural(len(rows) - len(shown), 'line')} before")])
-    out.extend([("faint", "  │ "), ("dim", clip(row.expandtabs(4), columns - 5))] for row in shown)
-    return out
+def output_lines(text: str, columns: int, limit: int) -> list[Line]:
+    """The last lines of a command's output behind a bar."""
+    return [_barred(row.expandtabs(4), columns) for row in _rows(text)[-limit:]]
+
+
+def _rows(text: str) -> list[str]:
+    return visible(text).rstrip("\n").split("\n") if text.strip() else []
+
+
+def _barred(text: str, columns: int) -> Line:
+    return [("faint", "  │ "), ("dim", clip(text, columns - 5))]
 
 
 def _body(record: Mapping[str, Any], display: Json, columns: int, theme: Theme | None) -> list[Line]:
-    if record.get("status") == "error":
+    if record.get("status") == "error" and display.get("kind") != "terminal":
         return _error_lines(record, columns)
     match display.get("kind"):
         case "diff":
             return diff_lines(str(display.get("diff", "")), columns, limit=_DIFF_LINES, theme=theme)
         case "terminal":
-            total = int(display.get("lines") or 0)
-            limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself
-            lines = output_lines(str(display.get("output", "")), columns, limit, note=False)
-            hidden = total - len(lines)
-            if hidden > 0:
-                lines.insert(
-                    0, [("faint", "  │ "), ("dim", clip(f"… {format.plural(hidden, 'line')} before", columns - 5))]
-                )
-            return lines
+            return _terminal_lines(str(display.get("output", "")), int(display.get("lines") or 0), columns)
     return []
+
+
+def _terminal_lines(output: str, printed: int, columns: int) -> list[Line]:
+    """The end of what a command printed, and how many lines came before; blank lines at its end do not count."""
+    trailing = len(output) - len(output.rstrip("\n")) - output.endswith("\n")
+    total = printed - trailing
+    limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself
+    lines = output_lines(output, columns, limit)
+    if (hidden := total - len(lines)) > 0:
+        lines.insert(0, _barred(f"… {format.plural(hidden, 'line')} before", columns))
+    return lines
 
 
 def _error_lines(record: Mapping[str, Any], columns: int) -> list[Line]:
