@@ -20,17 +20,17 @@ from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore,
 _SAID = 2  # damages that are told one by one
 
 
-def begin(run: Run, mode: str = "") -> None:
+def begin(run: Run, mode: str = "", *, cleared: bool = False) -> None:
     """Start a run's story, or go on with the one its log holds; once, before the first prompt.
 
-    `mode`: the one the same conversation was in a moment ago, in the same chat.
+    `mode`: the one the same conversation was in a moment ago, in the same chat. `cleared`: this one follows /clear.
     """
     past = run.log.loaded.events if run.log else ()
     found = restore(past, run.root)
     run.permissions.mode = mode or run.permissions.mode
     # First, for the story starts by saying what is in force.
     said = ["" if mode else _settle_mode(run, found.mode, past), _settle(run, found)]
-    run.begin(resumed=bool(past))
+    run.begin(resumed=bool(past), cleared=cleared)
     if run.log and (run.project.options.resume or run.project.options.continue_):
         _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))
     for line in filter(None, said):

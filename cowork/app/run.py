@@ -18,7 +18,7 @@ from cowork.config.load import Config
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, RunEnded, SessionStarted
-from cowork.core.hooks import HookCall, HookVerdict
+from cowork.core.hooks import EndReason, HookCall, HookVerdict
 from cowork.core.ports import Answer, Emit, Question
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
@@ -98,8 +98,8 @@ class Run:
         """Whether light work goes to a model of its own."""
         return self.config.models.light.provider not in ("offline", "scripted")
 
-    def begin(self, *, resumed: bool = False) -> None:
-        """Say who and where we are."""
+    def begin(self, *, resumed: bool = False, cleared: bool = False) -> None:
+        """Say who and where we are; `cleared`: the person wanted a new conversation in place of another."""
         self.emit(
             SessionStarted(
                 cwd=str(self.root),
@@ -122,7 +122,7 @@ class Run:
                 self.emit(Notice(str(wrong), "warning", "extensions.bad_file"))
         for note in self.config.notes:
             self.emit(Notice(note, "warning", "config.note"))
-        source, hooks = "resume" if resumed else "startup", self.subagents.services.hooks
+        source, hooks = "resume" if resumed else "clear" if cleared else "startup", self.subagents.services.hooks
         if hooks.listens("SessionStart", source):
             data = {"source": source, "model": self.agent.provider.model, "cwd": str(self.root)}
             self._starting = asyncio.create_task(hooks.fire(HookCall("SessionStart", source, data)))
@@ -233,12 +233,12 @@ class Run:
         self.emit(RunEnded(result))
         return result
 
-    async def close(self) -> None:
+    async def close(self, why: EndReason = "other") -> None:
         """End children and background commands, close connections and the log."""
         await self.subagents.stop_all()
         hooks = self.subagents.services.hooks
-        if hooks.listens("SessionEnd", "other"):
-            await hooks.fire(HookCall("SessionEnd", "other", {"reason": "other", "cwd": str(self.root)}))
+        if hooks.listens("SessionEnd", why):
+            await hooks.fire(HookCall("SessionEnd", why, {"reason": why, "cwd": str(self.root)}))
         await hooks.aclose()
         if self.mcp:
             await self.mcp.close()

@@ -46,9 +46,12 @@ def trust(
 
     store = Trust(paths.trust_file(os.environ))
     if listed:
-        for kept in store.list():
+        trusted = store.list()
+        for kept in trusted:
             state = "  (changed since: not trusted)" if store.changed(kept.folder) else ""
             row(f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}{state}")
+        if not trusted:
+            print("No folder is trusted. `cowork trust DIR` trusts one.")
         return 0
     root = Path(os.path.realpath((folder or paths.here()).expanduser()))
     if revoke:

@@ -24,6 +24,8 @@ HookEvent = Literal[
     "PreCompact",
 ]
 HOOK_EVENTS: tuple[HookEvent, ...] = get_args(HookEvent)
+EndReason = Literal["clear", "resume", "prompt_input_exit", "other"]
+"""Why a session ends, as SessionEnd tells it: another one begins or is taken up, the person left, or anything else."""
 
 
 @frozen

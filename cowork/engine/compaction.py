@@ -23,7 +23,7 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 from cowork.core.ports import Request
-from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold
+from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
 from cowork.engine.metering import NOTHING, Cost
@@ -203,8 +203,11 @@ class Compaction:
 
 def _skills(agent: Agent) -> dict[str, str]:
     """The skills that were loaded in the conversation, each as it was told last."""
-    ended = (e for e in agent.transcript.history() if isinstance(e, ToolEnded))
-    return {e.record["data"]["skill"]: str(e.record["text"]) for e in ended if "skill" in e.record.get("data", {})}
+    return {event.record["data"]["skill"]: str(event.record["text"]) for event in _pinned_results(agent)}
+
+
+def _pinned_results(agent: Agent) -> list[ToolEnded]:
+    return [e for e in agent.transcript.history() if isinstance(e, ToolEnded) and is_pinned(e)]
 
 
 def weigh(agent: Agent) -> tuple[int, float]:
@@ -255,13 +258,14 @@ def _measured(agent: Agent, room: Room, event: ContextCompacted) -> ContextCompa
 
 
 def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:
-    """Bulky results older than the freshest turns, and the tokens they take."""
+    """Bulky results older than the freshest turns, what skills say aside, and the tokens they take."""
     messages = agent.transcript.messages()
+    pinned = {event.tool_use_id for event in _pinned_results(agent)}
     bulky = {
         result.tool_use_id: size
         for message in messages[: -2 * FRESH_TURNS]
         for result in message.results
-        if (size := estimate_tokens(result)) >= BULKY
+        if (size := estimate_tokens(result)) >= BULKY and result.tool_use_id not in pinned
     }
     return tuple(bulky), sum(bulky.values())
 

@@ -30,13 +30,9 @@ class HookPoints:
         """Whether a hook wants to know."""
         return self.hooks.listens(event, subject)
 
-    async def on_call(
-        self, event: HookEvent, tool: str, args: Json, tool_use_id: str, rule: str, cwd: Path
-    ) -> HookVerdict:
+    async def on_call(self, event: HookEvent, tool: str, args: Json, tool_use_id: str, cwd: Path) -> HookVerdict:
         """What hooks say of a call: before it runs, or in place of the person who would be asked about it."""
-        more = {"tool_use_id": tool_use_id}
-        if event == "PermissionRequest":
-            more = {"permission_suggestions": [rule]} if rule else {}  # type: ignore[dict-item]
+        more = {"tool_use_id": tool_use_id} if event == "PreToolUse" else {}
         return await self._fire(event, tool, _tool(tool, args, cwd) | more)
 
     async def after_tool(

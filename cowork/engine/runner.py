@@ -231,8 +231,8 @@ class Runner:
         """The call as hooks decide it; their arguments are checked and judged as if the model had sent them."""
         if not self.hooks.listens(event, tool.name):
             return judged, HookVerdict()
-        given, rule = self._shown_to_hooks(judged), judged.decision.rule
-        verdict = await self.hooks.on_call(event, tool.name, given, call.id, rule, self.state.cwd)
+        given = self._shown_to_hooks(judged)
+        verdict = await self.hooks.on_call(event, tool.name, given, call.id, self.state.cwd)
         if verdict.updated_input is not None:
             if tool.precheck:
                 tool.precheck(verdict.updated_input)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from cowork.core.front_matter import BadFile, Problem, text_of_file
 from cowork.core.frozen import frozen
@@ -16,6 +16,7 @@ from cowork.core.ports import AgentOrigin
 
 _LIST = re.compile(r"[\w ,|-]*")
 _USUAL_SECONDS = {"UserPromptSubmit": 30.0, "SessionEnd": 1.5}
+Contract = Literal["claude", "codex"]
 SECONDS = 600.0  # for other events, as people who bring hooks along are used to
 
 
@@ -34,6 +35,7 @@ class HookRule:
     line: int = 1
     origin: AgentOrigin = "user"
     plugin_root: Path | None = None
+    contract: Contract = "claude"
 
     @property
     def name(self) -> str:
@@ -43,7 +45,7 @@ class HookRule:
         """Whether it wants to hear of this; without `data` its condition is not asked."""
         if event != self.event or not matched(self.matcher, subject):
             return False
-        return data is None or not self.condition or _holds(self.condition, subject, data)
+        return data is None or not self.condition or holds(self.condition, subject, data)
 
 
 def matched(matcher: str, subject: str) -> bool:
@@ -70,19 +72,22 @@ def read_hooks(
     except RecursionError:
         return [], [Problem(path, 1, "is nested too deeply")]
     hooks = found.get("hooks", {}) if isinstance(found, dict) else None
-    if not isinstance(hooks, dict):
+    if not isinstance(found, dict) or not isinstance(hooks, dict):
         return [], [Problem(path, 1, "hooks: must be an object of events")]
-    if isinstance(found, dict) and found.get("disableAllHooks") is True:
+    if found.get("disableAllHooks") is True:
         return [], []
-    reader = _Reader(path, text, origin, plugin_root)
+    contract: Contract = "codex" if found.get("contract") == "codex" else "claude"
+    reader = _Reader(path, text, origin, plugin_root, contract)
     for event, groups in hooks.items():
         reader.read_event(str(event), groups)
     return reader.rules, reader.problems
 
 
 class _Reader:
-    def __init__(self, path: Path, text: str, origin: AgentOrigin, plugin_root: Path | None) -> None:
-        self.path, self.text, self.origin, self.plugin_root = path, text, origin, plugin_root
+    def __init__(
+        self, path: Path, text: str, origin: AgentOrigin, plugin_root: Path | None, contract: Contract
+    ) -> None:
+        self.path, self.text, self.origin, self.plugin_root, self.contract = path, text, origin, plugin_root, contract
         self.rules: list[HookRule] = []
         self.problems: list[Problem] = []
 
@@ -123,7 +128,7 @@ class _Reader:
         rule = HookRule(
             event, matcher, command, None if args is None else tuple(args), float(timeout), str(hook.get("if") or ""),
             not (hook.get("async") or hook.get("asyncRewake")), self.path, self._line(json.dumps(command), line),
-            self.origin, self.plugin_root,
+            self.origin, self.plugin_root, self.contract,
         )  # fmt: skip
         self.rules.append(rule)
 
@@ -135,7 +140,7 @@ class _Reader:
         return otherwise if at < 0 else self.text.count("\n", 0, at) + 1
 
 
-def _holds(condition: str, tool: str, data: Mapping[str, Any]) -> bool:
+def holds(condition: str, tool: str, data: Mapping[str, Any]) -> bool:
     """Whether `Tool(pattern)` fits a call: each part of a command line, or the path of a file. In doubt it does."""
     match = re.fullmatch(r"\s*([\w*-]+)\s*(?:\((.*)\))?\s*", condition, re.DOTALL)
     if match is None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookCall, HookEvent, HookVerdict, joined
-from cowork.extensions.hook_files import HookRule
+from cowork.extensions.hook_files import Contract, HookRule
 
 MOST_TEXT = 10_000  # characters of what a hook says
 BLOCKED = 2  # the exit code that says no
@@ -65,14 +65,13 @@ class FileHooks:
         """Run what matches, each command once, and join what they say."""
         wanted = [rule for rule in self.rules if rule.matches(call.event, call.subject, call.data)]
         rules = {(rule.command, rule.args, rule.plugin_root): rule for rule in wanted}.values()
-        given = json.dumps(self.told(call)).encode()
         waits = [rule for rule in rules if rule.waits and call.event != "Notification"]
         for rule in rules:
             if rule not in waits:
-                task = asyncio.create_task(self._run(rule, call.event, given))
+                task = asyncio.create_task(self._run(rule, call))
                 self._beside.add(task)
                 task.add_done_callback(self._beside.discard)
-        return joined(await asyncio.gather(*(self._run(rule, call.event, given) for rule in waits)))
+        return joined(await asyncio.gather(*(self._run(rule, call) for rule in waits)))
 
     async def aclose(self) -> None:
         """Let what runs beside the session end, or end it."""
@@ -82,7 +81,7 @@ class FileHooks:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
 
-    def told(self, call: HookCall) -> Json:
+    def told(self, call: HookCall, contract: Contract = "claude") -> Json:
         """The input of a hook."""
         mode = self.facts.mode()
         said: Json = {
@@ -90,19 +89,22 @@ class FileHooks:
             "transcript_path": self.facts.transcript_path or None,
             "cwd": str(self.facts.root),
             "hook_event_name": call.event,
-            "model": self.facts.model(),
         }
+        if call.event != "SessionEnd":
+            said["model"] = self.facts.model()
         if call.event not in ("SessionStart", "SessionEnd", "Notification"):
             said["turn_id"] = str(self.facts.turn())
-        if call.event != "PreCompact":
+        if call.event not in ("PreCompact", "SessionEnd"):
             said["permission_mode"] = _MODES.get(mode, mode)
         if call.agent_id:
             said |= {"agent_id": call.agent_id, "agent_type": call.agent_id.rpartition("-")[0]}
         if call.event == "SubagentStop":
             said["agent_transcript_path"] = self.facts.transcript_path or None  # one log holds all
-        return said | call.data
+        said |= call.data
+        return _for_codex(said) if contract == "codex" else said
 
-    async def _run(self, rule: HookRule, event: HookEvent, given: bytes) -> HookVerdict:
+    async def _run(self, rule: HookRule, call: HookCall) -> HookVerdict:
+        given = json.dumps(self.told(call, rule.contract)).encode()
         environ = {"CLAUDE_PROJECT_DIR": str(self.facts.root), "COWORK_PROJECT_DIR": str(self.facts.root)}
         if rule.plugin_root:
             own = {
@@ -115,10 +117,20 @@ class FileHooks:
         except Exception as error:  # whatever a hook does, the session goes on
             self._warn(f"The hook {rule.name} could not be run: {error} ({rule.path}:{rule.line})")
             return HookVerdict()
-        verdict, wrong = read_answer(event, ended, rule.timeout)
+        verdict, wrong = read_answer(call.event, ended, rule.timeout)
         for text in wrong:
             self._warn(f"The hook {rule.name} {text} ({rule.path}:{rule.line})")
         return verdict
+
+
+def _for_codex(said: Json) -> Json:
+    """An input as Codex's schemas know it: they are closed, and have fewer words than Claude's contract."""
+    known = {name: value for name, value in said.items() if name != "custom_instructions"}
+    if known["hook_event_name"] == "SessionEnd":
+        known["reason"] = "other"
+    if known.get("permission_mode") == "auto":
+        known["permission_mode"] = "acceptEdits"
+    return known
 
 
 def line_of(rule: HookRule, environ: Mapping[str, str]) -> str:

@@ -96,8 +96,9 @@ def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
 def _codex(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _copies("command", base / "prompts", own / "commands")
     yield from _copies("skill", base / "skills", own / "skills")
-    if (base / "hooks.json").is_file():
-        yield ImportStep("hooks", "hooks.json", "copy", base / "hooks.json", own / "hooks.json")
+    if hooks := _json(base / "hooks.json"):
+        text = json.dumps({"contract": "codex", **hooks}, indent=2, ensure_ascii=False) + "\n"
+        yield ImportStep("hooks", "hooks.json", "write", base / "hooks.json", own / "hooks.json", text)
     path = base / "config.toml"
     try:
         found = tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}

@@ -128,7 +128,7 @@ def test_trust_is_given_listed_and_taken_back(cowork: Any) -> None:
     (cowork.folder / "AGENTS.md").write_text("be rude")
     assert "changed since: not trusted" in cowork("trust", "--list").stdout
     assert cowork("trust", "--revoke").returncode == 0
-    assert cowork("trust", "--list").stdout == ""
+    assert cowork("trust", "--list").stdout.startswith("No folder is trusted.")
     assert cowork("trust", "--revoke").returncode == 2
 
 

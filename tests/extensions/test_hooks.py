@@ -21,6 +21,8 @@ from cowork.extensions.hook_files import HookRule, matched, read_hooks
 from cowork.extensions.hook_process import FileHooks, HookFacts, Launch, Launched, read_answer
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
+from tests.e2e.test_slash_commands import chat
+from tests.e2e.test_slash_commands import say as type_line
 from tests.fakes.command import Command
 from tests.fakes.stage import Stage, call, say, turn
 
@@ -97,24 +99,39 @@ async def test_the_contract(launch: Launch, tmp_path: Path, event: HookEvent, ag
         assert bool(said) == (end in ("one", "late", "crash")), (end, said)
 
 
-# What Codex's published schemas require of each event's input, beside what is common to all.
-FIELDS = {
-    "PreToolUse": {"tool_name": str, "tool_input": dict, "tool_use_id": str},
-    "PostToolUse": {"tool_name": str, "tool_input": dict, "tool_use_id": str, "tool_response": dict},
-    "UserPromptSubmit": {"prompt": str},
-    "Stop": {"stop_hook_active": bool, "last_assistant_message": str},
-    "SubagentStart": {"agent_id": str, "agent_type": str},
-    "SubagentStop": {
-        "stop_hook_active": bool, "last_assistant_message": str, "agent_id": str, "agent_type": str,
-        "agent_transcript_path": str,
-    },
-    "PermissionRequest": {"tool_name": str, "tool_input": dict},
+# What Codex's published schemas allow in each event's input. They are closed: nothing else may be there.
+CALL = {"tool_name": str, "tool_input": dict}
+STOP = {"stop_hook_active": bool, "last_assistant_message": str}
+WHO = {"agent_id": str, "agent_type": str}
+TURN = {"turn_id": str, "model": str}
+MODE = {"permission_mode": str}
+FIELDS: dict[str, dict[str, type]] = {
+    "SessionStart": {"source": str, "model": str} | MODE,
+    "SessionEnd": {"reason": str},
+    "UserPromptSubmit": {"prompt": str} | TURN | MODE,
+    "PreToolUse": {"tool_use_id": str} | CALL | TURN | MODE,
+    "PermissionRequest": CALL | TURN | MODE,
+    "PostToolUse": {"tool_use_id": str, "tool_response": dict} | CALL | TURN | MODE,
+    "Stop": STOP | TURN | MODE,
+    "SubagentStart": WHO | TURN | MODE,
+    "SubagentStop": {"agent_transcript_path": str} | WHO | STOP | TURN | MODE,
+    "PreCompact": {"trigger": str} | TURN,
+}
+COMMON = {"session_id": str, "transcript_path": str, "cwd": str, "hook_event_name": str}
+OF_CHILDREN = ("UserPromptSubmit", "PreToolUse", "PermissionRequest", "PostToolUse", "PreCompact")
+WORDS = {
+    "permission_mode": ("default", "acceptEdits", "plan", "dontAsk", "bypassPermissions"),
+    "source": ("startup", "resume", "clear", "compact"), "trigger": ("manual", "auto"), "reason": ("other",),
 }  # fmt: skip
-COMMON = {
-    "session_id": str, "transcript_path": str, "cwd": str, "permission_mode": str, "hook_event_name": str, "model": str,
-    "turn_id": str,
-}  # fmt: skip
-OURS = {"agent_id", "agent_type", "permission_suggestions"}  # beyond Codex's, as Claude has them
+
+
+def refused_by_codex(given: dict[str, Any]) -> list[str]:
+    """Why a closed schema of Codex would not have this input."""
+    event = given["hook_event_name"]
+    required = COMMON | FIELDS[event]
+    wrong = [name for name, kind in required.items() if not isinstance(given.get(name), kind)]
+    wrong += set(given) - set(required) - set(WHO if event in OF_CHILDREN else ())
+    return wrong + [name for name, words in WORDS.items() if name in given and given[name] not in words]
 
 
 async def test_hooks_hear_what_they_need_from_a_real_turn(stage: Stage, launch: Launch) -> None:
@@ -126,16 +143,29 @@ async def test_hooks_hear_what_they_need_from_a_real_turn(stage: Stage, launch: 
     children = {"explore": [turn(call("LS", path=".")), say("seen")]}
     await stage.play("go", [turn(write), turn(order), say("done")], children, answer="once")
     inputs = [json.loads(line) for line in heard.read_text().splitlines()]
-    assert {given["hook_event_name"] for given in inputs} == set(FIELDS)
-    for given in inputs:
-        for name, kind in (COMMON | FIELDS[given["hook_event_name"]]).items():
-            assert isinstance(given[name], kind), (name, given)
-        assert given["permission_mode"] in ("default", "acceptEdits", "plan", "auto", "bypassPermissions")
-        assert set(given) <= {*COMMON, *FIELDS[given["hook_event_name"]], *OURS}
+    assert {given["hook_event_name"] for given in inputs} == set(FIELDS) - {"SessionStart", "SessionEnd", "PreCompact"}
+    assert [wrong for given in inputs if (wrong := refused_by_codex(given))] == []
     of_child = [given for given in inputs if given.get("agent_id")]
     assert {given["agent_type"] for given in of_child} == {"explore"}
     assert ("PreToolUse", "LS") in [(g["hook_event_name"], g.get("tool_name")) for g in of_child]
     assert said == []
+
+
+def test_hooks_of_codex_hear_its_words_and_those_of_claude_more(tmp_path: Path, launch: Launch) -> None:
+    facts = HookFacts("s1", "/log", tmp_path, lambda: "auto", tmp_path)
+    files = FileHooks([], facts, launch, lambda text: None)
+    calls = [
+        HookCall("SessionEnd", "clear", {"reason": "clear"}),
+        HookCall("SessionStart", "clear", {"source": "clear"}),
+        HookCall("PreCompact", "manual", {"trigger": "manual", "custom_instructions": "the tests"}),
+        HookCall("PreCompact", "auto", {"trigger": "auto", "custom_instructions": ""}, "main/explore-1"),
+    ]
+    assert [wrong for call in calls if (wrong := refused_by_codex(files.told(call, "codex")))] == []
+    assert [files.told(call).get("reason") for call in calls] == ["clear", None, None, None]
+    assert files.told(calls[2])["custom_instructions"] == "the tests"
+    path = tmp_path / "hooks.json"
+    path.write_text('{"contract": "codex", "hooks": {"Stop": [{"hooks": [{"command": "x"}]}]}}')
+    assert [rule.contract for rule in read_hooks(path, "user")[0]] == ["codex"]
 
 
 async def test_a_denied_call_of_a_child_is_refused(stage: Stage, launch: Launch) -> None:
@@ -262,3 +292,25 @@ def test_nothing_of_an_untrusted_folder_runs_and_keys_stay_home(command: Command
     assert "never-too" not in made.read_text()
     assert "from-the-hook" in done.of("prompt.added")[0]["context"]
     assert [e for e in done.of("notice") if e["code"] == "hook"] == []
+
+
+def test_a_session_says_why_it_ended_and_how_the_next_began(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    note = {"command": f"cat >>{heard}; echo >>{heard}", "timeout": 60}
+    hooks = {
+        "SessionStart": [{"hooks": [note]}],
+        "SessionEnd": [{"matcher": "clear|prompt_input_exit", "hooks": [note]}],
+    }
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/hooks.json").write_text(json.dumps({"hooks": hooks}))
+    with chat(tmp_path) as terminal:
+        type_line(terminal, "hello", "The first answer.")
+        type_line(terminal, "/clear", "A new conversation.")
+        terminal.type("/exit", "<Enter>")
+        terminal.wait_exit()
+    told = [json.loads(line) for line in heard.read_text().splitlines()]
+    assert [(t["hook_event_name"], t.get("source") or t["reason"]) for t in told] == [
+        ("SessionStart", "startup"), ("SessionEnd", "clear"), ("SessionStart", "clear"),
+        ("SessionEnd", "prompt_input_exit"),
+    ]  # fmt: skip
+    assert len({t["session_id"] for t in told}) == 2

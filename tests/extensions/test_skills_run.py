@@ -100,6 +100,48 @@ def test_grants_of_a_skill_need_somebody_who_gives_them(command: Command) -> Non
     assert done.record("Write")["error"]["code"] == "PERMISSION_DENIED"
 
 
+@pytest.mark.parametrize("how", ["model", "person", "fork"])
+def test_what_a_skill_forbids_is_refused_until_the_next_prompt(command: Command, how: str) -> None:
+    head = "disallowed-tools: Write, Bash(git *)\n" + ("context: fork\n" if how == "fork" else "")
+    skill(command.folder / ".claude", head=head)
+    tried = [call("Write", file_path="w", content="x"), call("Bash", command="true && git status")]
+    tried += [call("Bash", command="echo fine"), {"say": "done"}]
+    script: Any = [call("Skill", skill="greet"), *tried] if how == "model" else tried
+    if how == "fork":
+        script = {"main": [{"say": "done"}], "agents": {"*": tried}}
+    options = ("--trust", "--permission-mode", "bypass")
+    done = command.play(script, *options, prompt="go" if how == "model" else "/greet Bo")
+    ended = [(e["name"], (e["record"].get("error") or {}).get("code")) for e in done.of("tool.ended")]
+    refused = [("Write", "PERMISSION_DENIED"), ("Bash", "PERMISSION_DENIED"), ("Bash", None)]
+    assert [row for row in ended if row[0] not in ("Skill", "Task")] == refused
+    assert not (command.folder / "w").exists()
+    again = command.play([call("Write", file_path="w", content="x"), {"say": "ok"}], *options, "--continue")
+    assert again.record("Write")["status"] == "success"
+
+
+@pytest.mark.parametrize("how", ["summaries", "clearing"])
+def test_a_skill_that_was_loaded_survives_compaction(command: Command, how: str) -> None:
+    skill(command.folder / ".claude", body="In verse. " * 300)
+    for name in "abc":
+        (command.folder / name).write_text("0123456789 0123456789\n" * 1_000)
+    small, read = call("LS", path="."), [call("Read", file_path=name) for name in "abc"]
+    rest = [{**small, "say": "thought " * 2_000}] * 10 if how == "summaries" else [*read[:2], *[small] * 5, read[2]]
+    script = {
+        "main": [call("Skill", skill="greet", args="Ann"), *rest, {"say": "done"}],
+        "asides": [{"match": "<conversation>", "turns": [{"say": "They wanted X."}] * 9}],
+        "context_window": 20_000,
+    }
+    dump = command.folder.parent / "requests.jsonl"
+    done = command.play(script, "--trust", "--dump-requests", str(dump))
+    made = done.of("context.compacted")
+    assert [bool(event["summary"]) for event in made] == ([True] * len(made) if how == "summaries" else [False])
+    assert len(made) > 1 or how == "clearing"
+    asked = json.dumps(requests(command)[-1]["messages"])
+    assert asked.count("Say hello to Ann. In verse.") == 1
+    assert ('<skill name=\\"greet\\">' in asked) == (how == "summaries")
+    assert ("Old result cleared" in asked) == (how == "clearing")
+
+
 @pytest.mark.parametrize("by_model", [True, False])
 def test_a_forked_skill_is_the_work_of_a_child(command: Command, by_model: bool) -> None:
     skill(command.folder / ".claude", head="context: fork\nagent: explore\n")

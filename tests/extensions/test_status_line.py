@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -77,10 +78,27 @@ def test_the_line_takes_the_place_of_the_facts_but_the_mode_stays() -> None:
     assert " m " not in drawn
 
 
-def test_a_chat_shows_what_the_program_prints(tmp_path: Path) -> None:
+def test_a_chat_shows_what_the_programs_print(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     program = "read -r state; printf 'LINE \\033[31m%s' \"${#state}\""
-    (home / "config.toml").write_text(f"[ui]\nstatusline_command = '''{program}'''\n")
-    with chat(tmp_path) as terminal:
+    (tmp_path / "rows.py").write_text(
+        "import json, sys\n"
+        "for t in json.load(sys.stdin)['tasks']:\n"
+        "    shown = f\"ROW {t['name']} does {t['description']}\" if t['name'] == 'explore' else ''\n"
+        "    print(json.dumps({'id': t['id'], 'content': shown}))\n"
+    )
+    rows = f"{sys.executable} {tmp_path / 'rows.py'}"
+    (home / "config.toml").write_text(
+        f"[ui]\nstatusline_command = '''{program}'''\nsubagent_statusline_command = '''{rows}'''\n"
+    )
+    orders = [
+        {"name": "Task", "input": {"description": f"task {n}", "prompt": "p", "subagent_type": kind}}
+        for n, kind in enumerate(("explore", "plan"))
+    ]
+    script = {"main": [{"calls": orders}], "agents": {"*": [{"say": "never", "delay_ms": 60_000}]}}
+    with chat(tmp_path, script=script) as terminal:
         terminal.wait_for("LINE ")
+        terminal.type("go", "<Enter>")
+        terminal.wait_for("ROW explore does task 0")
+        assert "task 1" not in terminal.text()  # an empty row is hidden

@@ -27,7 +27,7 @@ from cowork.core.blocks import ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.git import project_root
-from cowork.core.hooks import Hooks
+from cowork.core.hooks import EndReason, Hooks
 from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.exchange import Prompt
@@ -92,7 +92,7 @@ class ChatHost:
         self._look_at = time.monotonic() + LOOK_EVERY_S
         self._commands = commands(self)
 
-    def begin(self, *, seen: bool = False, mode: str = "") -> None:
+    def begin(self, *, seen: bool = False, mode: str = "", cleared: bool = False) -> None:
         """Start (or take up) the conversation of the current run; what was `seen` is not shown again."""
         past = list(self.run.log.loaded.events) if self.run.log else []
         self.events[:] = past
@@ -102,20 +102,20 @@ class ChatHost:
         if self._line:
             self._line.stop()
         self._line = ChatStatusLine(self.run, self._sink, lambda: self.status().cost_usd)
-        begin(self.run, mode)
+        begin(self.run, mode, cleared=cleared)
 
-    async def reopen(self, options: RunOptions, *, seen: bool = False) -> None:
+    async def reopen(self, options: RunOptions, *, seen: bool = False, why: EndReason = "other") -> None:
         """Close this conversation and open another, or the same one (`seen`) with other settings."""
         fresh = self._open(options, self.environ, self)
         self.keep_waiting(())  # what waits goes along
-        closing = asyncio.ensure_future(self.run.close())
+        closing = asyncio.ensure_future(self.run.close(why))
         while not closing.done():
             with suppress(asyncio.CancelledError):  # a stop comes too late: half of a switch would be no conversation
                 await asyncio.shield(closing)
         closing.result()
         used, mode = self.run.project.trusted, self.run.permissions.mode if seen else ""
         self.run, self.options = fresh, options
-        self.begin(seen=seen, mode=mode)
+        self.begin(seen=seen, mode=mode, cleared=why == "clear")
         if used and not fresh.project.trusted:
             self.run.emit(Notice(CHANGED, "warning", "untrusted"))
 
@@ -160,10 +160,10 @@ class ChatHost:
         if self.run.checkpoints:
             self.run.checkpoints.warm()
 
-    async def close(self) -> None:
+    async def close(self, why: EndReason = "other") -> None:
         if self._line:
             self._line.stop()
-        await self.run.close()
+        await self.run.close(why)
 
     # ------------------------------------------------------------ the Host protocol
 

@@ -90,7 +90,7 @@ class _Commands:
 
     async def clear(self, rest: str) -> CommandResult:
         kept = self.host.run.log is not None and bool(rewind_points(self.host.events))
-        await self.host.reopen(replace(self.host.options, resume="", continue_=False))
+        await self.host.reopen(replace(self.host.options, resume="", continue_=False), why="clear")
         return "A new conversation. `/resume` has the one before." if kept else "A new conversation."
 
     async def compact(self, rest: str) -> CommandResult:
@@ -203,7 +203,7 @@ class _Commands:
         entry = index.find(self._sessions(), rest)
         if entry.id == self.host.run.session_id:
             return "You are in it."
-        await self.host.reopen(replace(self.host.options, resume=entry.id, continue_=False))
+        await self.host.reopen(replace(self.host.options, resume=entry.id, continue_=False), why="resume")
         return None
 
     async def fork(self, rest: str) -> CommandResult:
@@ -214,7 +214,7 @@ class _Commands:
         await self.host.run.subagents.stop_all()  # first, so that the copy knows how they ended
         log.sync()
         copy = await asyncio.to_thread(fork, self._sessions(), log.id)
-        await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=True)
+        await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=True, why="resume")
         ended = f" {format.plural(stopped, 'child')} stopped first; Task with `resume` goes on." if stopped else ""
         return f"This is {copy} now; the original {log.id} stays as it was.{ended}"
 

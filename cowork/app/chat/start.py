@@ -10,6 +10,7 @@ from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.config import paths
 from cowork.config.options import RunOptions
+from cowork.core.hooks import EndReason
 from cowork.frontends.host import Options
 from cowork.frontends.prompt import available
 from cowork.frontends.repl.repl import Repl
@@ -42,6 +43,7 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
     )
     question = trust_question(host) if available() else None
     asyncio.get_running_loop().call_later(_WARM_AFTER_S, host.warm)
+    why: EndReason = "other"
     try:
 
         def join() -> None:
@@ -49,10 +51,13 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
 
         if question is None:
             join()
-            return await repl.run()
-        return await repl.run(first=lambda: settle_trust(host, question, repl.ask, join))
+            code = await repl.run()
+        else:
+            code = await repl.run(first=lambda: settle_trust(host, question, repl.ask, join))
+        why = "other" if code else "prompt_input_exit"
+        return code
     finally:
-        await host.close()
+        await host.close(why)
         if line := resume_line(host):
             print(line)
 

@@ -22,6 +22,7 @@ from cowork.extensions.filling import FILE, pieces
 from cowork.extensions.finder import Extensions
 from cowork.extensions.hook_process import FileHooks
 from cowork.extensions.recipes import Recipe
+from cowork.extensions.withheld_tools import WithheldTools
 from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
@@ -51,6 +52,7 @@ class Invoker:
         self.extensions = self._found()
         self.subagents: Subagents | None = None  # joined when the run is
         self.hooks: FileHooks | None = None
+        self.withheld = WithheldTools()
         self._asked: set[tuple[str, ...]] = set()  # grants that were asked about, whatever was said
 
     def refresh(self) -> Notice | None:
@@ -96,10 +98,11 @@ class Invoker:
         if recipe.model and not recipe.fork:
             agent.provider, _ = model(recipe.model)
         try:
-            if recipe.fork:
-                await self._send_out(recipe, prompt, agent)
-                prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
-            return await say(prompt)  # type: ignore[no-any-return]
+            with self.withheld.withheld(recipe.name, recipe.disallowed_tools, agent.path):
+                if recipe.fork:
+                    await self._send_out(recipe, prompt, agent)
+                    prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
+                return await say(prompt)  # type: ignore[no-any-return]
         finally:
             agent.provider = before
 
@@ -149,13 +152,17 @@ class Invoker:
         if recipe is None or not recipe.for_model:
             raise ToolError("NOT_FOUND", f"There is no skill {skill!r} any more.")
         assert self.subagents is not None
-        text = await self.filled(recipe, args, self.subagents.agent(ctx.agent).runner)
+        agent = self.subagents.agent(ctx.agent)
+        text = await self.filled(recipe, args, agent.runner)
+        prompt = agent.since
         if not recipe.fork:
+            self.withheld.withhold(recipe.name, recipe.disallowed_tools, agent.path, lambda: agent.since != prompt)
             return ok(f"{text}{_beside(recipe)}", skill=skill)
         if ctx.spawn is None:
             raise ToolError("PERMISSION_DENIED", "This skill needs a subagent, and you cannot send out any.")
         model = recipe.model if recipe.model in ("main", "light") else ""
-        return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
+        with self.withheld.withheld(recipe.name, recipe.disallowed_tools, agent.path):
+            return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
 
     # ------------------------------------------------------------ for both
 

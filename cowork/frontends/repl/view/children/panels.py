@@ -66,6 +66,8 @@ def panels_lines(
 ) -> list[Line]:  # fmt: skip
     """All children in at most `rows` lines: a row each, then panels for those that are open, as far as they fit."""
     children = [child for child in children if child.row != "" or child.asking]
+    if not children:
+        return []
     shown = _window(in_tree_order(children), rows, selected)
     hidden = len(children) - len(shown)
     heights = _heights(shown, rows - bool(hidden), selected, expanded=expanded)
@@ -113,7 +115,7 @@ def roster_layout(children: Sequence[ChildState], columns: int, now: float) -> R
     facts = tuple(max([least, *map(width, texts)]) for least, texts in zip(
         (4, 4, 5, 6), zip(*(_facts(child, now) for child in children), strict=True), strict=True
     ))  # fmt: skip
-    model, time, tokens, cost = facts if len(facts) == 4 else (4, 4, 5, 6)
+    model, time, tokens, cost = facts
     between = " · " if columns >= _WIDE else " "
     if columns < 50:  # the words need the room
         model = tokens = 0
@@ -230,12 +232,15 @@ def _window(children: Sequence[ChildState], rows: int, selected: str) -> list[Ch
 
 
 def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expanded: bool) -> list[int]:
-    """Rows of each child: one, or the height of its panel. The selected panel grows first."""
+    """Rows of each child: one, or the height of its panel. The selected panel grows first.
+
+    One whose row is the work of a program opens only when the person opens it.
+    """
     by_itself = expanded or (sum(c.status != "waiting" for c in children) <= FEW and rows >= _LOW)
     wanted = {
         at: 2 + min(ACTIONS_KEPT if expanded or child.open else OPEN_ACTIONS, len(_rows_of(child)))
         for at, child in enumerate(children)
-        if (child.open if child.open is not None else by_itself and child.status != "waiting")
+        if (child.open if child.open is not None else by_itself and child.status != "waiting" and not child.row)
     }
     order = sorted(wanted, key=lambda at: children[at].subagent_id != selected)
     heights = [1] * len(children)
