@@ -39,6 +39,8 @@ if TYPE_CHECKING:  # loaded only where they are configured
     from cowork.app.mcp.join import McpRun
     from cowork.telemetry.exporters import TelemetryExport
 
+_LAST_WAIT_S = 1.5  # for the hooks of SessionStart, when the session ends that early
+
 
 @dataclass(slots=True)
 class Run:
@@ -237,6 +239,9 @@ class Run:
         """End children and background commands, close connections and the log."""
         await self.subagents.stop_all()
         hooks = self.subagents.services.hooks
+        if self._starting:  # what begins a session is over before what ends it begins
+            await asyncio.wait([self._starting], timeout=_LAST_WAIT_S)
+            self._starting.cancel()
         if hooks.listens("SessionEnd", why):
             await hooks.fire(HookCall("SessionEnd", why, {"reason": why, "cwd": str(self.root)}))
         await hooks.aclose()
