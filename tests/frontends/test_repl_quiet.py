@@ -99,6 +99,11 @@ def test_blank_lines_at_the_end_of_output_are_not_counted_as_hidden(blank: int) 
     assert drawn[1:] == ["  │ a", "  │ b"]
 
 
+def test_output_without_a_word_is_not_shown() -> None:
+    display = {"kind": "terminal", "output": "\n", "exit_code": 0, "lines": 1}
+    assert len(finished_lines(started("1", "Bash", {"command": "x"}), {"status": "success"}, display, 60)) == 1
+
+
 def test_a_command_that_was_cut_short_shows_what_it_printed() -> None:
     display = {"kind": "terminal", "output": "step 1\n", "exit_code": None, "lines": 1, "summary": "interrupted"}
     record = {"status": "error", "error": {"code": "ABORTED", "message": "Interrupted before it finished."}}

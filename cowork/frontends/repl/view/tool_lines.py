@@ -100,8 +100,9 @@ def _body(record: Mapping[str, Any], display: Json, columns: int, theme: Theme |
 
 def _terminal_lines(output: str, printed: int, columns: int) -> list[Line]:
     """The end of what a command printed, and how many lines came before; blank lines at its end do not count."""
-    trailing = len(output) - len(output.rstrip("\n")) - output.endswith("\n")
-    total = printed - trailing
+    if not output.strip():
+        return []
+    total = printed - (len(output) - len(output.rstrip("\n")) - output.endswith("\n"))
     limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself
     lines = output_lines(output, columns, limit)
     if (hidden := total - len(lines)) > 0:
