@@ -557,6 +557,23 @@ def test_nobody_is_nagged_all_day(workspace: Workspace) -> None:
     assert [command for command in commands if bash(ask, command).verdict != "allow"] == []  # each is asked once
 
 
+@pytest.mark.parametrize(
+    ("command", "box"),
+    [
+        ("npx eslint lib", "read"),
+        ("npx tsc --noEmit", "read"),
+        ("npx prettier --write lib", "write"),
+        ("npx create-next-app x", "network"),
+        ("npx -y eslint@9 lib", "network"),
+        ("npx -p eslint -c 'rm -r lib'", "network"),
+    ],
+)
+def test_npx_of_what_projects_have_installed_is_the_program_itself(
+    command: str, box: str, workspace: Workspace
+) -> None:
+    assert bash(permit(workspace, sandbox=Box()), command).box == box
+
+
 def test_a_required_sandbox_that_is_missing_refuses_every_command(workspace: Workspace) -> None:
     permissions = permit(workspace, mode="bypass", sandbox=Box("", "a sandbox is required and there is none"))
     assert bash(permissions, "ls").verdict == "deny"

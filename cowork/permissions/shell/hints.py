@@ -144,6 +144,8 @@ def _words(words: list[str]) -> Hint:
     if rest in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
         return Hint("read")
     sub = _subcommand(name, rest)
+    if name in ("npx", "bunx") and rest and (rest[0] in _CHECKS or rest[0] in _CHECKS_BY_WORD):
+        return _words(rest)  # a project has these installed; where not, the box keeps npx offline
     if name in _OUTSIDE and (not _OUTSIDE[name] or sub in _OUTSIDE[name]):
         return Hint("outside", _why_outside(name, sub))
     if _checks(name, sub, rest):
