@@ -9,8 +9,12 @@ import errno
 import fcntl
 import functools
 import os
+import resource
 import shutil
+import signal
+import stat
 import sysconfig
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +33,10 @@ _PIPE = 1 << 20  # bytes rg may print before it has to wait for us
 _PIECE = 64 * 1024  # what is looked at in one go: of more, the screen would stand still
 _MOST_ERROR = 1 << 16  # bytes of its complaint that are kept
 _REASON = 300  # characters of its complaint that are told
+_MEMORY = 512 << 20  # bytes rg may hold; it holds the whole of a line, however long
+_STUCK = 1.0  # seconds without an end before we look for what may keep it waiting
+_LOOK = 5.0  # seconds that look may take
+_RULES = (".gitignore", ".ignore", ".rgignore")
 _PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
 _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
@@ -42,6 +50,11 @@ class RipgrepOutcome:
     error: str
     stopped: Literal["", "limit", "time"]
     seconds: float = SECONDS  # it was given
+    pipes: tuple[str, ...] = ()  # ignore files that can only be waited for
+
+    @property
+    def out_of_memory(self) -> bool:
+        return self.code == -signal.SIGABRT
 
     def notes(self) -> list[str]:
         """What makes the result less than whole, as sentences."""
@@ -50,6 +63,9 @@ class RipgrepOutcome:
             out.append(f"The search was stopped after {self.seconds:.0f} s; name a folder in path to see the rest.")
         if self.code == 2 and not self.stopped:
             out.append(UNREADABLE)
+        if self.out_of_memory:
+            out.append("The search ran out of memory: a file has too long a line. Name other files in path or glob.")
+        out += [f"{pipe} is a named pipe and was taken for an empty file." for pipe in self.pipes]
         return out
 
 
@@ -67,15 +83,61 @@ async def run(
     excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
     stopped: Literal["", "limit", "time"] = ""
     async with _running([*_BASE, *excluded, *arguments, "--", path], cwd) as search:
+        pipes = _PipeFinder(cwd, path)
+        feeding = asyncio.ensure_future(pipes.feed())
         try:
             async with asyncio.timeout(seconds):
                 stopped = "" if await search.gather(take) else "limit"
         except TimeoutError:
             stopped = "time"
+        finally:
+            pipes.over = True
+            feeding.cancel()
     text = bytes(search.error).decode("utf-8", "replace").strip()
-    if text and not stopped:
+    outcome = RipgrepOutcome(search.process.returncode or 0, text, stopped, seconds, pipes.names)
+    if text and not stopped and not outcome.out_of_memory:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
-    return RipgrepOutcome(search.process.returncode or 0, text, stopped, seconds)
+    return outcome
+
+
+class _PipeFinder:
+    """Unblocks a search that waits for an ignore file that is a named pipe, by opening the other end and closing it."""
+
+    def __init__(self, cwd: Path, path: str) -> None:
+        self._cwd = cwd
+        self._path = path
+        self.found: list[str] = []
+        self.over = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(spelled(os.path.relpath(pipe, self._cwd)) for pipe in self.found)
+
+    async def feed(self) -> None:
+        await asyncio.sleep(_STUCK)
+        self.found = await asyncio.to_thread(lambda: list(self._pipes()))
+        while self.found:  # one behind another is opened later
+            for pipe in self.found:
+                with contextlib.suppress(OSError):  # nobody waits for it now
+                    os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
+            await asyncio.sleep(_PAUSE)
+
+    def _pipes(self) -> Iterator[str]:
+        """Below the place that is searched, and in the folders above it, whose rules hold there too."""
+        deadline = time.monotonic() + _LOOK
+        top = self._cwd / self._path
+        for parent in (self._cwd, *self._cwd.parents, *top.parents):
+            for name in (*_RULES, ".git/info/exclude"):
+                with contextlib.suppress(OSError):
+                    if stat.S_ISFIFO(os.lstat(parent / name).st_mode):
+                        yield str(parent / name)
+        for folder, _, files in os.walk(top):
+            if self.over or time.monotonic() > deadline:
+                return
+            for path in (os.path.join(folder, name) for name in _RULES if name in files):
+                with contextlib.suppress(OSError):
+                    if stat.S_ISFIFO(os.lstat(path).st_mode):
+                        yield path
 
 
 @dataclass(slots=True)
@@ -117,6 +179,8 @@ async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[_Search]:
         )
         into.close()
         complaints.close()
+        with contextlib.suppress(OSError, AttributeError):  # where the system has it
+            resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
         try:
             yield _Search(process, out, err)
         finally:

@@ -336,6 +336,29 @@ async def test_pipes_and_devices_are_refused_at_once(desk: Desk) -> None:
     assert (await desk.call(grep, pattern="x")).text == "No matches."
 
 
+async def test_an_ignore_file_that_is_a_pipe_is_taken_for_empty_and_named(desk: Desk) -> None:
+    desk.write("top.txt", "needle")
+    desk.write("sub/deep/a.txt", "needle")
+    for folder in ("sub", "sub/deep"):
+        os.mkfifo(desk.root / folder / ".gitignore")
+    found, listed = await asyncio.gather(desk.call(grep, pattern="needle"), desk.call(glob, pattern="**/*.txt"))
+    for record in (found, listed):
+        assert {"top.txt", "sub/deep/a.txt"} <= set(record.text.splitlines())
+        assert "sub/.gitignore is a named pipe and was taken for an empty file." in record.text
+
+
+async def test_a_line_longer_than_the_memory_of_a_search_is_still_searched(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rg, "_MEMORY", 96 << 20)
+    desk.write("long.txt", b"abcdefghij" * 6_000_000 + b"needle\n")
+    desk.write("short.txt", "a needle\n")
+    record = await desk.call(grep, pattern="needle", output_mode="content")
+    assert record.data["matches"] == 2
+    assert record.data["files"] == 2
+    assert len(record.text) < 2_000
+
+
 @pytest.fixture
 def bin(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The only folder where ripgrep may be; it is empty."""
