@@ -192,6 +192,11 @@ def touches_nothing(ctx: ToolContext, args: Mapping[str, Any]) -> Sequence[Effec
     return ()
 
 
+def touches(kind: Literal["read", "write"], parameter: str) -> Effects:
+    """The effects of a tool that reads or writes the path in one of its parameters."""
+    return lambda ctx, args: [Effect(kind, str(ctx.resolve(args.get(parameter) or ".")))]
+
+
 @frozen
 class Tool:
     """A tool: what a model is told of it, what permissions and front ends may know of it, and how it runs."""

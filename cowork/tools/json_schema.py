@@ -6,16 +6,14 @@ its own, since a pattern can take for ever.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import json
-import resource
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from cowork.core import spawn
 from cowork.core.blocks import Json
+from cowork.tools import converter
 
 SECONDS = 10
 _SHOWN = 20  # problems
@@ -39,14 +37,19 @@ def validate(schema: Json | bool, value: object) -> list[str]:
     """What is wrong with the value, each with its JSON path; nothing is coerced."""
     if not _has_pattern(schema):
         return _problems(schema, value)
-    argv = [sys.executable, "-I", "-m", "cowork.tools.json_schema"]
+    argv = converter.command(check_apart, seconds=SECONDS)
     given = json.dumps([schema, value]).encode()
     try:
-        done = spawn.run(argv, environ={"PYTHONUTF8": "1"}, seconds=SECONDS, given=given)
+        done = spawn.run(argv, environ=converter.ENVIRON, seconds=SECONDS, given=given)
         found: list[str] = json.loads(done.stdout)
     except (OSError, ValueError):
         return ["$: the schema's patterns take too long to check"]
     return found
+
+
+def check_apart(data: bytes) -> str:
+    """The problems of a value as JSON, given it and its schema as JSON; runs in the child."""
+    return json.dumps(_problems(*json.loads(data)))
 
 
 def _problems(schema: Any, value: object) -> list[str]:
@@ -116,14 +119,3 @@ def _has_pattern(schema: object) -> bool:
     return isinstance(schema, dict) and (
         "pattern" in schema or "patternProperties" in schema or any(map(_has_pattern, schema.values()))
     )
-
-
-def main() -> None:
-    """The child: schema and value on stdin, problems on stdout."""
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-    json.dump(_problems(*json.load(sys.stdin)), sys.stdout)
-
-
-if __name__ == "__main__":
-    main()

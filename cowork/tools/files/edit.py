@@ -9,8 +9,8 @@ from typing import Annotated, Any, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect, ToolRecord, ok
-from cowork.tools.base import ToolContext, tool
+from cowork.core.ports import ToolRecord, ok
+from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
 from cowork.tools.files.atomic_write import current, links_note
@@ -33,10 +33,6 @@ class Replacement(_Strings, total=False):
     replace_all: Annotated[bool, "Replace every occurrence"]
 
 
-def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("write", str(ctx.resolve(args["file_path"])))]
-
-
 def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
     path = ctx.resolve(args["file_path"])
@@ -44,7 +40,7 @@ def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     return _display(ctx, path, content, after)
 
 
-@tool("Edit", family="write", effects=_effects, line=path_line, preview=preview)
+@tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
 async def edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -55,7 +51,7 @@ async def edit(
     return _apply(ctx, file_path, [{"old_string": old_string, "new_string": new_string, "replace_all": replace_all}])
 
 
-@tool("MultiEdit", family="write", effects=_effects, line=path_line, preview=preview)
+@tool("MultiEdit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
 async def multi_edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],

@@ -15,9 +15,9 @@ from typing import Annotated, Any
 from cowork.core.blocks import Image
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.core.ports import Effect, ToolRecord, ok, partial
+from cowork.core.ports import ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
-from cowork.tools.base import Param, ToolContext, tool
+from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.files import pdf
 from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_to, remember
@@ -41,17 +41,13 @@ class _File:
     window: Window | None = None
 
 
-def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("read", str(ctx.resolve(args["file_path"])))]
-
-
 def _line(args: Mapping[str, Any], cwd: str) -> str:
     first, limit = int(args.get("offset") or 1), int(args.get("limit") or 0)
     lines = f" {first}-{first + limit - 1 if limit else ''}" if args.get("offset") or limit else ""
     return path_line(args, cwd) + lines
 
 
-@tool("Read", family="read", reads=True, effects=_effects, line=_line)
+@tool("Read", family="read", reads=True, effects=touches("read", "file_path"), line=_line)
 async def read(
     ctx: ToolContext,
     file_path: Annotated[str, "Absolute, or relative to the working directory"],

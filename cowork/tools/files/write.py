@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect, ToolRecord, ok
-from cowork.tools.base import ToolContext, tool
+from cowork.core.ports import ToolRecord, ok
+from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label
 from cowork.tools.files.atomic_write import current, links_note, replace
@@ -24,11 +24,7 @@ def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     return _display(label(ctx.workspace, path), diff)
 
 
-def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("write", str(ctx.resolve(args["file_path"])))]
-
-
-@tool("Write", family="write", effects=_effects, line=path_line, preview=preview)
+@tool("Write", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
 async def write(
     ctx: ToolContext,
     file_path: Annotated[str, "File to make or replace"],

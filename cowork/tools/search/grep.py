@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools.base import Param, ToolContext, tool
+from cowork.core.ports import ToolRecord, ok, partial
+from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import short_glob, short_path, short_pattern
 from cowork.tools.search import glob_plan as globs
 from cowork.tools.search import ripgrep as rg
@@ -51,17 +51,13 @@ class Where:
         return not self.checks or any(check.accepts(inner) for check in self.checks)
 
 
-def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("read", str(ctx.resolve(args.get("path") or ".")))]
-
-
 def _line(args: Mapping[str, Any], cwd: str) -> str:
     where = args.get("path") or args.get("glob") or args.get("type")
     place = f" in {short_glob(short_path(str(where), cwd))}" if where and where not in (".", cwd) else ""
     return f'"{short_pattern(str(args["pattern"]))}"{place}'
 
 
-@tool("Grep", family="search", reads=True, effects=_effects, line=_line)
+@tool("Grep", family="search", reads=True, effects=touches("read", "path"), line=_line)
 async def grep(
     ctx: ToolContext,
     pattern: Annotated[str, "Regular expression"],

@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, deque
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.format import plural
-from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools.base import ToolContext, tool
+from cowork.core.ports import ToolRecord, ok, partial
+from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.search import ripgrep as rg
 from cowork.tools.search.glob_plan import Exclusion
@@ -58,11 +57,7 @@ class Tree:
         return self.total < _MOST_FILES
 
 
-def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("read", str(ctx.resolve(args.get("path") or ".")))]
-
-
-@tool("LS", family="read", reads=True, effects=_effects, line=path_line)
+@tool("LS", family="read", reads=True, effects=touches("read", "path"), line=path_line)
 async def ls(
     ctx: ToolContext,
     path: Annotated[str, "Folder"] = ".",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import errno
 import fcntl
 import functools
@@ -24,6 +23,7 @@ from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.tools.base import ToolContext
+from cowork.tools.files.access import missing
 from cowork.tools.shell.terminal_text import plain
 
 MISSING = "ripgrep is missing, so nothing can be searched. Tell the user to reinstall cowork, or to install ripgrep."
@@ -246,20 +246,9 @@ def may_read(ctx: ToolContext, path: Path) -> bool:
 def existing(ctx: ToolContext, given: str) -> Path:
     """The resolved path, or NOT_FOUND with the nearest names."""
     path = ctx.resolve(given)
-    if os.path.lexists(path):
-        return path
-    parent = path.parent
-    while not parent.is_dir():
-        parent = parent.parent
-    missing = path.relative_to(parent).parts[0]
-    with contextlib.suppress(OSError):
-        near = difflib.get_close_matches(missing, os.listdir(parent), n=3, cutoff=0.5)
-        if near:
-            names = ", ".join(called(ctx, parent / name) for name in near)
-            raise ToolError("NOT_FOUND", f"{spelled(given)} does not exist. Nearest: {names}", nearest=near)
-    raise ToolError(
-        "NOT_FOUND", f"{spelled(given)} does not exist. LS {called(ctx, parent)} shows what is there.", nearest=[]
-    )
+    if not os.path.lexists(path):
+        raise missing(ctx, path)
+    return path
 
 
 async def _start(

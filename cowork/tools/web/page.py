@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 
 from cowork.core.errors import ToolError
 from cowork.tools import converter
@@ -22,7 +21,7 @@ async def markdown(html: bytes, charset: str) -> str:
             "EXECUTION_ERROR", "Reading pages needs the justhtml package: tell the user to reinstall cowork."
         )
     try:
-        text = await converter.convert("cowork.tools.web.page", charset, data=html, seconds=SECONDS)
+        text = await converter.convert(extract, charset, data=html, seconds=SECONDS)
     except TimeoutError as error:
         raise ToolError("TIMEOUT", f"The page took longer than {SECONDS} s to read.") from error
     except ValueError as error:
@@ -44,13 +43,3 @@ def extract(html: bytes, charset: str) -> str:
     if len(text) < _ENOUGH:
         text = page.to_markdown().strip()
     return f"# {title}\n\n{text}" if title and title not in text[:500] else text
-
-
-def main(argv: list[str]) -> None:
-    """The child: HTML on stdin, Markdown on stdout."""
-    converter.set_limits(SECONDS)
-    sys.stdout.buffer.write(extract(sys.stdin.buffer.read(), *argv).encode("utf-8", "replace"))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
