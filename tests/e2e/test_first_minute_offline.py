@@ -71,24 +71,11 @@ def test_without_a_key_a_run_says_what_it_runs_on_and_how_to_change_that(shop: C
     assert "no model key" not in shop.run("--provider", "offline", prompt="where is add?").err
 
 
-def test_an_edit_needs_permission_and_says_when_it_was_denied(shop: Command) -> None:
-    order = 'replace "a - b" by "a + b" in calc.py'
-    done = shop.run(prompt=order)
-    assert done.code == 5
-    assert "I changed nothing" in done.out
+def test_an_order_to_change_a_file_is_declined(shop: Command) -> None:
+    done = shop.run("--permission-mode", "accept-edits", prompt='replace "a - b" by "a + b" in calc.py')
+    assert done.out.startswith("I cannot answer that.")
+    assert "I change no files" in done.out
     assert (shop.folder / "calc.py").read_text() == CALC
-    done = shop.run("--permission-mode", "accept-edits", prompt=order)
-    assert (done.code, done.out) == (0, "Done. Edited calc.py (line 6): +1 −1.\n")
-    assert (shop.folder / "calc.py").read_text() == CALC.replace("a - b", "a + b")
-
-
-def test_lines_and_files_are_added_to_the_letter(shop: Command) -> None:
-    assert shop.run("--permission-mode", "accept-edits", prompt='add line "import os" at the top of calc.py').code == 0
-    assert (shop.folder / "calc.py").read_text() == "import os\n" + CALC
-    assert shop.run("--permission-mode", "accept-edits", prompt='add "END = 1" to calc.py').code == 0
-    assert (shop.folder / "calc.py").read_text().endswith("return add(x, x)\nEND = 1\n")
-    assert shop.run("--permission-mode", "accept-edits", prompt="create file notes/a.txt with hello there").code == 0
-    assert (shop.folder / "notes/a.txt").read_text() == "hello there\n"
 
 
 def test_it_runs_the_tests_and_names_what_failed_and_where(shop: Command) -> None:
@@ -128,7 +115,7 @@ def test_a_why_question_says_first_that_it_needs_a_real_model(shop: Command) -> 
 def test_what_changed_comes_from_git_or_says_why_not(shop: Command) -> None:
     (shop.folder / "calc.py").write_text(CALC + "# more\n")
     done = shop.run("--trust", prompt="what changed?")
-    assert "`calc.py` modified" in done.out
+    assert " M calc.py" in done.out
     assert "1 file changed, 1 insertion(+)" in done.out
     done = shop.run("--deny", "Bash", prompt="what changed?")
     assert done.code == 5

@@ -130,31 +130,6 @@ def test_without_the_tool_it_says_so_instead_of_calling_it() -> None:
     assert "found neither" in text_of(asked(user("where is frob_x?"), tools=only))
 
 
-def test_a_denied_edit_ends_with_nothing_changed() -> None:
-    request = asked(user('replace "a" by "b" in x.py'))
-    request = answered(request, {"Glob": "x.py\n\n1 file, newest first."})
-    request = answered(request, {"Read": "1\ta"})
-    assert names(request) == ["Edit"]
-    request = answered(request, {"Edit": "!Edit was denied: the user said no. Do not try to get around this."})
-    assert text_of(request).startswith("I changed nothing in `x.py`. Edit was denied")
-
-
-def test_a_replacement_that_is_not_unique_is_made_everywhere() -> None:
-    request = asked(user('replace "a" by "b" in x.py'))
-    request = answered(answered(request, {"Glob": "x.py\n\n1 file, newest first."}), {"Read": "1\ta\n2\ta"})
-    (call,) = [b for b in respond(request) if isinstance(b, ToolUse)]
-    assert call.input["replace_all"] is True
-    assert text_of(answered(request, {"replace_all": "Edited x.py (2 replacements): +2 −2."})).startswith("Done.")
-
-
-def test_a_replacement_that_occurs_again_further_down_than_was_read_is_made_everywhere() -> None:
-    request = asked(user('replace "a" by "b" in x.py'))
-    request = answered(answered(request, {"Glob": "x.py\n\n1 file, newest first."}), {"Read": "1\ta"})
-    request = answered(request, {"Edit": "!old_string occurs 2 times in x.py: lines 1, 9000."})
-    (call,) = [b for b in respond(request) if isinstance(b, ToolUse)]
-    assert call.input["replace_all"] is True
-
-
 def test_a_turn_without_tools_tells_what_is_known() -> None:
     """The report at a turn limit, and a summary that was asked for."""
     request = answered(answered(asked(user("where is frob defined?")), FOUND), PAGE)

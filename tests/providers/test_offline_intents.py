@@ -63,6 +63,10 @@ from cowork.providers.offline.questions import intents, parse
         ("what can you do?", "hello", ""),
         ("write me a poem about cats", "unknown", ""),
         ("refactor the loop", "unknown", ""),
+        ('replace "a - b" by "a + b" in calc.py', "unknown", ""),
+        ("rename the function foo to bar in x.py", "unknown", ""),
+        ('add the line "x = 1" to conf.py', "unknown", ""),
+        ("create a file notes/a.txt with hello there", "unknown", ""),
     ],
 )
 def test_questions_are_understood(text: str, kind: str, subject: str) -> None:
@@ -85,23 +89,6 @@ def test_questions_are_understood(text: str, kind: str, subject: str) -> None:
 )
 def test_what_is_to_be_listed_is_understood(text: str, hint: str) -> None:
     assert (parse(text).kind, parse(text).hint) == ("list", hint)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('replace "a - b" by "a + b" in calc.py', ("replace", "a - b", "calc.py", "a + b")),
-        ("change foo to bar in src/x.py", ("replace", "foo", "src/x.py", "bar")),
-        ("rename the function foo to bar in x.py", ("replace", "foo", "x.py", "bar")),
-        ('add the line "x = 1" to conf.py', ("add", "x = 1", "conf.py", "end")),
-        ('add "import os" at the top of a.py', ("add", "import os", "a.py", "top")),
-        ("create a file notes/a.txt with hello there", ("create", "notes/a.txt", "notes/a.txt", "hello there\n")),
-        ("create file x.py with:\n```python\nprint(1)\n```", ("create", "x.py", "x.py", "print(1)\n")),
-    ],
-)
-def test_orders_keep_their_text_to_the_letter(text: str, expected: tuple[str, str, str, str]) -> None:
-    intent = parse(text)
-    assert (intent.kind, intent.subject, intent.path, intent.other) == expected
 
 
 def test_a_method_is_looked_for_in_its_class() -> None:

@@ -8,10 +8,9 @@ from cowork.core.frozen import frozen
 from cowork.providers.offline import words
 
 # Of code: where describe uses show explain raises default. Of what is there: list inventory count search read.
-# Of the project: outline howto entry manifest. Of what a command tells: changes tests. Orders. Else: hello unknown.
+# Of the project: outline howto entry manifest. Of what a command tells: changes tests. Else: hello unknown.
 Kind = str
-EDITS = frozenset({"replace", "add", "create"})
-_NO_SEARCH = EDITS | {"read", "changes", "tests", "hello", "unknown"}
+_NO_SEARCH = ("read", "changes", "tests", "hello", "unknown")
 
 
 @frozen
@@ -23,7 +22,7 @@ class Intent:
     path: str = ""  # only there
     hint: str = ""  # what sort of thing: function, class, target, …
     container: str = ""  # the class or module a name is looked for in
-    other: str = ""  # the new text of an edit, the lines to read
+    other: str = ""  # the lines to read
     text: str = ""  # the question as it was asked
 
     @property

@@ -9,8 +9,8 @@ from cowork.providers.offline.plans import Line
 
 WHAT_I_AM = (
     "I am the built-in offline model: rules and search, no network, no cost. I can say where things are defined and "
-    "used, outline a repo or a file, list, read and count, find TODOs, say what changed, run the tests and report what "
-    "failed, and make literal edits (replace a text, add a line, create a file)."
+    "used, outline a repo or a file, list, read and count, find TODOs, say what changed, and run the tests and report "
+    "what failed. I change no files."
 )
 NEEDS_MODEL = (
     "Reasoning, explanations, reviews and writing code need a real model: `/model` here, or `cowork config init`."

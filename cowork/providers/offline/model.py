@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from cowork.core.blocks import Block, Json, Text, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import conversation, edits, listing, locate, markdown, project, words
+from cowork.providers.estimate import reply_tokens, request_tokens
+from cowork.providers.offline import conversation, listing, locate, markdown, project, words
 from cowork.providers.offline.conversation import Talk, read_request
 from cowork.providers.offline.history import history
-from cowork.providers.offline.intent import EDITS, Intent, Kind, clean
+from cowork.providers.offline.intent import Intent, Kind, clean
 from cowork.providers.offline.plans import Call, Plan, advance
 from cowork.providers.offline.questions import intents
 from cowork.providers.offline.testing import run_tests
 
 CONTEXT_WINDOW = 200_000
 MAX_OUTPUT = 8_192
-_CHARS_A_TOKEN = 4
 _IT = re.compile(r"\b(?:it|that|this|them|they)\b", re.IGNORECASE)
 _PIECES = re.compile(r"\S+\s*|\s+")
 
@@ -63,7 +63,7 @@ class Offline:
             else:
                 yield Delta("tool", "")
         calls = any(isinstance(block, ToolUse) for block in content)
-        usage = Usage(_tokens(request.system, *request.messages, *request.tools), _tokens(*content))
+        usage = Usage(request_tokens(request), reply_tokens(content))
         yield Reply(content, "tool_use" if calls else "end_turn", usage, self.model)
 
     def price(self, usage: Usage) -> float | None:
@@ -104,8 +104,6 @@ def _plan(intent: Intent) -> Plan:
     """The plan for an intent; why something is so is beyond all of them, and said first."""
     if re.match(r"(?:why|how come)\b", clean(intent.text), re.IGNORECASE):
         return f"{markdown.WHY}\n\n{(yield from PLANS.get(intent.kind, locate.describe)(intent))}"
-    if intent.kind in EDITS:
-        return (yield from edits.edit(intent))
     if make := PLANS.get(intent.kind):
         return (yield from make(intent))
     return markdown.HELLO if intent.kind == "hello" else markdown.UNKNOWN
@@ -148,7 +146,3 @@ def _use(call: Call, request: Request, index: int) -> ToolUse:
     """A call with an id that is the same whenever the same request comes."""
     seed = f"{len(request.messages)} {index} {call.key}"
     return ToolUse(f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.input)
-
-
-def _tokens(*parts: object) -> int:
-    return sum(len(str(part)) for part in parts) // _CHARS_A_TOKEN

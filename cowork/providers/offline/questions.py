@@ -7,8 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cowork.providers.offline import words
-from cowork.providers.offline.edits import order
-from cowork.providers.offline.intent import EDITS, Intent, Kind, about, clean, place_of
+from cowork.providers.offline.intent import Intent, Kind, about, clean, place_of
 from cowork.providers.offline.listing import KINDS, kind_named
 
 _HERE = re.compile(
@@ -21,7 +20,7 @@ _PRONOUN = re.compile(
 )
 _ORDERS = re.compile(  # what no search can do
     r"(?:refactor|fix|write|implement|improve|optimi[sz]e|review|debug|generate|translate|update|design|convert|port|delete"
-    r"|commit|push|install|upgrade|deploy|make|build|solve|simplify|clean|speed|rewrite)\b",
+    r"|commit|push|install|upgrade|deploy|make|build|solve|simplify|clean|speed|rewrite|replace|rename|change|substitute|add|append|insert|create)\b",
     re.IGNORECASE,
 )
 _MOST_PARTS = 8
@@ -39,7 +38,7 @@ _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)]|[a-z]\))\s+")
 def intents(text: str, before: Intent | None = None) -> list[Intent]:
     """What is wanted, part by part; a part that makes no sense alone means the text is one question."""
     whole = parse(text, before)
-    if whole.kind in EDITS or "```" in text:
+    if "```" in text:
         return [whole]
     pieces = [_BULLET.sub("", piece).strip(" ,;.?") for piece in _SPLIT.split(text)]
     pieces = [piece for piece in pieces if piece]
@@ -55,8 +54,6 @@ def intents(text: str, before: Intent | None = None) -> list[Intent]:
 def parse(text: str, before: Intent | None = None) -> Intent:
     """What is wanted; `before` is what was asked last, for "it" and "that"."""
     asked = clean(text)
-    if intent := order(asked):
-        return replace(intent, text=text)
     plain = _HERE.sub("", asked).strip() or asked
     for pattern, make in _RULES:
         if (hit := pattern.search(plain)) and (intent := make(plain, hit)):

@@ -90,7 +90,7 @@ async def grep(
     options += [f"--iglob=!{pattern}" for pattern in ctx.workspace.unsearched]  # a file named by itself is still read
     outcome = await rg.run(options, where.base or "./", ctx.state.cwd, found.take)
     if outcome.out_of_memory:  # a file that is mapped needs no memory of its own, but many small ones take longer
-        found = Found(ctx, where, output_mode)
+        found = GrepOutput(ctx, where, output_mode)
         outcome = await rg.run(["--mmap", *options], where.base or "./", ctx.state.cwd, found.take)
     if not found.total and not found.binary:
         hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
