@@ -55,7 +55,11 @@ class Project:
     invoker: Invoker  # of skills and commands; holds all extensions that were found
     notes: tuple[Path, ...]  # the AGENTS.md files
     knowledge: str  # what they say
-    branch: str
+
+    @property
+    def branch(self) -> str:
+        """The one checked out now: commands change it."""
+        return branch_of(self.root)
 
     @property
     def agents(self) -> Agents:
@@ -117,7 +121,7 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
     knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
-    return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge, branch_of(root))
+    return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge)
 
 
 def _searches(config: Config, options: RunOptions) -> bool:

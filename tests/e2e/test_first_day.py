@@ -69,3 +69,9 @@ def test_tasks_shows_what_a_child_says_and_stops_it(tmp_path: Path) -> None:
         terminal.type("/tasks stop explore-1", "<Enter>")
         terminal.wait_for("Stopped explore-1.")
         terminal.wait_for_pattern(r"⊘ explore-1  look .* stopped", 20)
+
+
+def test_the_footer_names_the_branch_that_is_checked_out_now(tmp_path: Path) -> None:
+    with chat(tmp_path, {"main": [say("Hello.")]}) as terminal:
+        terminal.type("!git init -q -b first . && git checkout -q -b second", "<Enter>")
+        terminal.wait_for_pattern(r"ask ⇧⇥ .* second ", 20)
