@@ -12,7 +12,7 @@ from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect, Family, ToolFacts
 from cowork.core.workspace import Workspace
 from cowork.permissions.policy import decide
-from cowork.permissions.rulebook import RuleBook, read_patterns
+from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rule, Rules
 from cowork.permissions.scene import Situation
 
@@ -57,7 +57,7 @@ class Permissions:
         self.trusted = trusted
         self.sandbox = sandbox
         self.book = book or RuleBook(workspace, Rules.of(allow, ask, deny))
-        denied = (rule.pattern for rule in read_patterns(self.book.rules.deny))
+        denied = (rule.pattern for rule in self.book.rules.deny if rule.names_files("read"))
         workspace.unsearched = tuple(dict.fromkeys((*workspace.unsearched, *(p.removeprefix("./") for p in denied))))
         self._mode = mode_of(mode)
         self._parent: Permissions | None = None

@@ -6,17 +6,18 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
-from cowork.core.ports import BoxName, Decision, Effect
+from cowork.core.ports import Decision, Effect
 from cowork.permissions.offers import offer
 from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, path_matches
 from cowork.permissions.scene import PLAN, Situation
 from cowork.permissions.shell.follow import Followed, follow, program
-from cowork.permissions.shell.hints import Place, hint, in_workspace, part_hint
+from cowork.permissions.shell.hints import Place, hint, in_workspace, words_hint
 from cowork.permissions.shell.never import expanded, folders_of, never_of
 from cowork.permissions.shell.parse import SimpleCommand
 from cowork.permissions.shell.strict import only_reads
@@ -26,13 +27,13 @@ _EDITS_FREELY = frozenset({"mkdir", "touch"})
 _LONGEST_EXACT = 2_000
 _PATH = re.compile(r"[\w./~@+-]+")
 _LEVELS: tuple[Place, ...] = ("read", "write", "network", "outside")
+# By place: the rules that let a command run there, of which the first is what "always" adds.
 _COVERING = {"write": ("Bash", "Network", "Outside"), "network": ("Network", "Outside"), "outside": ("Outside",)}
 _WANTED = {
     "write": "it could not run read-only",
     "network": "it asks for the network",
     "outside": "it asks for a run outside the sandbox",
 }
-_BOX: dict[Place, BoxName] = {"read": "read", "write": "write", "network": "network", "outside": "outside"}
 
 
 @frozen
@@ -49,7 +50,7 @@ class Part:
 
 @frozen
 class Judged:
-    """A command taken apart: what people see, what was followed, and whether it is literal words only."""
+    """A command taken apart: what people see, what was followed, and where it belongs."""
 
     parts: tuple[Part, ...]
     followed: Followed
@@ -61,34 +62,25 @@ class Judged:
     def literal(self) -> bool:
         return self.followed.parsed.literal
 
+    @property
+    def beyond(self) -> Place:
+        """Where it runs with a yes, which is not in the read box."""
+        return self.place if self.place != "read" else "write"
 
-def judge(command: str, cwd: Path, root: Path, needs: str = "") -> Judged:
+
+def judge(effect: Effect, cwd: Path, root: Path) -> Judged:
     """Take a command apart that would run in `cwd`; what this stumbles over is never judged safe."""
-    followed = follow(command)
-    guess = hint(followed)
-    why, place = guess.why, guess.place
-    if followed.parsed.literal:
-        parts = _parts(followed.parsed.commands, cwd)
-    else:
-        top = [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=command)]
-        guesses = [hint(Followed((one,))) for one in top]
-        why_not = followed.parsed.fancy or followed.opaque
-        parts = [Part(_short(c.text), g.place, g.why or why_not) for c, g in zip(top, guesses, strict=True)]
-    if needs and _LEVELS.index(place) < _LEVELS.index(_level(needs)):
-        place, why = (
-            _level(needs),
-            f"it asks for {'the network' if needs == 'network' else 'a run outside the sandbox'}",
-        )
-        place, why = ("write", "it could not run read-only") if needs == "write" else (place, why)
+    followed = follow(effect.target)
+    parts = _parts(followed, effect.target, cwd)
+    guess = hint(followed.commands, otherwise=followed.opaque)
+    place, why = guess.place, guess.why
+    if effect.needs and _LEVELS.index(place) < _LEVELS.index(effect.needs):
+        place, why = effect.needs, _WANTED[effect.needs]
         alone = all(part.place == "read" for part in parts)
-        parts = [Part(p.text, place, why, p.argv, p.cwd) if p.place != "read" or alone else p for p in parts]
+        parts = [replace(part, place=place, why=why) if part.place != "read" or alone else part for part in parts]
     if followed.limited:
         place, why = "write", followed.opaque
     return Judged(tuple(parts), followed, never_of(followed, cwd, root), place, why)
-
-
-def _level(needs: str) -> Place:
-    return next(place for place in _LEVELS if place == needs)
 
 
 def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
@@ -96,8 +88,8 @@ def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) ->
     if _HALF.search(effect.target):
         return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
     cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
-    judged = judge(effect.target, cwd, scene.workspace.root, effect.needs)
-    parts = [_covered(part, rules.allow, scene, judged.literal) for part in judged.parts]
+    judged = judge(effect, cwd, scene.workspace.root)
+    parts = [_covered(part, rules.allow, scene) for part in judged.parts]
     outside = not scene.boxes or judged.place == "outside"
     denied, unsure = _denials(rules.deny, judged, cwd, scene, unheld=outside)
     left = [part for part in parts if part.place != "read" or _held_back(part, judged, cwd, scene)]
@@ -108,16 +100,16 @@ def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) ->
         return Decision("deny", f"it cannot be checked: {judged.followed.opaque}; make it shorter", display=display)
     if unsure:  # bypass and plan have nobody to ask
         verdict: Literal["ask", "deny"] = "deny" if mode in ("bypass", "plan") else "ask"
-        return Decision(verdict, f"deny rules cannot be checked: {unsure}", display=display, box=_BOX[judged.place])
+        return Decision(verdict, f"deny rules cannot be checked: {unsure}", display=display, box=judged.place)
     reading = _reads(judged, left, cwd, scene)
     if mode == "plan":
         if reading and (not scene.boxes or judged.followed.limited):
             return Decision("deny", PLAN, display=display)
         return Decision("allow", display=display, read_only=True, box="read")
     if asked := _asks(rules.ask, judged, cwd, scene, unheld=outside and bool(reading)):
-        return Decision("ask", asked, display=display, box=_BOX[judged.place])
+        return Decision("ask", asked, display=display, box=judged.place)
     if effect.target in scene.exact:
-        return Decision("allow", "granted for this session", display=display, box=_BOX[judged.place])
+        return Decision("allow", "granted for this session", display=display, box=judged.place)
     if not reading:
         return Decision("allow", display=display, read_only=True, box="read")
     return _by_rules_and_mode(effect, judged, left, reading, mode, scene, display)
@@ -133,40 +125,62 @@ def _by_rules_and_mode(
     display: dict[str, Any],
 ) -> Decision:
     """The decision for a command of which these parts do not only read."""
-    if judged.literal and left and (level := _allowed_at(left, judged.place, effect.needs)):
-        return Decision("allow", display=display, box=_BOX[level])
-    if mode == "bypass":
-        return Decision("allow", display=display, box=_BOX[judged.place if judged.place != "read" else "write"])
-    held = scene.boxes == "both" and not scene.network
-    if mode == "auto" and held and judged.place in ("read", "write") and not judged.followed.limited:
-        return Decision("allow", "it runs in the sandbox", display=display, box="masked")
-    edits = mode in ("accept-edits", "auto") and judged.literal
-    if edits and left and all(_edits(part, scene) for part in left):
+    place = judged.beyond
+    if judged.literal and left and all(part.allowed in _COVERING[place] for part in left):
+        return Decision("allow", display=display, box=place)
+    if judged.literal and left and effect.needs in ("", "write") and all(part.allowed == "Bash" for part in left):
         return Decision("allow", display=display, box="write")
-    place: Place = judged.place if judged.place != "read" else "write"
+    if mode == "bypass":
+        return Decision("allow", display=display, box=place)
+    held = scene.boxes == "both" and not scene.network
+    if mode == "auto" and held and place == "write" and not judged.followed.limited:
+        return Decision("allow", "it runs in the sandbox", display=display, box="masked")
+    if mode in ("accept-edits", "auto") and judged.literal and left and all(_edits(part, scene) for part in left):
+        return Decision("allow", display=display, box="write")
     asked = [part for part in left if part.allowed not in _COVERING[place]]
-    why = next(
-        (part.why for part in asked if part.why and _LEVELS.index(part.place) == _LEVELS.index(judged.place)), ""
-    )
-    rule = _grants(asked, judged, scene) if judged.literal else ""
+    why = next((part.why for part in asked if part.why and part.place == judged.place), "")
+    offers = [offer(_COVERING[place][0], part.argv, part.cwd, scene.workspace.root) for part in asked]
+    rule = ", ".join(dict.fromkeys(offers)) if judged.literal and all(offers) else ""
     shown = len(effect.target) <= _LONGEST_EXACT and visible(effect.target) == effect.target
     session = rule or (EXACTLY + effect.target if shown and not judged.followed.limited else "")
-    return Decision("ask", why or reading or judged.why, rule, session, display, box=_BOX[place])
+    return Decision("ask", why or reading or judged.why, rule, session, display, box=place)
 
 
 # ---------------------------------------------------------------- parts
 
 
-def _parts(commands: Sequence[SimpleCommand], cwd: Path) -> list[Part]:
-    """The parts of a literal text, each with the folder it runs in as far as a `cd … &&` before it tells."""
-    parts: list[Part] = []
-    for command in commands:
+def _parts(followed: Followed, text: str, cwd: Path) -> list[Part]:
+    """The parts of a text as people see it; of a literal one with the folder each runs in, as far as a `cd` tells."""
+    parsed = followed.parsed
+    if not parsed.literal:
+        why = parsed.fancy or followed.opaque
+        top = [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=text)]
+        guesses = [(one, hint([one])) for one in top]
+        return [Part(_short(one.text), guess.place, guess.why or why) for one, guess in guesses]
+    parts = []
+    for command in parsed.commands:
         words = _unwrapped([word.text for word in command.words])
-        guess = part_hint(words)
+        guess = words_hint(words)
         parts.append(Part(command.text, guess.place, guess.why, words, cwd))
         if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
             cwd = Path(os.path.normpath(cwd / words[1]))
     return parts
+
+
+def _covered(part: Part, allow: Sequence[Rule], scene: Situation) -> Part:
+    """The part with the rule that covers it; a grant holds for the program as it was when it was granted."""
+    if not part.argv:
+        return part
+    levels = _COVERING.get(part.place, _COVERING["write"])
+    speaking = (rule for rule in allow if rule.tool in _COVERING["write"])
+    found = [rule for rule in speaking if allows(rule, part.argv, part.cwd, scene.workspace.root)]
+    rule = min(found, key=lambda rule: rule.tool not in levels, default=None)
+    if rule is None:
+        return part
+    file = in_workspace(part.argv[0], part.cwd, scene.workspace.writable)
+    if file and rule in scene.granted and rule.pattern and scene.changed(file):
+        return replace(part, why=f"{part.argv[0]} changed since it was allowed")
+    return replace(part, allowed=rule.tool)
 
 
 def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
@@ -181,30 +195,6 @@ def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
         else:
             break
     return tuple(words)
-
-
-def _covered(part: Part, allow: Sequence[Rule], scene: Situation, is_literal: bool) -> Part:
-    """The part with the rule that covers it; a grant holds for the program as it was when it was granted."""
-    if not is_literal or not part.argv or (part.place == "read" and not allow):
-        return part
-    root = scene.workspace.root
-    levels = _COVERING[part.place if part.place in _COVERING else "write"]
-    found = [rule for rule in allow if rule.tool in _COVERING["write"] and allows(rule, part.argv, part.cwd, root)]
-    found.sort(key=lambda rule: rule.tool not in levels)
-    file = in_workspace(part.argv[0], part.cwd, scene.workspace.writable)
-    for rule in found:
-        if file and rule in scene.granted and rule.pattern and scene.changed(file):
-            return Part(part.text, part.place, f"{part.argv[0]} changed since it was allowed", part.argv, part.cwd)
-        return Part(part.text, part.place, part.why, part.argv, part.cwd, rule.tool)
-    return part
-
-
-def _allowed_at(left: Sequence[Part], place: Place, needs: str) -> Place | None:
-    """Where rules let all these parts run: where they need to if the rules name that, else in the write box."""
-    wanted: Place = place if place != "read" else "write"
-    if all(part.allowed in _COVERING[wanted] for part in left):
-        return wanted
-    return "write" if needs not in ("network", "outside") and all(part.allowed == "Bash" for part in left) else None
 
 
 def _reads(judged: Judged, left: Sequence[Part], cwd: Path, scene: Situation) -> str:
@@ -256,7 +246,7 @@ def _denials(deny: Sequence[Rule], judged: Judged, cwd: Path, scene: Situation, 
             if found:
                 return f"the rule {rule} denies it", ""
             unsure = unsure or (f"{rule} may cover it" if found is None else judged.followed.opaque)
-        elif rule.pattern and (rule.speaks_of("read") or rule.speaks_of("write")):
+        elif rule.names_files("read") or rule.names_files("write"):
             named = _names(rule, judged, cwd, scene)
             if named:
                 return f"the rule {rule} denies {named}", ""
@@ -269,11 +259,8 @@ def _asks(ask: Sequence[Rule], judged: Judged, cwd: Path, scene: Situation, *, u
     for rule in ask:
         if rule.tool == "Bash" and denies(rule, judged.followed) is not False:
             return f"the rule {rule} asks about it"
-        if (
-            rule.pattern
-            and (rule.speaks_of("read") or rule.speaks_of("write"))
-            and (named := _names(rule, judged, cwd, scene))
-        ):
+        files = rule.names_files("read") or rule.names_files("write")
+        if files and (named := _names(rule, judged, cwd, scene)):
             return f"the rule {rule} asks about {named}"
     if unheld:
         for command in judged.followed.commands:
@@ -325,17 +312,7 @@ def _paths(command: SimpleCommand) -> list[str]:
     return [part for part in dict.fromkeys(parts) if part and "\0" not in part and len(part) < 4096]
 
 
-# ---------------------------------------------------------------- grants and what people see
-
-
-def _grants(asked: Sequence[Part], judged: Judged, scene: Situation) -> str:
-    """The rules that "always" adds, each for one part; nothing where a part has none."""
-    grants = []
-    for part in asked:
-        beyond = judged.place if judged.place in ("network", "outside") else "write"
-        tool = {"write": "Bash", "network": "Network", "outside": "Outside"}[beyond]
-        grants.append(offer(tool, part.argv, part.cwd, scene.workspace.root))
-    return ", ".join(dict.fromkeys(grants)) if grants and all(grants) else ""
+# ---------------------------------------------------------------- what people see
 
 
 def _display(parts: Sequence[Part], left: Sequence[Part], denied: str, judged: Judged) -> dict[str, Any]:

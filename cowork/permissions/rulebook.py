@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,8 +109,3 @@ def _content(path: Path) -> str:
         return hashlib.sha256(os.fsencode(real) + b"\0" + start_of(Path(real), _MOST_PROGRAM)).hexdigest()
     except OSError:
         return ""
-
-
-def read_patterns(rules: Sequence[Rule]) -> list[Rule]:
-    """Those that speak of reading particular files."""
-    return [rule for rule in rules if rule.pattern and rule.speaks_of("read")]

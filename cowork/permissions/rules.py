@@ -54,6 +54,10 @@ class Rule:
         """Whether it holds for whatever a tool of that family does."""
         return family in _FAMILIES.get(self.tool, ())
 
+    def names_files(self, family: Family) -> bool:
+        """Whether it speaks of particular files that a tool of that family touches."""
+        return bool(self.pattern) and self.speaks_of(family)
+
 
 def parse(text: str) -> Rule:
     """The rule a text stands for; UserError says what is allowed. Whether there is such a tool is not asked here."""

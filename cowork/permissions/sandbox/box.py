@@ -246,7 +246,7 @@ class Sandbox:
     def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
         """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
         if box == "write":
-            denied = [rule for rule in self._rules().deny if rule.pattern and rule.speaks_of("read")]
+            denied = [rule for rule in self._rules().deny if rule.names_files("read")]
             return self.masks.find(only=denied) if denied else []
         found = self.masks.find()
         repository = repository_of(cwd) if box == "read" else None
@@ -310,7 +310,7 @@ class Sandbox:
         """What deny rules for edits name, as far as it is there: a folder with all in it, or a file."""
         found = []
         for rule in self._rules().deny:
-            fixed = re.split(r"[*?]", rule.pattern)[0].rstrip("/") if rule.pattern and rule.speaks_of("write") else ""
+            fixed = re.split(r"[*?]", rule.pattern)[0].rstrip("/") if rule.names_files("write") else ""
             path = Path(os.path.realpath(self.workspace.root / fixed)) if fixed else None
             if (
                 path

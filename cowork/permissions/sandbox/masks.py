@@ -129,7 +129,7 @@ class WorkspaceSecrets:
         `only`: just what these rules deny.
         """
         rules = self._rules()
-        deny = tuple(rule for rule in rules.deny if rule.pattern and rule.speaks_of("read"))
+        deny = tuple(rule for rule in rules.deny if rule.names_files("read"))
         if deny != self._ruled:
             self._folders, self._ruled = {}, deny
         found = list(dict.fromkeys(path for root in self._roots() for path in self._below(str(root))))
@@ -146,7 +146,7 @@ class WorkspaceSecrets:
     def _let(self, path: Path, rules: Rules) -> bool:
         """Whether a rule lets it be read, or it holds nothing but certificates."""
         denied = any(path_matches(rule, path, self._root, fold=True) for rule in self._ruled)
-        allow = (rule for rule in rules.allow if rule.pattern and rule.speaks_of("read"))
+        allow = (rule for rule in rules.allow if rule.names_files("read"))
         if not denied and any(path_matches(rule, path, self._root, fold=False) for rule in allow):
             return True
         return not denied and _is_public(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from cowork.core.frozen import frozen
-from cowork.permissions.shell.follow import Followed, program
+from cowork.permissions.shell.follow import program
 from cowork.permissions.shell.parse import SimpleCommand, names
 
 Place = Literal["read", "write", "network", "outside"]
@@ -114,18 +114,10 @@ class Hint:
     why: str = ""
 
 
-def hint(followed: Followed) -> Hint:
+def hint(commands: Sequence[SimpleCommand], otherwise: str = "") -> Hint:
     """Where all commands of a text belong together: the widest place any of them needs."""
-    order: list[Place] = ["read", "write", "network", "outside"]
-    found = [_one(command) for command in followed.commands]
-    if not found:
-        return Hint("write", followed.opaque or "it is empty")
-    return max(found, key=lambda one: order.index(one.place))
-
-
-def part_hint(argv: Sequence[str]) -> Hint:
-    """The same for one literal command."""
-    return _words(list(argv))
+    found = [_one(command) for command in commands] or [Hint("write", otherwise or "it is empty")]
+    return max(found, key=lambda one: ("read", "write", "network", "outside").index(one.place))
 
 
 def _one(command: SimpleCommand) -> Hint:
@@ -136,12 +128,13 @@ def _one(command: SimpleCommand) -> Hint:
         return Hint("read")
     if not command.words[0].literal:
         return Hint("write", "the name of a command is only known at run time")
-    return _words([word.text for word in command.words])
+    return words_hint([word.text for word in command.words])
 
 
-def _words(words: list[str]) -> Hint:
+def words_hint(words: Sequence[str]) -> Hint:
+    """Where a command of these literal words belongs."""
     name, rest = program(words[0]), words[1:]
-    if rest in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
+    if list(rest) in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
         return Hint("read")
     sub = _subcommand(name, rest)
     if name in ("npx", "bunx") and rest and (rest[0] in _CHECKS or rest[0] in _CHECKS_BY_WORD):
@@ -173,7 +166,7 @@ def _checks(name: str, sub: str, rest: Sequence[str]) -> bool:
     if name in _RUNS and sub in ("run", "run-script"):
         inner = list(rest[rest.index(sub) + 1 :])
         scripts = name in ("npm", "pnpm", "yarn", "bun")
-        return bool(inner) and (inner[0] in _SCRIPTS if scripts else _words(inner).place == "read")
+        return bool(inner) and (inner[0] in _SCRIPTS if scripts else words_hint(inner).place == "read")
     words = _CHECKS_BY_WORD.get(name, frozenset())
     return name in _CHECKS or bool(words & {sub, *(word for word in rest if word.startswith("-"))})
 
