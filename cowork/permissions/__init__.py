@@ -13,7 +13,7 @@ from cowork.core.ports import Decision, Effect, Family, ToolFacts
 from cowork.core.workspace import Workspace
 from cowork.permissions.policy import decide
 from cowork.permissions.rulebook import RuleBook
-from cowork.permissions.rules import Rule, Rules
+from cowork.permissions.rules import Rules
 from cowork.permissions.scene import Situation
 
 
@@ -115,11 +115,3 @@ class Permissions:
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         """Remember a grant for this run, or for every run in this folder."""
         self.book.grant(agent, rule, forever=forever)
-
-    def kept(self) -> tuple[Rule, ...]:
-        """What was granted for every run in this folder."""
-        return self.book.kept
-
-    def forget(self, rule: str) -> bool:
-        """Take a grant back, of this run and of this folder; False when it was none."""
-        return self.book.forget(rule)

@@ -45,12 +45,8 @@ def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene:
             return _file(tool, effect, rules, mode, scene)
         case "exec":
             return decide_command(effect, rules, mode, scene)
-        case "delegate" | "none":
-            return _named(tool, effect, rules)
-        case "fetch":
-            return _fetch(tool, effect, rules, mode)
-        case "call":
-            return _call(tool, rules, mode)
+        case _:
+            return _other(tool, effect, rules, mode)
 
 
 # ---------------------------------------------------------------- files
@@ -129,52 +125,35 @@ def _grant(kind: str, path: Path, root: Path) -> str:
 # ---------------------------------------------------------------- agents and the rest
 
 
-def _named(tool: ToolFacts, effect: Effect, rules: Rules) -> Decision:
-    """Calls without a file or command: allowed unless a rule speaks of them."""
-
-    def first(wanted: tuple[Rule, ...]) -> Rule | None:
-        name = _agent(effect.target)
-        return next((r for r in wanted if r.covers(tool) and (not r.pattern or _agent(r.pattern) == name)), None)
-
-    if rule := first(rules.deny):
-        return Decision("deny", f"the rule {rule} denies it")
-    if rule := first(rules.ask):
-        return Decision("ask", f"the rule {rule} asks")
-    return Decision("allow")
-
-
-def _fetch(tool: ToolFacts, effect: Effect, rules: Rules, mode: str) -> Decision:
-    """Reading from a host: asked about once a host, unless a rule or the mode allows it."""
+def _other(tool: ToolFacts, effect: Effect, rules: Rules, mode: str) -> Decision:
+    """Calls without a file or command: by the first rule that covers them, then the mode, then what they do."""
+    default, reads = Decision("allow"), effect.kind != "call"
+    if effect.kind == "fetch":  # asked about once a host
+        host = host_of(effect.target)
+        grant = f"{tool.name}(domain:{host})" if host else ""
+        default = Decision("ask", f"it reads from {host or effect.target}", grant, grant, read_only=True)
+    elif effect.kind == "call":
+        default = Decision("ask", f"nothing is known of what {tool.name} changes", tool.name, tool.name)
 
     def first(wanted: tuple[Rule, ...], *, wide: bool) -> Rule | None:
-        return next((r for r in wanted if r.covers(tool) and url_matches(r, effect.target, wide=wide)), None)
+        return next((rule for rule in wanted if rule.covers(tool) and _speaks(rule, effect, wide=wide)), None)
 
     if rule := first(rules.deny, wide=True):
         return Decision("deny", f"the rule {rule} denies it")
-    if rule := first(rules.ask, wide=True):
-        return Decision("ask", f"the rule {rule} asks", read_only=True)
-    if mode == "bypass" or first(rules.allow, wide=False):
-        return Decision("allow", read_only=True)
-    host = host_of(effect.target)
-    grant = f"{tool.name}(domain:{host})" if host else ""
-    return Decision("ask", f"it reads from {host or effect.target}", grant, grant, read_only=True)
-
-
-def _call(tool: ToolFacts, rules: Rules, mode: str) -> Decision:
-    """Calls of a tool that does not say what it touches: asked about unless a rule or the mode allows them."""
-
-    def first(wanted: tuple[Rule, ...]) -> Rule | None:
-        return next((rule for rule in wanted if rule.covers(tool) and not rule.pattern), None)
-
-    if rule := first(rules.deny):
-        return Decision("deny", f"the rule {rule} denies it")
-    if mode == "plan":
+    if mode == "plan" and not reads:
         return Decision("deny", PLAN)
-    if rule := first(rules.ask):
-        return Decision("ask", f"the rule {rule} asks")
-    if mode == "bypass" or first(rules.allow):
-        return Decision("allow")
-    return Decision("ask", f"nothing is known of what {tool.name} changes", tool.name, tool.name)
+    if rule := first(rules.ask, wide=True):
+        return Decision("ask", f"the rule {rule} asks", read_only=default.read_only)
+    if mode == "bypass" or first(rules.allow, wide=False):
+        return Decision("allow", read_only=default.read_only)
+    return default
+
+
+def _speaks(rule: Rule, effect: Effect, *, wide: bool) -> bool:
+    """Whether a rule for a tool speaks of this call of it."""
+    if effect.kind == "fetch":
+        return url_matches(rule, effect.target, wide=wide)
+    return not rule.pattern or (effect.kind != "call" and _agent(rule.pattern) == _agent(effect.target))
 
 
 def _agent(name: str) -> str:

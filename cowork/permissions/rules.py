@@ -129,10 +129,6 @@ class Rules:
     def __add__(self, other: Rules) -> Rules:
         return Rules(self.allow + other.allow, self.ask + other.ask, self.deny + other.deny)
 
-    def tighten(self, other: Rules) -> Rules:
-        """These rules with the deny and ask rules of a layer that may not loosen, such as a project's."""
-        return Rules(self.allow, self.ask + other.ask, self.deny + other.deny)
-
 
 def parse_all(text: str) -> list[Rule]:
     """One or more rules joined by commas, as an "always" for a compound command shows them."""

@@ -85,10 +85,6 @@ class Trust:
         self._write(kept)
         return True
 
-    def steering_files(self, folder: Path) -> list[Path]:
-        """What in the folder would run or steer, for the question whether to trust it."""
-        return [Path(folder) / name for name in (*STEERING, ".git/config") if os.path.lexists(Path(folder) / name)]
-
     def list(self) -> list[Trusted]:
         """Every trusted folder, by path."""
         return [kept for _, kept in sorted(self._read().items())]

@@ -29,9 +29,9 @@ def test_a_grant_can_be_taken_back(tmp_path: Path) -> None:
     permissions = Permissions(workspace=space, book=RuleBook(space, Rules(), file))
     permissions.grant("main", "Bash(make:*)", forever=True)
     permissions.grant("main", "Bash(ls:*)", forever=False)
-    assert [str(rule) for rule in permissions.kept()] == ["Bash(make:*)"]
-    assert permissions.forget("Bash(make:*)")
-    assert permissions.forget("Bash(ls:*)")
-    assert not permissions.forget("Bash(ls:*)")
-    assert (permissions.kept(), permissions.book.granted) == ((), [])
+    assert [str(rule) for rule in permissions.book.kept] == ["Bash(make:*)"]
+    assert permissions.book.forget("Bash(make:*)")
+    assert permissions.book.forget("Bash(ls:*)")
+    assert not permissions.book.forget("Bash(ls:*)")
+    assert (permissions.book.kept, permissions.book.granted) == ((), [])
     assert RuleBook(space, Rules(), file).kept == ()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cowork.app.trust import steering
 from cowork.core.errors import UserError
 from cowork.permissions.trust import STEERING, Trust, digest
 
@@ -179,8 +180,9 @@ def test_a_folder_that_is_gone_is_not_trusted(trust: Trust, tmp_path: Path) -> N
     assert not trust.is_trusted(tmp_path / "nowhere")
 
 
-def test_the_files_that_steer_are_named_for_the_question(trust: Trust, repo: Path) -> None:
-    assert [p.name for p in trust.steering_files(repo)] == [".cowork", "agents", "AGENTS.md"]
+def test_the_files_that_steer_are_named_for_the_question(repo: Path) -> None:
+    (repo / ".claude/agents/a.md").touch()
+    assert [p.name for p in steering(repo)] == [".cowork", "agents", "AGENTS.md"]
     assert ".mcp.json" in STEERING
 
 

@@ -58,7 +58,7 @@ class PermissionCommands:
             Row("+", "Add a rule …", preview="Such as `Bash(git commit:*)` or `Edit(src/**)`."),
             Row("?", "Try a command …", preview="Says whether it would run, ask or be denied, and why."),
         ]
-        kept = {str(rule) for rule in permissions.kept()}
+        kept = {str(rule) for rule in permissions.book.kept}
         session = dict.fromkeys(str(rule) for _, rule in permissions.book.granted)
         rows += [Row(rule, rule, f"allow · {FOLDER}", "Enter removes it.") for rule in sorted(kept)]
         rows += [Row(rule, rule, f"allow · {SESSION}", "Enter removes it.") for rule in session if rule not in kept]
@@ -96,7 +96,7 @@ class PermissionCommands:
         return f"Allowed for {where}: `{rule}`"
 
     def _remove(self, rule: str) -> str:
-        if not self.host.run.permissions.forget(rule):
+        if not self.host.run.permissions.book.forget(rule):
             raise UserError(f"{rule} was not granted here.", "/permissions lists the rules and where they come from.")
         return f"Removed: `{rule}`"
 
