@@ -11,7 +11,7 @@ import re
 import shutil
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from cowork.core.workspace import Workspace
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox.box import Sandbox
 from tests.permissions.conftest import acting_as, make_shop, until_made, yard_base
-from tests.permissions.test_permissions_shell_table import ROWS
+from tests.permissions.test_permissions_shell_table import READING, ROWS
 
 NOBODY = 65534
 SOAK = bool(os.environ.get("COWORK_SOAK"))
@@ -178,6 +178,37 @@ def test_no_fuzzed_command_breaks_out_of_the_read_box(yard: Yard) -> None:
         said = yard.run(script, "read", seconds=40)
         assert [name for name, secret in SECRETS.items() if secret in said] == [], some
     assert yard.state("read") == before
+
+
+# What these print is of the machine or of the moment, not of the workspace.
+OF_THE_MACHINE = re.compile(r"\b(?:df|uname|ps|pgrep|env|time)\b")
+
+
+@pytest.mark.soak
+def test_what_reads_prints_the_same_in_the_read_box_as_outside(yard: Yard) -> None:
+    for secret in (".env", "nested/deep/.env", "secret.pem"):
+        (yard.root / secret).unlink()
+    environ = {"HOME": str(yard.base / "home"), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    sandbox = Sandbox(workspace=Workspace(yard.root), environ=environ)
+    become = ["setpriv", "--reuid", str(yard.user), "--regid", str(yard.user), "--clear-groups"]
+
+    def printed(words: Sequence[str]) -> tuple[int, str, str]:
+        whole = [*(become if yard.user != os.geteuid() else ()), "timeout", "-k", "1", "20", *words]
+        done = subprocess.run(
+            whole, env=environ, cwd=yard.root, stdin=subprocess.DEVNULL, capture_output=True, timeout=60
+        )
+        return done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")
+
+    wanted = [one for one in READING if not UNTRIED.search(one) and not OF_THE_MACHINE.search(one)]
+    assert len(wanted) >= 420
+    differs = {}
+    for command in wanted[::SAMPLE]:
+        shell = ["/bin/bash", "-c", command]
+        with acting_as(yard.user):
+            words = sandbox.wrap(shell, yard.root, "read")
+        plain, boxed = printed(shell), printed(words)
+        differs |= {command: (plain, boxed)} if plain != boxed else {}
+    assert differs == {}
 
 
 def test_what_git_has_of_a_tracked_secret_is_hidden_unless_a_rule_lets_it(yard: Yard) -> None:
