@@ -138,7 +138,7 @@ def words_hint(words: Sequence[str]) -> Hint:
         return Hint("read")
     sub = _subcommand(name, rest)
     if name in ("npx", "bunx") and rest and (rest[0] in _CHECKS or rest[0] in _CHECKS_BY_WORD):
-        return _words(rest)  # a project has these installed; where not, the box keeps npx offline
+        return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
     if name in _OUTSIDE and (not _OUTSIDE[name] or sub in _OUTSIDE[name]):
         return Hint("outside", _why_outside(name, sub))
     if _checks(name, sub, rest):
