@@ -69,10 +69,10 @@ RESUME = """
 import os, resource, sys, time
 from pathlib import Path
 from cowork.core.transcript import fold
-from cowork.sessions.log.reader import read
+from cowork.sessions.log.resume_reader import read_to_resume
 from cowork.sessions.resume_state import restore
 began = time.process_time()
-events = read(Path(sys.argv[1]), lean=True).events
+events = read_to_resume(Path(sys.argv[1])).events
 fold(events).messages()
 restore(events, Path("/"))
 print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
@@ -101,14 +101,18 @@ def large_log() -> None:
     """Taking up a log of hundreds of megabytes: memory, and the time against counting its lines."""
     with tempfile.TemporaryDirectory() as folder:
         path = _grown_log(Path(folder), LOG_MB * 1_000_000)
-        seconds, memory = map(float, _python(RESUME, str(path), cwd=folder, environ=dict(os.environ)).split())
+        first, again = (
+            [float(word) for word in _python(RESUME, str(path), cwd=folder, environ=dict(os.environ)).split()]
+            for _ in range(2)
+        )
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(["wc", "-l", str(path)], check=True, stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         counting = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         size = path.stat().st_size / 1e6
-    print(f"  {size:,.0f} MB log: {seconds:.2f} s of CPU, {seconds / max(counting, 0.01):.1f} × wc -l (goal 3)")
-    _line(f"{size:,.0f} MB log, memory in MB", memory, 250)
+    print(f"  {size:,.0f} MB log: {first[0]:.2f} s of CPU without its resume point, {again[0]:.2f} s with it")
+    _line(f"{size:,.0f} MB log taken up, against wc -l", again[0] / max(counting, 0.01), 3)
+    _line(f"{size:,.0f} MB log, memory in MB", max(first[1], again[1]), 60)
 
 
 def many_sessions() -> None:
@@ -132,8 +136,7 @@ def _grown_log(folder: Path, size: int) -> Path:
     block = path.read_bytes()
     lines = block.splitlines(keepends=True)
     from cowork.core.events import from_dict
-    from cowork.sessions.log.reader import decode
-    from cowork.sessions.log.writer import encode
+    from cowork.sessions.log.lines import decode, encode
 
     parsed = [from_dict(raw) for line in lines if (raw := decode(line.rstrip(b"\n")))]
     number = len(lines)

@@ -41,7 +41,7 @@ from cowork.engine.subagents.order import Rights
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
-from cowork.sessions.log.reader import read
+from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.sessions.retention import OUTPUTS, drop_old_outputs
 from cowork.tools.ask import ask_user, exit_plan
@@ -159,7 +159,7 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
     subagents = _subagents(place, services, ledger, past)
     if checkpoints:
         emitter.add(checkpoints)
-    transcript = fold(past, recall=(lambda: read(log.path).events) if log else None)
+    transcript = fold(past, recall=(lambda: events_of(log.path, "main")) if log else None)
     emitter.add(transcript.apply)
     main = _main_agent(place, subagents, ledger, transcript, waits=waits)
     return Run(
@@ -305,7 +305,8 @@ def _open_session(place: Project) -> _Session:
                 f"Session {entry.id} cannot be written: {error.strerror}.",
                 f"`cowork sessions show {entry.id}` still reads it.",
             ) from error
-        return _Session(log, list(log.loaded.events))
+        log.summary = entry.summary
+        return _Session(log, log.loaded.events)
     if not place.config.session.enabled:
         return _Session()
     try:
@@ -339,7 +340,7 @@ def _recalled(log: SessionLog | None, path: str) -> Transcript | None:
     if log is None:
         return None
     log.sync()
-    return fold(read(log.path).events, path)
+    return fold(events_of(log.path, path), path)
 
 
 def _role(name: str, agents: Agents) -> AgentDef | None:

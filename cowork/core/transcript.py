@@ -30,6 +30,7 @@ INTERRUPTED = "Interrupted before it finished; whether it took effect is unknown
 NEVER_RAN = "Interrupted before it ran; nothing was done."
 CLEARED = "[Old result cleared to save room. Run the tool again if you need it.]"
 SHORTENED = "[{} characters left out: the whole result does not fit. Ask for a smaller part of it.]"
+PROMPTS_KEPT = 1_000  # from before a summary, to go back to
 SHORT = 2_000  # characters that stay of a shortened result
 LOST_START = "[The beginning of this conversation is not available.]"
 
@@ -255,20 +256,27 @@ class Transcript:
         kept = dropwhile(lambda e: e.id < start or (e.summary and e.id != start), self._entries if start else ())
         self._entries = [_Entry(event.id, (Text(event.summary),), summary=True), *kept]
         self._owner = {call.id: entry for entry in self._entries for call in entry.calls or ()}
+        self._cleared &= self._owner.keys()
+        self._shortened &= self._owner.keys()
         if self._recall:
-            oldest = min(entry.id for entry in self._entries)
-            self._history = [e for e in self._history if e.id >= oldest or _counts_for_ever(e)]
+            self._let_go_before(min(entry.id for entry in self._entries))
             self._let_go = event.id
 
+    def _let_go_before(self, oldest: int) -> None:
+        """Keep of what a summary stands for the newest prompts, the one with what there is to know, and skills."""
+        old = [p for p in self._prompts if p.id < oldest]
+        first = next((p for p in old if p.context), None)
+        gone = {p.id for p in old[:-PROMPTS_KEPT] if p is not first}
+        self._prompts = [p for p in self._prompts if p.id not in gone]
+        self._history = [e for e in self._history if e.id >= oldest or is_pinned(e) or _is_prompt(e, gone)]
+
     def _rewind(self, to: int) -> None:
-        recall, let_go = self._recall, self._let_go
-        is_gone = recall is not None and to <= let_go
-        history = [e for e in (recall() if recall and is_gone else self._history) if e.id < to]
-        self._recall = None  # while it is folded again, nothing is let go
+        is_gone = self._recall is not None and to <= self._let_go
+        past = self._recall() if self._recall and is_gone else self._history
         self._reset()  # a rewind is a fold of what is left
-        for event in history:
-            self.apply(event)
-        self._recall, self._let_go = recall, 0 if is_gone else let_go
+        for event in past:
+            if event.id < to:
+                self.apply(event)
 
 
 def fold(events: Iterable[Event], agent: str = "main", recall: Recall | None = None) -> Transcript:
@@ -284,10 +292,8 @@ def is_pinned(event: Event) -> bool:
     return isinstance(event, ToolEnded) and "skill" in (event.record.get("data") or ())
 
 
-def _counts_for_ever(event: Event) -> bool:
-    """Whether an event says something even after a summary took the place of what was around it."""
-    clears = isinstance(event, ContextCompacted) and bool(event.cleared or event.shortened)
-    return isinstance(event, PromptAdded) or clears or is_pinned(event)
+def _is_prompt(event: Event, gone: Set[int]) -> bool:
+    return isinstance(event, PromptAdded) and event.id not in gone
 
 
 def _prompt_blocks(event: PromptAdded) -> tuple[Block, ...]:

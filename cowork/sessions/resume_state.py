@@ -24,7 +24,7 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 from cowork.core.tally import Tally, outcome_of
-from cowork.core.transcript import fold
+from cowork.core.transcript import Transcript
 from cowork.sessions.cost import Spending, charges
 
 MAIN = "main"
@@ -86,7 +86,6 @@ class ResumeState:
     children: tuple[InterruptedChild, ...] = ()
     jobs: tuple[LostJob, ...] = ()
     last_job: int = 0  # the highest number a background command had
-    prompts: tuple[PromptAdded, ...] = ()  # those one can rewind to
 
 
 def restore(events: Iterable[Event], root: Path) -> ResumeState:
@@ -104,7 +103,6 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
         children=interrupted(kept),
         jobs=lost_jobs(kept),
         last_job=max((_number(e) for e in everything), default=0),
-        prompts=rewind_points(everything),
     )
 
 
@@ -201,9 +199,9 @@ def lost_jobs(events: Iterable[Event]) -> tuple[LostJob, ...]:
     return tuple(running.values())
 
 
-def rewind_points(events: Iterable[Event]) -> tuple[PromptAdded, ...]:
-    """The person's prompts that are still in the conversation, oldest first."""
-    return tuple(p for p in fold(events).prompts() if p.source in _PEOPLE)
+def rewind_points(transcript: Transcript) -> tuple[PromptAdded, ...]:
+    """The person's prompts that one can go back to, oldest first."""
+    return tuple(p for p in transcript.prompts() if p.source in _PEOPLE)
 
 
 def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
@@ -233,7 +231,7 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     for name in running.values():
         tally.end(name, "failed")
     spent = Spending()
-    for charge in charges(events):
+    for charge in charges(e for e in events if e.id >= started.id):
         if charge.agent == path or charge.agent.startswith(path + "/"):
             spent += charge.spent
     return InterruptedChild(

@@ -5,9 +5,6 @@ Most of a log are results of tools. Their lines are checked, not parsed, so a su
 
 from __future__ import annotations
 
-import os
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,13 +22,12 @@ from cowork.core.events import (
     from_dict,
 )
 from cowork.sessions.cost import Meter, Slice, Spending, day_of
-from cowork.sessions.log.reader import TRAILER_BYTES, has_good_checksum, parse, read
+from cowork.sessions.log.lines import TRAILER_BYTES, LogLine, has_good_checksum, parse
+from cowork.sessions.log.reader import is_after, open_log, read
 from cowork.sessions.tasks import TaskRow, ended_row, started_row
 
 TITLE_LENGTH = 80
-_HEAD = re.compile(rb'\{"type":"([a-z_.]+)","id":(\d+),"at":([0-9.eE+-]+),')
-_UNREAD = frozenset({b"tool.started", b"tool.ended", b"todo.updated", b"agent.updated", b"question.asked",
-                     b"question.answered", b"run.ended"})  # fmt: skip
+_UNREAD = frozenset({"tool.started", "tool.ended", "todo.updated", "question.asked", "question.answered"})
 _PAID = b'"request":{"usage":'  # a tool that asked a model
 
 
@@ -124,7 +120,7 @@ class Summary:
 def summarize(path: Path, session_id: str, known: Summary | None = None) -> Summary:
     """The summary of a log; with what is `known` of it, only what came since is read."""
     try:
-        if known and _is_of(known, path):
+        if known and known.offset > 0 and is_after(path, known.offset, known.last_line):
             return _extended(known, path)
         return _extended(Summary(session_id), path)
     except Irregular:
@@ -143,12 +139,13 @@ def title_of(text: str) -> str:
 
 def _extended(summary: Summary, path: Path) -> Summary:
     offset, body = summary.offset, b""
-    for line in _lines(path, offset):
-        if not line.endswith(b"\n"):
-            break  # it is being written, or torn; either way it is looked at again when the log has grown
-        body = line[:-1]
-        _take_line(summary, body)
-        offset += len(line)
+    with open_log(path, offset) as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                break  # it is being written, or torn; either way it is looked at again when the log has grown
+            body = line[:-1]
+            _take_line(summary, body)
+            offset += len(line)
     if body:
         summary.offset, summary.last_line = offset, body[-TRAILER_BYTES:].decode("ascii", "replace")
     return summary
@@ -156,16 +153,16 @@ def _extended(summary: Summary, path: Path) -> Summary:
 
 def _take_line(summary: Summary, body: bytes) -> None:
     """Fold one whole line; Irregular if it is damaged or out of order."""
-    head = _HEAD.match(body)
-    if head is None or not has_good_checksum(body) or int(head[2]) <= summary.last_id:
+    line = LogLine.of(body)
+    if line is None or not has_good_checksum(body) or line.id <= summary.last_id:
         raise Irregular
-    if head[1] in _UNREAD and _PAID not in body:
-        summary.touch(int(head[2]), float(head[3]))
+    if line.kind in _UNREAD and _PAID not in body:
+        summary.touch(line.id, line.at)
         return
     raw = parse(body)
     if raw is None:
         raise Irregular
-    if head[1] == b"reply.added":
+    if line.kind == "reply.added":
         raw.pop("content", None)  # what was said costs nothing more
     try:
         event = from_dict(raw)
@@ -173,20 +170,3 @@ def _take_line(summary: Summary, body: bytes) -> None:
         raise Irregular from error
     if event:  # else it is of a newer version
         summary.apply(event)
-
-
-def _is_of(known: Summary, path: Path) -> bool:
-    """Whether the log still is what was read, perhaps with more at its end."""
-    if known.offset < 0:
-        return False
-    with open(path, "rb") as file:
-        start = known.offset - len(known.last_line) - 1
-        file.seek(max(0, start))
-        return file.read(known.offset - max(0, start)) == (known.last_line + "\n").encode() if known.offset else True
-
-
-def _lines(path: Path, offset: int) -> Iterator[bytes]:
-    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(fd, "rb", buffering=1 << 18) as file:
-        file.seek(offset)
-        yield from file

@@ -34,8 +34,9 @@ from cowork.core.events import (
 from cowork.core.transcript import Transcript, fold
 from cowork.sessions.log.diagnose import diagnose
 from cowork.sessions.log.fork import fork
+from cowork.sessions.log.lines import encode
 from cowork.sessions.log.reader import read
-from cowork.sessions.log.writer import SessionLog, encode
+from cowork.sessions.log.writer import SessionLog
 from tests.fakes.wire_rules import violations
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))

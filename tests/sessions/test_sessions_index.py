@@ -181,8 +181,8 @@ def test_a_log_that_grew_is_read_from_where_it_ended(store, turns, stamp, sessio
     store(events[:cut], "s1")
     list_sessions(sessions, empty=True)
     offsets: list[int] = []
-    real = summary_module._lines
-    monkeypatch.setattr(summary_module, "_lines", lambda path, offset: offsets.append(offset) or real(path, offset))
+    real = summary_module.open_log
+    monkeypatch.setattr(summary_module, "open_log", lambda path, offset: offsets.append(offset) or real(path, offset))
     with SessionLog.open(sessions, "s1") as log:
         size = log.path.stat().st_size
         for event in events[cut:]:

@@ -10,7 +10,6 @@ from cowork.core.errors import UserError
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
-    ContextCompacted,
     Event,
     Notice,
     PromptAdded,
@@ -21,13 +20,13 @@ from cowork.core.events import (
     ToolEnded,
     ToolStarted,
 )
-from cowork.core.transcript import fold, is_pinned
+from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, totals
 from cowork.sessions.index import list_sessions
 from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog
-from cowork.sessions.resume_state import interrupted, restore
+from cowork.sessions.resume_state import interrupted, restore, rewind_points
 
 
 def ended(name: str, path: str, digest: str = "", status: str = "success", cwd: str = ".", **more: object) -> ToolEnded:
@@ -140,7 +139,7 @@ def test_rewind_points_are_the_persons_prompts_still_there(stamp):
         SessionRewound(5),
         PromptAdded("four", source="steer"),
     ]
-    assert [p.text for p in restore(stamp(events), Path("/p")).prompts] == ["one", "two", "four"]
+    assert [p.text for p in rewind_points(fold(stamp(events)))] == ["one", "two", "four"]
 
 
 # ---------------------------------------------------------------- fork
@@ -200,24 +199,3 @@ def test_totals_of_any_history_add_up(stamp, turns):
         for child in below:
             expected += sums.total[child]
         assert spent == expected
-
-
-def test_a_lean_reading_goes_on_as_the_whole_one_without_the_bulk(sessions, turns, stamp, tmp_path):
-    bulk = {"status": "success", "data": {"path": "a", "hash": "0" * 64}, "text": "x" * 50_000}
-    events: list[Event] = []
-    for event in turns(20):
-        events.append(replace(event, record=bulk) if isinstance(event, ToolEnded) else event)
-    skill = {"status": "success", "data": {"skill": "review"}, "text": "y" * 5_000}
-    events[-8:-8] = [ToolEnded("s", "Skill", skill)]
-    numbered = stamp(events)
-    keep = [e.id for e in numbered if isinstance(e, PromptAdded) and e.agent == "main"][-2]
-    numbered += stamp([ContextCompacted("so far", keep_from=keep), PromptAdded("on")], first=len(numbered) + 1)
-    with SessionLog.create(sessions, "s1") as log:
-        for event in numbered:
-            log(event)
-    whole, lean = read(log.path).events, read(log.path, lean=True).events
-    assert fold(lean).messages() == fold(whole).messages()
-    assert restore(lean, tmp_path) == restore(whole, tmp_path)
-    assert [e.record["text"] for e in lean if is_pinned(e)] == [skill["text"]]
-    held = [len(str(e.record["text"])) for e in lean if isinstance(e, ToolEnded)]
-    assert sum(held) < 250_000 < 40 * 50_000

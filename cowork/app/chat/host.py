@@ -32,7 +32,7 @@ from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.exchange import Prompt
 from cowork.frontends.host import Command, Status
-from cowork.sessions.cost import totals
+from cowork.sessions.summary import Summary
 from cowork.tools.ask import exit_plan
 from cowork.tools.builtin import plan_tool
 from cowork.tools.search import ripgrep as rg
@@ -40,6 +40,7 @@ from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
 
 LOOK_EVERY_S = 2.0
+EVENTS_HELD = 5_000  # the log has them all
 CHANGED = (
     "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
     "`cowork trust` trusts it as it is now; /clear then uses it."
@@ -62,7 +63,8 @@ class ChatHost:
     def __init__(self, options: RunOptions, environ: Mapping[str, str], open_run: Open) -> None:
         self.options = options
         self.environ = environ
-        self.events: list[Event] = []  # the durable ones, for the viewer, costs and exports
+        self.events: list[Event] = []  # the newest durable ones, for the viewer
+        self.summary = Summary("")
         self._open = open_run
         self._sink: Emit = lambda event: None
         self._ask: Ask = _no
@@ -94,9 +96,11 @@ class ChatHost:
 
     def begin(self, *, seen: bool = False, mode: str = "", cleared: bool = False) -> None:
         """Start (or take up) the conversation of the current run; what was `seen` is not shown again."""
-        past = list(self.run.log.loaded.events) if self.run.log else []
+        log = self.run.log
+        past = log.loaded.events[log.loaded.leftovers :] if log else []
         self.events[:] = past
-        self._paid = totals(e for e in past if e.session_id in ("", self.run.session_id)).whole.cost_usd
+        self.summary = (log.summary if log else None) or Summary(self.run.session_id)
+        self._paid = self.summary.spent.cost_usd
         for event in () if seen else past:
             self._sink(event)
         if self._line:
@@ -135,6 +139,9 @@ class ChatHost:
     def on_event(self, event: Event) -> None:
         if event.durable:
             self.events.append(event)
+            self.summary.apply(event)
+            if len(self.events) > 2 * EVENTS_HELD:
+                del self.events[:EVENTS_HELD]
         self._sink(event)
         if self._line:
             self._line.on_event(event)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from cowork.core import format
 from cowork.core.blocks import Image, Text, ToolResult, ToolUse
 from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
+from cowork.core.transcript import fold
 from cowork.engine.loop import Agent
 from cowork.frontends.host import ContextUse
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
-from cowork.sessions.cost import Spending, totals
+from cowork.sessions.cost import Spending
 from cowork.sessions.resume_state import rewind_points, surviving
 from cowork.sessions.summary import Summary
 from cowork.sessions.tasks import TaskRow, figures
@@ -51,7 +51,7 @@ def first_sentence(text: str, most: int = 100) -> str:
 
 def session_preview(events: Sequence[Event]) -> str:
     """The last prompts of a session and the start of its last answer."""
-    prompts = rewind_points(events)[-_PROMPTS_SHOWN:]
+    prompts = rewind_points(fold(events))[-_PROMPTS_SHOWN:]
     lines = [f"**❯** {title(prompt)}" for prompt in prompts]
     answers = (
         "".join(b.text for b in e.content if isinstance(b, Text)).strip()
@@ -64,10 +64,9 @@ def session_preview(events: Sequence[Event]) -> str:
     return "  \n".join(lines) + (f"\n\n{answer}" if answer else "")
 
 
-def cost_page(events: Iterable[Event]) -> str:
+def cost_page(summary: Summary) -> str:
     """Cost of a session by agent type and by model; the whole is the sum, children and retries counted in."""
-    events = list(events)
-    sums = totals(events)
+    spent = summary.spent
 
     def rows(parts: Mapping[str, Spending]) -> list[tuple[str, str, str, str, str]]:
         return [
@@ -81,27 +80,31 @@ def cost_page(events: Iterable[Event]) -> str:
             for name, s in parts.items()
         ]
 
+    def by(kind: str) -> Mapping[str, Spending]:
+        sums: dict[str, Spending] = {}
+        for part in summary.parts():
+            name = getattr(part, kind)
+            sums[name] = sums.get(name, Spending()) + part.spent
+        return sums
+
     head = ("input", "output", "from cache", "cost")
     return "\n\n".join(
         [
-            f"**{format.money(sums.whole.cost_usd, 'unknown')}** · {sums.whole.usage.total:,} tokens",
-            table(("agent", *head), rows(sums.by_agent)),
-            table(("model", *head), rows(sums.by_model)),
-            *_tasks_tables(events),
+            f"**{format.money(spent.cost_usd, 'unknown')}** · {spent.usage.total:,} tokens",
+            table(("agent", *head), rows(by("kind"))),
+            table(("model", *head), rows(by("model"))),
+            *_tasks_tables(summary.tasks),
         ]
     )
 
 
-def _tasks_tables(events: Iterable[Event]) -> list[str]:
+def _tasks_tables(tasks: Iterable[TaskRow]) -> list[str]:
     """Tasks of the session by agent type and by model, where there are any."""
-    summary = Summary("")
-    for event in events:
-        summary.apply(replace(event, session_id=""))
     head = ("tasks", "failed", "a task", "mean", "p50", "p95", "max", "prompt tokens a task")
     found = []
     for name, key in (("tasks by agent", "subagent_type"), ("tasks by model", "model")):
         groups: dict[str, list[TaskRow]] = {}
-        for row in summary.tasks:
+        for row in tasks:
             groups.setdefault(getattr(row, key), []).append(row)
         if groups:
             found.append(table((name, *head), [(kind, *_figures(rows)) for kind, rows in groups.items()]))

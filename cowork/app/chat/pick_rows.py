@@ -18,7 +18,7 @@ from cowork.frontends.host import Row
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan
 from cowork.sessions.index import SessionEntry
-from cowork.sessions.log.reader import read
+from cowork.sessions.log.resume_reader import read_to_resume
 from cowork.sessions.log.writer import LOG
 
 FOUND = "found:"  # before the number of a model that `/model` found
@@ -34,7 +34,7 @@ def session_rows(entries: Sequence[SessionEntry], sessions: Path) -> list[Row]:
         return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), _in_thread(lambda: preview(entry.id)))
 
     def preview(session_id: str) -> str:
-        return pages.session_preview(read(sessions / session_id / LOG).events)
+        return pages.session_preview(read_to_resume(sessions / session_id / LOG).events)
 
     return [row(entry) for entry in entries]
 

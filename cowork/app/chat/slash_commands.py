@@ -24,7 +24,7 @@ from cowork.extensions.recipes import Recipe
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index
 from cowork.sessions.log.fork import fork
-from cowork.sessions.log.reader import read
+from cowork.sessions.log.reader import events_of, read
 from cowork.sessions.resume_state import rewind_points, surviving, todos
 from cowork.sessions.summary import title_of
 
@@ -89,7 +89,7 @@ class _Commands:
         self.offered: list[setup.FoundService] = []
 
     async def clear(self, rest: str) -> CommandResult:
-        kept = self.host.run.log is not None and bool(rewind_points(self.host.events))
+        kept = self.host.run.log is not None and bool(rewind_points(self.host.run.agent.transcript))
         await self.host.reopen(replace(self.host.options, resume="", continue_=False), why="clear")
         return "A new conversation. `/resume` has the one before." if kept else "A new conversation."
 
@@ -101,7 +101,7 @@ class _Commands:
 
     async def cost(self, rest: str) -> CommandResult:
         servers = McpCommands(self.host)
-        return "\n\n".join([pages.cost_page(self.host.events), *([servers.table()] if self.host.run.mcp else [])])
+        return "\n\n".join([pages.cost_page(self.host.summary), *([servers.table()] if self.host.run.mcp else [])])
 
     async def context(self, rest: str) -> CommandResult:
         return pages.context_use(self.host.run.agent)
@@ -181,7 +181,7 @@ class _Commands:
         run = self.host.run
         if run.checkpoints is None:
             raise UserError("Changes are not followed: this chat is not stored, or checkpoints are off.")
-        points = rewind_points(self.host.events)
+        points = rewind_points(self.host.run.agent.transcript)
         if not points:
             return "Nothing was changed."
         plan = await asyncio.to_thread(run.checkpoints.preview, points[0].id)
@@ -219,7 +219,7 @@ class _Commands:
         return f"This is {copy} now; the original {log.id} stays as it was.{ended}"
 
     async def rewind(self, rest: str) -> CommandResult:
-        points = rewind_points(self.host.events)
+        points = rewind_points(self.host.run.agent.transcript)
         words = rest.split()
         if not points:
             return "There is nothing to go back to."
@@ -248,7 +248,8 @@ class _Commands:
         run.emit(SessionRewound(point.id, what in ("chat", "both"), done))
         state = run.agent.runner.state
         state.seen.clear()
-        if (listed := todos(surviving(self.host.events))) != tuple(state.todos):  # the list goes back as well
+        before = events_of(run.log.path, "main", "todo.updated") if run.log else surviving(self.host.events)
+        if (listed := await asyncio.to_thread(todos, before)) != tuple(state.todos):  # the list goes back as well
             state.todos[:] = listed
             run.emit(TodoUpdated(listed))
         told = "\n\n".join(said)

@@ -64,5 +64,5 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
 
 def resume_line(host: ChatHost) -> str:
     """How to go on with what was said, once the chat is left."""
-    said = host.run.log is not None and bool(rewind_points(host.events))
+    said = host.run.log is not None and bool(rewind_points(host.run.agent.transcript))
     return f"Go on with: cowork --resume {host.run.session_id}" if said else ""

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import re
 import stat
-import zlib
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from cowork.core.blocks import Json
-from cowork.core.events import ContextCompacted, Event, ToolEnded, from_dict
-from cowork.core.transcript import is_pinned
+from cowork.core.events import Event, SessionRewound, from_dict
+from cowork.sessions.log.lines import TRAILER_BYTES, LogLine, decode
 
-_parse = json.JSONDecoder().raw_decode  # `json.loads` guesses encodings and looks for white space on every line
-TRAILER_BYTES = len(b',"_crc":"01234567"}')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
 _TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
-_SHORT = 200  # characters of a text, and items of a list
 _END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
 
 
@@ -33,6 +29,7 @@ class Loaded:
     aside: list[Json] = field(default_factory=list)  # records of a newer version, as they were
     last_line: int = 0  # number of the last record
     torn: bool = False  # the file does not end with a line end
+    leftovers: int = 0  # so many events at the start are all that is left of what a summary stands for
 
     @property
     def last_id(self) -> int:
@@ -41,22 +38,52 @@ class Loaded:
         return max([known, *(i for raw in self.aside if isinstance(i := raw.get("id"), int))])
 
 
-def read(path: Path, *, lean: bool = False) -> Loaded:
-    """Everything a log still holds; a missing file is an empty one with damage. What is no file is never waited for.
-
-    `lean`: results that the main conversation does not hold any more are clipped, so that memory is bounded by the
-    window and the number of events, not by the size of the file.
-    """
-    reader = _Reader(lean=lean)
+def read(path: Path) -> Loaded:
+    """Everything a log still holds; a missing file is an empty one with damage."""
+    reader = LogReader()
     try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.EINVAL, "Not a file", str(path))
+        with open_log(path) as file:
             for number, line in enumerate(file, 1):
                 reader.take(number, line)
     except FileNotFoundError:
         reader.loaded.damage.append(f"{path.name} is missing.")
     return reader.finish()
+
+
+def events_of(path: Path, agent: str, kind: str = "") -> Iterator[Event]:
+    """The story of one agent, or events of one kind of it, without what was rewound; read as it is asked for.
+
+    Damaged lines are passed over.
+    """
+    rewinds = [e for e in _events(path, agent, "session.rewound") if isinstance(e, SessionRewound) and e.conversation]
+    for event in _events(path, agent, kind):
+        if not isinstance(event, SessionRewound) and not any(r.to <= event.id < r.id for r in rewinds):
+            yield event
+
+
+def _events(path: Path, agent: str, kind: str) -> Iterator[Event]:
+    with open_log(path) as file:
+        for data in file:
+            line = LogLine.of(data.rstrip(b"\n"))
+            if line and line.agent == agent and kind in ("", line.kind) and (event := line.event()):
+                yield event
+
+
+def open_log(path: Path, offset: int = 0) -> BinaryIO:
+    """The file, from some place on. What is no file is never waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    file = os.fdopen(fd, "rb", buffering=1 << 18)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "Not a file", str(path))
+    file.seek(offset)
+    return file
+
+
+def is_after(path: Path, offset: int, end: str) -> bool:
+    """Whether the line before a place ends so: the log still is what was read, perhaps with more at its end."""
+    with open_log(path, max(0, offset - len(end) - 1)) as file:
+        return file.read(len(end) + 1) == (end + "\n").encode()
 
 
 def read_from(path: Path, offset: int, most: int = 1 << 22) -> tuple[list[Event], int]:
@@ -65,46 +92,22 @@ def read_from(path: Path, offset: int, most: int = 1 << 22) -> tuple[list[Event]
     A line without its end is being written. What is damaged or of a newer version is passed over.
     """
     events: list[Event] = []
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        file.seek(offset)
+    with open_log(path, offset) as file:
         for line in file.readlines(most):
             if not line.endswith(b"\n"):
                 break
             offset += len(line)
-            try:
-                event = from_dict(raw) if (raw := decode(line[:-1])) else None
-            except (TypeError, ValueError, AttributeError):
-                continue
-            if event is not None:
+            found = LogLine.of(line[:-1])
+            if found and (event := found.event()):
                 events.append(event)
     return events, offset
 
 
-def has_good_checksum(line: bytes) -> bool:
-    """Whether a line without its line end is as it was written."""
-    return line[-TRAILER_BYTES:] == b',"_crc":"%08x"}' % zlib.crc32(memoryview(line)[:-TRAILER_BYTES])
+class LogReader:
+    """Takes in a log line by line, with care for what is damaged, doubled or out of order."""
 
-
-def decode(line: bytes) -> Json | None:
-    """The object of a whole line without its line end; None if a byte of it is wrong."""
-    return parse(line) if has_good_checksum(line) else None
-
-
-def parse(line: bytes) -> Json | None:
-    """The object of a line whose checksum is good."""
-    try:
-        text = line.decode()
-        raw, end = _parse(text)
-    except (ValueError, RecursionError):
-        return None
-    return raw if isinstance(raw, dict) and end == len(text) else None
-
-
-class _Reader:
-    def __init__(self, *, lean: bool) -> None:
+    def __init__(self) -> None:
         self.loaded = Loaded()
-        self._lean = lean
-        self._clipped = 0  # events that were looked at for it
         self._seen: dict[int, bytes] = {}  # event id -> checksum of its line
         self._bad = 0  # damaged places since the last whole record
         self._last_id = 0
@@ -171,21 +174,6 @@ class _Reader:
             self._sorted = False
         self._last_id = event_id
         self.loaded.events.append(event)
-        if self._lean:
-            self._clip(event)
-
-    def _clip(self, event: Event) -> None:
-        """Let go of the bulk of a child's result, and of what a summary took the place of."""
-        events = self.loaded.events
-        match event:
-            case ToolEnded() if event.agent != "main":
-                events[-1] = _clipped(event)
-            case ContextCompacted(agent="main") if event.summary.strip():
-                start = event.keep_from or event.id
-                while self._clipped < len(events) and (old := events[self._clipped]).id < start:
-                    if isinstance(old, ToolEnded) and old.agent == "main" and not is_pinned(old):
-                        events[self._clipped] = _clipped(old)
-                    self._clipped += 1
 
     def _count_missing(self, number: int, place: int) -> None:
         missing = place - self.loaded.last_line - 1 - self._bad
@@ -195,16 +183,3 @@ class _Reader:
             )
         self.loaded.last_line = max(self.loaded.last_line, place)
         self._bad = 0
-
-
-def _clipped(event: ToolEnded) -> ToolEnded:
-    return replace(event, record=_short(event.record), display=_short(event.display), images=())
-
-
-def _short(value: Any) -> Any:
-    """A value of JSON without its long texts and lists."""
-    if isinstance(value, str):
-        return value if len(value) <= _SHORT else value[:_SHORT] + "…"
-    if isinstance(value, list):
-        return [_short(item) for item in value[:_SHORT]]
-    return {name: _short(item) for name, item in value.items()} if isinstance(value, dict) else value

@@ -14,16 +14,19 @@ import re
 import secrets
 import shutil
 import stat
-import zlib
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cowork.core.errors import UserError
-from cowork.core.events import Event, PromptAdded, TurnEnded, to_dict
+from cowork.core.events import ContextCompacted, Event, PromptAdded, TurnEnded
+from cowork.sessions.log.lines import encode
 from cowork.sessions.log.lock import Lock
-from cowork.sessions.log.reader import Loaded, read
+from cowork.sessions.log.reader import Loaded
+from cowork.sessions.log.resume_reader import LARGE, read_to_resume
 from cowork.sessions.private_files import open_private, own_mode, private_folder, replace_private
+from cowork.sessions.summary import Summary
 
 LOG = "events.jsonl"
 LOCK = "lock"
@@ -68,6 +71,7 @@ class SessionLog:
         self.folder = folder
         self.id = folder.name
         self.loaded = loaded
+        self.summary: Summary | None = None  # of a session that is gone on with, if whoever opens it knows it
         self.path = folder / LOG
         self._lock = lock
         self.report = report
@@ -81,6 +85,8 @@ class SessionLog:
         self._backlog_bytes = 0
         self._dropped = 0
         self._failing = False
+        self._resume_point = 0  # the size of the log when its resume point was last moved
+        self._mover: threading.Thread | None = None
 
     @classmethod
     def create(cls, sessions: Path, session_id: str = "", *, report: Report = lambda text: None) -> SessionLog:
@@ -101,7 +107,7 @@ class SessionLog:
         own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
-            return cls(folder, lock, read(existing(sessions, session_id) / LOG, lean=True), report, new=False)
+            return cls(folder, lock, read_to_resume(existing(sessions, session_id) / LOG), report, new=False)
         except BaseException:
             lock.release()
             raise
@@ -122,6 +128,8 @@ class SessionLog:
         self._flush()
         if isinstance(event, TurnEnded) and event.agent == "main":
             self.sync()
+        if isinstance(event, ContextCompacted) and event.agent == "main" and self._size - self._resume_point >= LARGE:
+            self._move_resume_point()
 
     def sync(self) -> None:
         """Ask the disk to keep what was written."""
@@ -162,6 +170,8 @@ class SessionLog:
             return
         self._flush()
         self.sync()
+        if self._mover:
+            self._mover.join()
         os.close(self._fd)
         self._fd = -1
         if self._unused:
@@ -173,6 +183,14 @@ class SessionLog:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def _move_resume_point(self) -> None:
+        """Have what a summary stands for left out of the next reading; a log of days is not read whole again."""
+        if self._mover and self._mover.is_alive():
+            return
+        self._resume_point = self._size
+        self._mover = threading.Thread(target=_read_again, args=(self.path,), name="resume point", daemon=True)
+        self._mover.start()
 
     def _flush(self) -> None:
         while self._backlog:
@@ -212,21 +230,14 @@ class SessionLog:
             self.report(f"The session cannot be saved ({error.strerror}); it goes on in memory.")
 
 
+def _read_again(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        read_to_resume(path)  # which notes how far it need not be read any more
+
+
 def _sync_folder(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-def encode(event: Event, line: int) -> bytes:
-    """The event as a line of the log: JSON that ends with its line number and the checksum of what is before."""
-    raw = to_dict(event)
-    raw["_n"] = line
-    try:
-        body = json.dumps(raw, ensure_ascii=False, separators=(",", ":"), default=str).encode()
-    except UnicodeEncodeError:  # half a surrogate pair, as in a file name that is not UTF-8
-        body = json.dumps(raw, separators=(",", ":"), default=str).encode()
-    body = body[:-1]
-    return b'%s,"_crc":"%08x"}\n' % (body, zlib.crc32(body))
