@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 with one message a line, for either end of a conversation."""
+"""JSON-RPC 2.0 for either end of a conversation, with one message a line where streams carry it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any
 
 from cowork.core.blocks import Json
-from cowork.core.hygiene import ascii_json
 
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 CANCELLED = -32800
@@ -33,63 +32,91 @@ class RpcError(Exception):
         error: Json = {"code": self.code, "message": self.message}
         return error if self.data is None else error | {"data": self.data}
 
+    @classmethod
+    def from_dict(cls, error: Any) -> RpcError:
+        known = error if isinstance(error, dict) else {}
+        code, message = known.get("code"), str(known.get("message") or "no reason given")
+        return cls(code if isinstance(code, int) else INTERNAL_ERROR, message, known.get("data"))
+
+
+def encode(message: Json) -> bytes:
+    """A message as one line; what no encoding can hold is replaced, for a strict reader would refuse all of it."""
+    text = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace") + b"\n"
+
+
+def decode(raw: bytes | str) -> Json:
+    """A message from its bytes; RpcError where it is none."""
+    try:
+        message = json.loads(raw)
+    except (ValueError, RecursionError) as problem:
+        raise RpcError(PARSE_ERROR, "The message is not JSON.") from problem
+    if not isinstance(message, dict):
+        raise RpcError(INVALID_REQUEST, "The message is not an object.")
+    return message
+
 
 class Peer:
-    """One end: `answer` gives the results of requests, `hear` takes notifications.
+    """One end: `answer` gives the results of requests, `hear` takes notifications, `send` carries messages away.
 
     Each request is answered in a task of its own; tasks start, and notifications are heard, in the order they came.
+    Either end withdraws a request by the notification `cancel`; with `tells_cancelled` it still gets an answer.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, send: Callable[[bytes], None], answer: Answer, hear: Hear) -> None:
-        self._reader = reader
+    def __init__(
+        self,
+        send: Callable[[Json], None],
+        answer: Answer,
+        hear: Hear,
+        *,
+        cancel: str = CANCEL,
+        tells_cancelled: bool = True,
+        flush: Callable[[], Awaitable[None]] | None = None,  # awaited after each request
+    ) -> None:
         self._send = send
         self._answer = answer
         self._hear = hear
+        self._cancel = cancel
+        self._tells_cancelled = tells_cancelled
+        self._flush = flush
         self._ids = count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._answering: dict[Any, asyncio.Task[None]] = {}
 
-    async def serve(self) -> None:
+    async def serve(self, reader: asyncio.StreamReader) -> None:
         """Read until the other end closes; then stop what is being answered and fail what was asked."""
         try:
-            while line := await self._next_line():
+            while line := await self._next_line(reader):
                 if line.strip():
-                    self._take(line)
+                    self._take_line(line)
         finally:
-            for future in self._asked.values():
+            asked, self._asked = self._asked, {}
+            for future in asked.values():
                 future.cancel()
-            for task in (*self._answering.values(),):
-                task.cancel()
-            await asyncio.gather(*self._answering.values(), return_exceptions=True)
+            await self.stop()
 
     async def request(self, method: str, params: Json) -> Any:
         """The result of a request to the other end; an RpcError is its error answer."""
         number = next(self._ids)
         future = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._write({"id": number, "method": method, "params": params})
+        self._send({"id": number, "method": method, "params": params})
         try:
+            if self._flush:
+                await self._flush()
             return await future
+        except asyncio.CancelledError:
+            if number in self._asked:
+                self.notify(self._cancel, {"requestId": number})
+            raise
         finally:
             self._asked.pop(number, None)
 
     def notify(self, method: str, params: Json) -> None:
         """Say something that needs no answer."""
-        self._write({"method": method, "params": params})
+        self._send({"method": method, "params": params})
 
-    async def _next_line(self) -> bytes:
-        try:
-            return await self._reader.readline()
-        except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
-            self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
-            return b""
-
-    def _take(self, line: bytes) -> None:
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            return self._fail(None, RpcError(PARSE_ERROR, "The line is not JSON."))
-        if not isinstance(message, dict):
-            return self._fail(None, RpcError(INVALID_REQUEST, "The message is not an object."))
+    def take(self, message: Json) -> None:
+        """Act on a message of the other end."""
         method, params = message.get("method"), message.get("params")
         if method is None:
             return self._settle(message)
@@ -104,8 +131,35 @@ class Peer:
         task.add_done_callback(lambda task: self._answering.pop(str(number), None))
         return None
 
+    def fail(self, error: Exception) -> None:
+        """Nothing that was asked will be answered any more."""
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(error)
+
+    async def stop(self) -> None:
+        """Stop what is being answered."""
+        tasks = list(self._answering.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _next_line(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            return await reader.readline()
+        except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
+            self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
+            return b""
+
+    def _take_line(self, line: bytes) -> None:
+        try:
+            message = decode(line)
+        except RpcError as problem:
+            return self._fail(None, problem)
+        return self.take(message)
+
     def _heard(self, method: str, params: Json) -> None:
-        if method == CANCEL:
+        if method == self._cancel:
             if task := self._answering.get(str(params.get("requestId"))):
                 task.cancel()
         else:
@@ -117,32 +171,25 @@ class Peer:
         except RpcError as error:
             self._fail(number, error)
         except asyncio.CancelledError:
-            with contextlib.suppress(OSError):
-                self._fail(number, RpcError(CANCELLED, "The request was cancelled."))
+            if self._tells_cancelled:
+                with contextlib.suppress(OSError):
+                    self._fail(number, RpcError(CANCELLED, "The request was cancelled."))
             raise
         except Exception as error:  # the other end must get an answer; who reads the log sees more
             self._fail(number, RpcError(INTERNAL_ERROR, f"{type(error).__name__}: {error}"))
             raise
         else:
-            self._write({"id": number, "result": result})
+            self._send({"id": number, "result": result})
 
     def _settle(self, message: Json) -> None:
         number = message.get("id")
         future = self._asked.get(number) if isinstance(number, int) else None
         if future is None or future.done():
             return  # an answer to what nobody waits for any more
-        error = message.get("error")
-        if error is None:
+        if message.get("error") is None:
             future.set_result(message.get("result"))
-            return
-        known = error if isinstance(error, dict) else {}
-        code = known.get("code")
-        future.set_exception(
-            RpcError(code if isinstance(code, int) else INTERNAL_ERROR, str(known.get("message")), known.get("data"))
-        )
+        else:
+            future.set_exception(RpcError.from_dict(message["error"]))
 
     def _fail(self, number: Any, error: RpcError) -> None:
-        self._write({"id": number, "error": error.to_dict()})
-
-    def _write(self, message: Json) -> None:
-        self._send(ascii_json({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
+        self._send({"id": number, "error": error.to_dict()})

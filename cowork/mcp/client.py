@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import field
+from itertools import count
 from typing import Any
 
 from cowork.core.blocks import Json
@@ -59,11 +60,11 @@ class McpClient:
         self.facts = ServerFacts("")
         self._channel, self._elicit, self._changed, self._warn = channel, elicit, changed, warn
         self._silence_s = silence_s
-        self._last_id = 0
-        self._progress: dict[int, tuple[Progress, asyncio.Timeout]] = {}
+        self._tokens = count(1)
+        self._progress: dict[int, tuple[Progress, asyncio.Timeout]] = {}  # by token
         self._headers: dict[str, dict[str, tuple[str, ...]]] = {}  # tool -> header -> path in the arguments
         self._tasks: set[asyncio.Task[Any]] = set()
-        channel.on_message = self._hear
+        channel.answer, channel.hear = self._serve, self._hear
 
     async def connect(self, era: str = "", seconds: float = CONNECT_S) -> ServerFacts:
         """Shake hands. `era` is what the server spoke last time: `modern`, `legacy` or empty."""
@@ -196,29 +197,25 @@ class McpClient:
     async def _ask(
         self, method: str, params: Json, headers: dict[str, str] | None = None, progress: Progress | None = None
     ) -> Json:
-        self._last_id += 1
-        id = self._last_id
+        token = next(self._tokens)
         meta: Json = protocol.modern_meta() if self._channel.version == MODERN else {}
         if progress:
-            meta["progressToken"] = id
-        message = protocol.request(id, method, params | ({"_meta": meta} if meta else {}))
+            meta["progressToken"] = token
+        if meta:
+            params = params | {"_meta": meta}
         seconds = self._silence_s if method in _MAY_TAKE_LONG else _LIST_S if method.endswith("/list") else None
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
                 if progress:
-                    self._progress[id] = (progress, limit)
-                return protocol.result_of(await self._channel.request(message, headers or {}))
-        except asyncio.CancelledError:
-            self._start(self._channel.cancel(id))
-            raise
+                    self._progress[token] = (progress, limit)
+                return await self._channel.request(method, params, headers or {})
         except TimeoutError:
             if not limit.expired():
                 raise
-            self._start(self._channel.cancel(id))
             raise McpError(f"was silent for {seconds:g} s; the request was cancelled") from None
         finally:
-            self._progress.pop(id, None)
+            self._progress.pop(token, None)
 
     # ------------------------------------------------------------ handshakes
 
@@ -258,7 +255,7 @@ class McpClient:
         if chosen not in LEGACY:
             raise McpError(f"speaks version {protocol.one_line(str(chosen), 40)} of MCP, which cowork does not know")
         self._channel.version = str(chosen)
-        await self._channel.notify(protocol.notification("notifications/initialized"))
+        await self._channel.notify("notifications/initialized")
         return _facts(str(chosen), answer, answer.get("serverInfo"))
 
     async def _discover(self) -> ServerFacts:
@@ -272,14 +269,10 @@ class McpClient:
 
     # ------------------------------------------------------------ what the server says by itself
 
-    def _hear(self, message: Json) -> None:
-        method, params = message.get("method"), message.get("params")
-        params = params if isinstance(params, dict) else {}
-        if "id" in message:
-            self._start(self._serve(message["id"], str(method), params))
-        elif method == "notifications/progress":
+    def _hear(self, method: str, params: Json) -> None:
+        if method == "notifications/progress":
             self._hear_progress(params)
-        elif isinstance(method, str) and method.endswith("/list_changed"):
+        elif method.endswith("/list_changed"):
             self._changed(method.split("/")[1])
         elif method == "notifications/elicitation/complete":
             self._changed("elicitation")
@@ -294,15 +287,13 @@ class McpClient:
             limit.reschedule(asyncio.get_running_loop().time() + self._silence_s)
         tell(_progress_line(params))
 
-    async def _serve(self, id: Any, method: str, params: Json) -> None:
+    async def _serve(self, method: str, params: Json) -> Json:
         """Answer what a server of a legacy revision asks."""
-        answer = protocol.error(id, protocol.METHOD_NOT_FOUND, f"cowork does not offer {protocol.one_line(method, 60)}")
         if method == "ping":
-            answer = protocol.result(id, {})
-        elif method == "elicitation/create":
-            answer = protocol.result(id, await self._elicit(params))
-        with contextlib.suppress(McpError):
-            await self._channel.notify(answer)
+            return {}
+        if method == "elicitation/create":
+            return await self._elicit(params)
+        return await protocol.refuse_all(method, params)
 
     async def _subscribe(self, wanted: Json) -> None:
         """Keep a stream of changes open; one that breaks off is opened again a few times."""

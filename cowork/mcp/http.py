@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
+from itertools import count
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError
+from cowork.core.json_rpc import Answer, Hear, Peer, RpcError, encode
 from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
 from cowork.http.errors import connection_error
 from cowork.http.proxies import proxy_for
 from cowork.http.sse import SseParser
 from cowork.mcp import protocol
 from cowork.mcp.param_headers import header_value
-from cowork.mcp.protocol import MODERN, LoginNeeded, McpError, OnMessage, ServerGone
+from cowork.mcp.protocol import MODERN, LoginNeeded, McpError, ServerGone, refuse_all
 
 _ACCEPT = "application/json, text/event-stream"
 _RESUMES = 5  # of one stream that broke off
@@ -63,7 +65,8 @@ class HttpChannel:
     remote = True
 
     def __init__(self, url: str, headers: Mapping[str, str], auth: Authorizer | None = None) -> None:
-        self.on_message: OnMessage = lambda message: None
+        self.answer: Answer = refuse_all
+        self.hear: Hear = lambda method, params: None
         self.on_close: Callable[[ServerGone], None] = lambda gone: None
         self.version = ""
         self.host = urlsplit(url).netloc.rpartition("@")[2]
@@ -71,12 +74,33 @@ class HttpChannel:
         self._headers = {name.lower(): value for name, value in headers.items()}
         self._session = ""
         self._client = HttpClient(url, proxy=proxy_for(url))
+        self._ids = count(1)
         self._listening: asyncio.Task[None] | None = None
+        self._posting: set[asyncio.Task[None]] = set()
+        self._peer = Peer(  # for what the server asks and tells; each request has an answer of its own
+            self._post_soon,
+            lambda method, params: self.answer(method, params),
+            lambda method, params: self.hear(method, params),
+            cancel=protocol.CANCEL,
+            tells_cancelled=False,
+        )
 
     async def open(self) -> None:
         """Nothing is sent before the first request."""
 
-    async def request(self, message: Json, headers: Mapping[str, str]) -> Json:
+    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
+        id = next(self._ids)
+        try:
+            message = await self._exchange({"id": id, "method": method, "params": params}, headers)
+        except asyncio.CancelledError:
+            if self.version != MODERN:  # there, closing the stream says it
+                self._peer.notify(protocol.CANCEL, {"requestId": id})
+            raise
+        if message.get("error") is not None:
+            raise protocol.refusal_of(RpcError.from_dict(message["error"]))
+        return protocol.result_of(message.get("result"))
+
+    async def _exchange(self, message: Json, headers: Mapping[str, str]) -> Json:
         response = await self._send("POST", message, headers)
         try:
             if "text/event-stream" in response.headers.get("content-type", ""):
@@ -85,16 +109,24 @@ class HttpChannel:
         finally:
             response.close()
 
-    async def notify(self, message: Json) -> None:
+    async def notify(self, method: str) -> None:
+        await self._post({"method": method})
+
+    async def _post(self, message: Json) -> None:
+        """Send what has no answer."""
         response = await self._send("POST", message, {})
         with contextlib.suppress(*NETWORK_ERRORS):
             await response.start_of(1024)
         response.close()
 
-    async def cancel(self, request_id: int) -> None:
-        if self.version != MODERN:  # there, closing the stream says it
+    def _post_soon(self, message: Json) -> None:
+        async def post() -> None:
             with contextlib.suppress(McpError):
-                await self.notify(protocol.notification("notifications/cancelled", {"requestId": request_id}))
+                await self._post(message)
+
+        task = asyncio.create_task(post())
+        self._posting.add(task)
+        task.add_done_callback(self._posting.discard)
 
     async def listen(self) -> None:
         """Hear what a server of a legacy revision says by itself, if it has a stream for that.
@@ -107,9 +139,12 @@ class HttpChannel:
             await asyncio.wait_for(there.wait(), _LISTEN_S)
 
     async def aclose(self) -> None:
-        if self._listening:
-            self._listening.cancel()
-            await asyncio.wait([self._listening])
+        await self._peer.stop()
+        ending = [*self._posting, *([self._listening] if self._listening else [])]
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending)
         if self._session:
             with contextlib.suppress(McpError, TimeoutError):
                 async with asyncio.timeout(_GOODBYE_S):
@@ -120,7 +155,7 @@ class HttpChannel:
 
     async def _send(self, method: str, message: Json | None, headers: Mapping[str, str]) -> Response:
         """A response that is no refusal; a refused token is renewed, a few times at most."""
-        body = protocol.encode(message) if message else b""
+        body = encode(message).rstrip() if message else b""
         for logins in range(_LOGINS + 1):
             token = await self._auth.token() if self._auth else ""
             given = self._headers | self._standard(message) | dict(headers)
@@ -163,11 +198,9 @@ class HttpChannel:
         response.close()
         if response.status == 404 and self._session:
             return ServerGone("ended the session")
-        try:
-            protocol.result_of(protocol.decode(body))
-        except McpError as error:
-            if error.code:
-                return error
+        with contextlib.suppress(McpError):
+            if isinstance(error := protocol.decode(body).get("error"), dict) and error.get("code"):
+                return protocol.refusal_of(RpcError.from_dict(error))
         return Refused(f"{self.host} answered {response.status}", response.status)
 
     async def _whole(self, response: Response) -> bytes:
@@ -194,7 +227,7 @@ class HttpChannel:
                 async for message in self._messages(response, events):
                     if message.get("id") == id and "method" not in message:
                         return message
-                    self.on_message(message)
+                    self._peer.take(message)
             except ServerGone:
                 if not events.last_id or self.version == MODERN:
                     raise
@@ -228,7 +261,7 @@ class HttpChannel:
                 events = _Events(self.host)
                 try:
                     async for message in self._messages(response, events):
-                        self.on_message(message)
+                        self._peer.take(message)
                 finally:
                     response.close()
                     last, delay = events.last_id or last, events.retry_s

@@ -1,21 +1,21 @@
-"""What both ends say: revisions, JSON-RPC messages, errors, and the port over which messages travel."""
+"""What both ends say: revisions, errors, and the port over which messages travel."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from cowork import __version__
+from cowork.core import json_rpc
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible_line
+from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, RpcError
 
 MODERN = "2026-07-28"  # stateless: every request says who we are
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first: a session begun by `initialize`
 MOST_BYTES = 16 << 20  # of one message
 
 HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION = -32020, -32021, -32022
-METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL = -32601, -32602, -32603
 MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 
 CLIENT_INFO = {"name": "cowork", "title": "cowork", "version": __version__}
@@ -23,6 +23,7 @@ CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}
 _META = "io.modelcontextprotocol/"
 SUBSCRIPTION = f"{_META}subscriptionId"
 _LONGEST = 500
+CANCEL = "notifications/cancelled"
 
 
 class McpError(Exception):
@@ -46,43 +47,23 @@ class LoginNeeded(McpError):
         self.challenge = challenge  # what its WWW-Authenticate header said
 
 
-OnMessage = Callable[[Json], None]
-
-
 class Channel(Protocol):
-    """Carries messages to one server and back; notifications and requests of the server go to `on_message`."""
+    """Carries requests to one server and back; what the server asks goes to `answer`, what it tells to `hear`."""
 
-    on_message: OnMessage
+    answer: Answer
+    hear: Hear
     on_close: Callable[[ServerGone], None]
     version: str  # the revision in use, once it is known
     remote: bool
 
     async def open(self) -> None: ...
-    async def request(self, message: Json, headers: Mapping[str, str]) -> Json: ...
-    async def notify(self, message: Json) -> None: ...
-    async def cancel(self, request_id: int) -> None: ...
+    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json: ...
+    async def notify(self, method: str) -> None: ...
     async def aclose(self) -> None: ...
 
 
 Elicit = Callable[[Json], Awaitable[Json]]
 """Puts a server's question to the person: `params` of elicitation/create -> its result."""
-
-
-def request(id: int, method: str, params: Json) -> Json:
-    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
-
-
-def notification(method: str, params: Json | None = None) -> Json:
-    return {"jsonrpc": "2.0", "method": method} | ({"params": params} if params else {})
-
-
-def result(id: Any, value: Json) -> Json:
-    return {"jsonrpc": "2.0", "id": id, "result": value}
-
-
-def error(id: Any, code: int, message: str, data: Any = None) -> Json:
-    found: Json = {"code": code, "message": message} | ({"data": data} if data is not None else {})
-    return {"jsonrpc": "2.0", "id": id, "error": found}
 
 
 def modern_meta() -> Json:
@@ -97,29 +78,29 @@ def modern_meta() -> Json:
 def decode(raw: bytes | str) -> Json:
     """A message from its bytes; McpError when it is none."""
     try:
-        found = json.loads(raw)
-    except (ValueError, RecursionError) as problem:
+        return json_rpc.decode(raw)
+    except RpcError as problem:
+        if problem.code != json_rpc.PARSE_ERROR:
+            raise McpError("sent JSON that is not a message") from problem
         shown = raw[:60].decode("utf-8", "replace") if isinstance(raw, bytes) else raw[:60]
         raise McpError(f"sent something that is not JSON: {visible_line(shown)}") from problem
-    if not isinstance(found, dict):
-        raise McpError("sent JSON that is not a message")
-    return found
 
 
-def encode(message: Json) -> bytes:
-    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+def refusal_of(error: RpcError) -> McpError:
+    """A server's error answer, in one line."""
+    return McpError(one_line(error.message), error.code, error.data)
 
 
-def result_of(message: Json) -> Json:
-    """The result in a response, or its error raised."""
-    if isinstance(refused := message.get("error"), dict):
-        code = refused.get("code")
-        said = one_line(str(refused.get("message") or "no reason given"))
-        raise McpError(said, code if isinstance(code, int) else 0, refused.get("data"))
-    found = message.get("result")
+def result_of(found: Any) -> Json:
+    """The result of a request; McpError where it is none."""
     if not isinstance(found, dict):
         raise McpError("answered without a result")
     return found
+
+
+async def refuse_all(method: str, params: Json) -> Json:
+    """The answer to a server while nobody listens to it."""
+    raise RpcError(UNKNOWN_METHOD, f"cowork does not offer {one_line(method, 60)}")
 
 
 def one_line(text: str, most: int = _LONGEST) -> str:

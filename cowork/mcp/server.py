@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json
+from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, encode
 from cowork.mcp import protocol
-from cowork.mcp.protocol import LEGACY, MODERN, McpError
+from cowork.mcp.protocol import LEGACY, MODERN
 
 Report = Callable[[str], None]
 CallTool = Callable[[str, Json, Report], Awaitable[Json]]
@@ -21,44 +22,27 @@ class McpServer:
     """Answers one client: its tools, and calls of them side by side, with progress and cancellation."""
 
     def __init__(self, tools: Sequence[Json], call: CallTool, send: Callable[[bytes], None]) -> None:
-        self._tools, self._call, self._send = list(tools), call, send
-        self._running: dict[Any, asyncio.Task[None]] = {}
+        self._tools, self._call = list(tools), call
 
-    def hear(self, line: bytes) -> None:
-        """Take one message."""
-        try:
-            message = protocol.decode(line)
-        except McpError as problem:
-            self._say(protocol.error(None, -32700, f"That is no message: it {problem}"))
-            return
-        id, method, params = message.get("id"), message.get("method"), message.get("params")
-        params = params if isinstance(params, dict) else {}
-        if method == "notifications/cancelled":
-            if task := self._running.get(params.get("requestId")):
-                task.cancel()
-        elif id is not None and isinstance(method, str):
-            self._running[id] = task = asyncio.create_task(self._answer(id, method, params))
-            task.add_done_callback(lambda done: self._running.pop(id, None))
+        def write(message: Json) -> None:
+            with contextlib.suppress(OSError):  # the client is gone, which its closed input tells too
+                send(encode(message))
 
-    async def close(self) -> None:
-        for task in list(self._running.values()):
-            task.cancel()
-        if self._running:
-            await asyncio.wait(self._running.values())
+        self._peer = Peer(write, self._answer, _hear_nothing, cancel=protocol.CANCEL, tells_cancelled=False)
 
-    async def _answer(self, id: Any, method: str, params: Json) -> None:
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Answer until the client leaves."""
+        await self._peer.serve(reader)
+
+    async def _answer(self, method: str, params: Json) -> Json:
         meta = params.get("_meta")
         meta = meta if isinstance(meta, dict) else {}
         version = meta.get("io.modelcontextprotocol/protocolVersion")
-        try:
-            if version not in (None, MODERN):
-                data = {"supported": [MODERN, *LEGACY], "requested": version}
-                raise McpError("Unsupported protocol version", protocol.UNSUPPORTED_VERSION, data)
-            found = await self._result(method, params, meta.get("progressToken"))
-        except McpError as refusal:
-            self._say(protocol.error(id, refusal.code or protocol.INTERNAL, str(refusal), refusal.data))
-            return
-        self._say(protocol.result(id, found | ({"resultType": "complete"} if version else {})))
+        if version not in (None, MODERN):
+            data = {"supported": [MODERN, *LEGACY], "requested": version}
+            raise RpcError(protocol.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
+        found = await self._result(method, params, meta.get("progressToken"))
+        return found | ({"resultType": "complete"} if version else {})
 
     async def _result(self, method: str, params: Json, token: Any) -> Json:
         match method:
@@ -75,9 +59,9 @@ class McpServer:
             case "tools/call":
                 name, arguments = params.get("name"), params.get("arguments", {})
                 if name not in [tool["name"] for tool in self._tools] or not isinstance(arguments, dict):
-                    raise McpError(f"There is no tool {protocol.one_line(str(name), 60)!r}", protocol.INVALID_PARAMS)
+                    raise RpcError(INVALID_PARAMS, f"There is no tool {protocol.one_line(str(name), 60)!r}")
                 return await self._call(str(name), arguments, self._reporter(token))
-        raise McpError(f"There is no method {protocol.one_line(method, 60)!r}", protocol.METHOD_NOT_FOUND)
+        raise RpcError(UNKNOWN_METHOD, f"There is no method {protocol.one_line(method, 60)!r}")
 
     def _reporter(self, token: Any) -> Report:
         steps = 0
@@ -87,10 +71,10 @@ class McpServer:
             steps += 1
             params = {"progressToken": token, "progress": steps, "message": protocol.one_line(text, 200)}
             if token is not None:
-                self._say(protocol.notification("notifications/progress", params))
+                self._peer.notify("notifications/progress", params)
 
         return report
 
-    def _say(self, message: Json) -> None:
-        with contextlib.suppress(OSError):  # the client is gone, which its closed input tells too
-            self._send(protocol.encode(message) + b"\n")
+
+def _hear_nothing(method: str, params: Json) -> None:
+    """A client tells nothing that matters here."""

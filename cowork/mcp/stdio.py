@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
 from cowork.core.blocks import Json
+from cowork.core.json_rpc import Answer, Hear, Peer, RpcError, encode
 from cowork.mcp import protocol
-from cowork.mcp.protocol import McpError, OnMessage, ServerGone
+from cowork.mcp.protocol import McpError, ServerGone, refuse_all
 
 _MOST_GARBAGE = 20  # lines that are no message, before the server is given up
 
@@ -30,44 +31,54 @@ class StdioChannel:
     remote = False
 
     def __init__(self, launch: Callable[[], Awaitable[ServerProcess]]) -> None:
-        self.on_message: OnMessage = lambda message: None
+        self.answer: Answer = refuse_all
+        self.hear: Hear = lambda method, params: None
         self.on_close: Callable[[ServerGone], None] = lambda gone: None
         self.version = ""
         self._launch = launch
         self._process: ServerProcess | None = None
         self._reading: asyncio.Task[None] | None = None
-        self._pending: dict[int, asyncio.Future[Json]] = {}
         self._gone: ServerGone | None = None
+        self._peer = Peer(
+            self._write,
+            lambda method, params: self.answer(method, params),
+            lambda method, params: self.hear(method, params),
+            cancel=protocol.CANCEL,
+            tells_cancelled=False,
+            flush=self._flush,
+        )
 
     async def open(self) -> None:
         self._process = await self._launch()
         self._reading = asyncio.create_task(self._read(self._process))
 
-    async def request(self, message: Json, headers: Mapping[str, str]) -> Json:
-        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
-        self._pending[message["id"]] = answer
+    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
         try:
-            await self.notify(message)
-            return await answer
-        finally:
-            self._pending.pop(message["id"], None)
+            return protocol.result_of(await self._peer.request(method, params))
+        except RpcError as error:
+            raise protocol.refusal_of(error) from error
 
-    async def notify(self, message: Json) -> None:
-        if self._gone or self._process is None:
+    async def notify(self, method: str) -> None:
+        self._peer.notify(method, {})
+        await self._flush()
+
+    def _write(self, message: Json) -> None:
+        if self._process and not self._gone:
+            with contextlib.suppress(OSError, RuntimeError):  # `_flush` tells
+                self._process.stdin.write(encode(message))
+
+    async def _flush(self) -> None:
+        if self._gone or not self._process:
             raise self._gone or ServerGone("is not running")
         try:
-            self._process.stdin.write(protocol.encode(message) + b"\n")
             await self._process.stdin.drain()
         except (OSError, RuntimeError) as error:
             raise ServerGone("does not read its input any more") from error
 
-    async def cancel(self, request_id: int) -> None:
-        with contextlib.suppress(McpError):
-            await self.notify(protocol.notification("notifications/cancelled", {"requestId": request_id}))
-
     async def aclose(self) -> None:
         self._gone = self._gone or ServerGone("was stopped")
         self.on_close = lambda gone: None
+        await self._peer.stop()
         if self._process:
             await self._process.stop()
         if self._reading:
@@ -80,9 +91,10 @@ class StdioChannel:
         try:
             while line := await process.stdout.readline():
                 try:
-                    self._take(line)
+                    if line.strip():
+                        self._peer.take(protocol.decode(line))
                 except McpError as problem:
-                    garbage += bool(line.strip())
+                    garbage += 1
                     why = str(problem)
                     if garbage > _MOST_GARBAGE:
                         break
@@ -93,19 +105,5 @@ class StdioChannel:
         await asyncio.sleep(0.05)  # in which its last words arrive
         said = process.last_words()
         self._gone = ServerGone(f"{why}{f' (it said: {said})' if said else ''}")
-        for answer in self._pending.values():
-            if not answer.done():
-                answer.set_exception(self._gone)
+        self._peer.fail(self._gone)
         self.on_close(self._gone)
-
-    def _take(self, line: bytes) -> None:
-        if not line.strip():
-            return
-        message = protocol.decode(line)
-        if "method" in message:
-            self.on_message(message)
-            return
-        id = message.get("id")
-        answer = self._pending.get(id) if isinstance(id, int) else None
-        if answer and not answer.done():  # an answer to what was cancelled comes too late
-            answer.set_result(message)

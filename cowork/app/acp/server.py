@@ -20,7 +20,7 @@ from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError
+from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, encode
 from cowork.sessions import index
 from cowork.sessions.log.writer import new_id
 
@@ -48,9 +48,9 @@ async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
         raise UserError("`cowork acp` speaks to a program through pipes.", hint) from None
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     agent = AcpAgent(options, environ)
-    agent.peer = Peer(reader, writer.write, agent.answer, agent.hear)
+    agent.peer = Peer(lambda message: writer.write(encode(message)), agent.answer, agent.hear)
     try:
-        await agent.peer.serve()
+        await agent.peer.serve(reader)
     finally:
         await agent.close()
         with contextlib.suppress(OSError, TimeoutError):

@@ -75,15 +75,11 @@ async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
         out.write(line)
         out.flush()
 
-    server = McpServer(calls.tools(), calls.call, send)
     reader = asyncio.StreamReader(limit=MOST_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     try:
-        with suppress(ValueError, OSError):  # a message without end
-            while line := await reader.readline():
-                if line.strip():
-                    server.hear(line)
+        with suppress(OSError):
+            await McpServer(calls.tools(), calls.call, send).serve(reader)
     finally:
-        await server.close()
         await calls.run.close()
     return 0
