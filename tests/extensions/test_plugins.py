@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
+
+import agent_plugins
+import skills_ref
 
 from cowork.extensions.plugin_store import _split_ref
 from cowork.extensions.plugins import SCHEMAS
 from tests.fakes.command import Command
 
+ROOT = Path(__file__).parents[2]
 HOOK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo ${CLAUDE_PLUGIN_ROOT}"}]}]}}'
 
 
@@ -74,6 +79,17 @@ def test_what_is_no_plugin_says_so_in_a_line(command: Command) -> None:
     said = command.cowork("plugin", "add", ".", "--yes")
     assert (said.code, "there is no plugin.json" in said.err) == (2, True)
     assert command.cowork("plugin", "add", "no/such/folder").code == 2
+
+
+def test_the_linters_of_the_registries_accept_our_skills_and_the_plugin_of_the_docs(tmp_path: Path) -> None:
+    page = (ROOT / "docs/extending.md").read_text()
+    (steps,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "acme/plugin.json" in block]
+    subprocess.run(["sh", "-ec", steps.partition("cowork ")[0]], cwd=tmp_path, check=True)
+    example = agent_plugins.Plugin(tmp_path / "acme")
+    assert (example.manifest.name, example.manifest.issues, example.mcp) == ("acme", (), None)
+    skills = [*(ROOT / "skills").iterdir(), *(skill.path for skill in example.skills)]
+    assert len(skills) == 4
+    assert {skill.name: skills_ref.validate(skill) for skill in skills if skills_ref.validate(skill)} == {}
 
 
 def test_addresses_and_names() -> None:
