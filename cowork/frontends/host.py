@@ -180,6 +180,9 @@ class Host(Protocol):
     async def files(self) -> Sequence[str]:
         """Paths for `@` completion, relative to the working directory, ignore files honoured. May take its time."""
 
+    async def resources(self, typed: str) -> Sequence[tuple[str, str]]:
+        """(`server:uri`, what it is) that `@typed` may become; `server:` where none is named yet."""
+
     def agents(self) -> Sequence[tuple[str, str]]:
         """(name, description) of the agents `@` may name."""
 

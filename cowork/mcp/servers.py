@@ -48,6 +48,7 @@ class Server:
         self._client: McpClient | None = None
         self._connecting: asyncio.Task[McpClient] | None = None
         self._background: set[asyncio.Task[Any]] = set()
+        self._resources: list[Json] | None = None
         self.known = ports.cache.get(entry)  # from an earlier run, until it is connected
 
     @property
@@ -76,6 +77,13 @@ class Server:
     async def read(self, uri: str, elicit: Elicit) -> Json:
         return await self._using(lambda client: client.read(uri), elicit)
 
+    async def resources(self) -> list[Json]:
+        """Its resources and templates of them; asked for again when it says that they changed."""
+        if self._resources is None:
+            client = await self.connected()
+            self._resources = [*await client.resources(), *await client.templates()]
+        return self._resources
+
     async def prompt(self, name: str, arguments: Json, elicit: Elicit) -> Json:
         return await self._using(lambda client: client.prompt(name, arguments), elicit)
 
@@ -89,7 +97,7 @@ class Server:
             if task and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
-        client, self._client = self._client, None
+        client, self._client, self._resources = self._client, None, None
         if client:
             await client.aclose()
         if self.state != "off":
@@ -164,6 +172,7 @@ class Server:
         return await self.elicits[-1](params) if self.elicits else {"action": "decline"}
 
     def _changed(self, what: str) -> None:
+        self._resources = None
         if what in ("tools", "prompts") and (client := self._client):
             self._start(self._relearn(client))
 

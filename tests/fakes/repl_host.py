@@ -132,6 +132,9 @@ class FakeHost:
     async def files(self) -> Sequence[str]:
         return self.paths
 
+    async def resources(self, typed: str) -> Sequence[tuple[str, str]]:
+        return ()
+
     def agents(self) -> Sequence[tuple[str, str]]:
         return (("explore", "finds things in the code"), ("plan", "thinks a change through"))
 

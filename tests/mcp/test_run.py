@@ -19,6 +19,7 @@ from cowork.config.options import RunOptions
 from cowork.core.events import AgentEnded, Event, Notice, ToolEnded
 from cowork.core.ports import Answer, Question
 from cowork.engine.exchange import Prompt
+from tests.e2e.test_slash_commands import chat
 from tests.mcp.conftest import raw_entry
 
 
@@ -215,6 +216,19 @@ async def test_resources_are_read_by_a_tool_and_by_mention(place: Place) -> None
     assert "the memo at memo://one" in place.results("ReadMcpResource")[0]
     await run.ask(Prompt("see @fake:memo://one please"))
     assert "the memo at memo://one" in str(run.agent.transcript.messages()[-2])
+
+
+def test_the_chat_completes_a_resource_and_the_model_gets_it(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/mcp.json").write_text(json.dumps({"mcpServers": {"fake": raw_entry(all=True)}}))
+    with chat(tmp_path) as terminal:
+        terminal.type("look at @fake:")
+        terminal.wait_for("@fake:memo://one  The first memo")
+        terminal.type("<Tab>", "<Enter>")
+        terminal.wait_for("The first answer.")
+        terminal.type("@fak")
+        terminal.wait_for("@fake:  resources of an MCP server")
+    assert "the memo at memo://one" in (tmp_path / "asked").read_text()
 
 
 async def test_a_run_without_servers_has_none(place: Place) -> None:

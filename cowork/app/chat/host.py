@@ -270,6 +270,9 @@ class ChatHost:
         await rg.run(["--files", "--hidden"], ".", self.run.root, take)
         return await asyncio.to_thread(_names, b"".join(found))  # there may be hundreds of thousands
 
+    async def resources(self, typed: str) -> Sequence[tuple[str, str]]:
+        return await self.run.mcp.completions(typed) if self.run.mcp else ()
+
     def agents(self) -> Sequence[tuple[str, str]]:
         return [(a.name, a.description) for a in self.run.agents.values()]
 

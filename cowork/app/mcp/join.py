@@ -11,7 +11,7 @@ from cowork.app.mcp import questions
 from cowork.app.mcp.processes import start_server
 from cowork.app.mcp.sources import Approvals, configured
 from cowork.app.mcp.tokens import KeptTokens
-from cowork.app.mcp.tools import resource_tools, tokens_of, tools_of
+from cowork.app.mcp.tools import resource_line, resource_tools, tokens_of, tools_of
 from cowork.app.project import Project
 from cowork.config import paths
 from cowork.core.errors import UserError
@@ -34,6 +34,7 @@ from cowork.tools.toolset import ToolSet
 
 _MENTION = re.compile(r"(?<!\S)@([A-Za-z0-9][\w.-]*):(\w[\w+.-]*://\S+|\S+)")
 _MOST_MENTIONED = 50_000  # characters of a resource
+_MOST_OFFERED = 40  # resources in a completion
 AGENT_WAIT_S = 30.0  # that a child waits for a server its file names
 
 
@@ -116,6 +117,23 @@ class McpRun:
             found.append(f'<resource server="{name}" uri="{uri}">\n{said.text[:_MOST_MENTIONED]}\n</resource>')
         return "\n".join(found)
 
+    async def completions(self, typed: str) -> list[tuple[str, str]]:
+        """(text, what it is) for `@typed`: the servers that have resources, then `server:uri` of the one that is named.
+
+        Only naming a server starts it, and never one that waits for approval.
+        """
+        usable = {name: s for name, s in self.servers.items() if s.state != "off" and self._is_approved(s.entry)}
+        name, named, _ = typed.partition(":")
+        if not named:
+            having = (name for name, server in usable.items() if server.known and server.known.resources)
+            return [(f"{name}:", "resources of an MCP server") for name in having if name.startswith(typed)]
+        try:
+            found = await usable[name].resources() if name in usable else []
+        except McpError:
+            return []
+        lines = [(f"{name}:{uri}", about) for uri, about in map(resource_line, found)]
+        return [line for line in lines if typed in line[0]][:_MOST_OFFERED]
+
     def tokens(self, name: str) -> tuple[int, int]:
         """(tokens its definitions take in each request, tools that a search finds instead)."""
         tools, specs = tools_of(self.servers[name]), {spec.name for spec in self.ports.agent().specs}
@@ -139,18 +157,22 @@ class McpRun:
 
     async def _approved(self, server: Server) -> bool:
         """Whether a server may be used; those of a project only with the person's yes to this very entry."""
-        entry, root = server.entry, self.place.root
+        entry = server.entry
         if entry.missing:
             names = ", ".join(entry.missing)
             self._notice(f"MCP server {entry.name}: {names} not set in the environment.", "warning")
-        theirs = entry.scope == "project" or (entry.scope == "agent" and entry.where.startswith(str(root)))
-        if not theirs or self.place.options.trust or self._approvals.has(root, entry):
+        if self._is_approved(entry):
             return True
-        if entry.name not in self._asked:
-            self._asked[entry.name] = await self._ask_leave(entry)
+        self._asked[entry.name] = entry.name not in self._asked and await self._ask_leave(entry)
         if not self._asked[entry.name]:
             server.state = "off"
         return self._asked[entry.name]
+
+    def _is_approved(self, entry: ServerEntry) -> bool:
+        root = self.place.root
+        theirs = entry.scope == "project" or (entry.scope == "agent" and entry.where.startswith(str(root)))
+        known = self.place.options.trust or self._asked.get(entry.name) or self._approvals.has(root, entry)
+        return bool(not theirs or known)
 
     async def _ask_leave(self, entry: ServerEntry) -> bool:
         if self.ports.ask is None:

@@ -89,12 +89,12 @@ def resource_tools(servers: Servers) -> list[Tool]:
             if one.state == "off":
                 continue
             try:
-                client = await one.connected()
-                found = [*await client.resources(), *await client.templates()]
+                found = await one.resources()
             except McpError as error:
                 rows.append(f"{one.name}: {_sentence(str(error))}")
                 continue
-            rows += [f"{one.name} {_resource_line(row)}" for row in found[:_MOST_LISTED]]
+            for uri, about in map(resource_line, found[:_MOST_LISTED]):
+                rows.append(f"{one.name} {uri}{f': {about}' if about else ''}")
         return ok("\n".join(rows) or "There are no resources.")
 
     @tool("ReadMcpResource", effects=lambda ctx, args: (Effect("call", f"mcp__{args['server']}"),))
@@ -118,7 +118,7 @@ def _named(servers: Mapping[str, Server], name: str) -> Server:
     return servers[name]
 
 
-def _resource_line(row: Json) -> str:
+def resource_line(row: Json) -> tuple[str, str]:
+    """(its address, what it is) of a resource, fit for a screen."""
     uri = visible_line(str(row.get("uri") or row.get("uriTemplate") or ""))
-    about = one_liner(cut_text(row.get("description") or row.get("title") or row.get("name")))
-    return f"{uri}{f': {about}' if about else ''}"
+    return uri, one_liner(cut_text(row.get("description") or row.get("title") or row.get("name")))

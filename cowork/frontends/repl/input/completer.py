@@ -82,11 +82,11 @@ class Completer:
             buffer = self._composer.buffer
             buffer.delete_before_cursor(start)
             after = buffer.document.text_after_cursor
-            space = "" if item.text.endswith("/") or after.startswith(" ") else " "
+            space = "" if item.text.endswith(("/", ":")) or after.startswith(" ") else " "
             buffer.insert_text(item.text + space)
 
         self.quiet(insert)
-        if item.text.endswith("/") or (item.kind == "command" and not item.final):
+        if item.text.endswith(("/", ":")) or (item.kind == "command" and not item.final):
             self._update()
 
     def close(self) -> bool:
@@ -140,6 +140,8 @@ class Completer:
 
     async def _offer_paths(self, context: Context) -> None:
         agents = match_agents(self._host.agents(), context.query)
+        found = await self._host.resources(context.query)
+        agents = [*(Item(f"@{text}", about, "resource") for text, about in found), *agents]
         if self._index is not None or agents:
             self._show(agents, await self._paths(context.query), context)
         loop = asyncio.get_running_loop()

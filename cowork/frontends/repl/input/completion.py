@@ -27,7 +27,7 @@ class Item:
 
     text: str
     help: str = ""
-    kind: str = "file"  # file | agent | command | argument | history
+    kind: str = "file"  # file | agent | resource | command | argument | history
     final: bool = True  # nothing needs to follow, so Enter may send at once
 
 
