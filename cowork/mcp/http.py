@@ -226,6 +226,7 @@ class HttpChannel:
             try:
                 async for message in self._messages(response, events):
                     if message.get("id") == id and "method" not in message:
+                        await asyncio.sleep(0)  # in which what came before it is heard
                         return message
                     self._peer.take(message)
             except ServerGone:
