@@ -148,7 +148,7 @@ def streamed(text: str) -> list[Line]:
 
 
 def viewed(text: str) -> list[Line]:
-    viewer = Viewer("t", lambda: tree(story(text), "main", "/w"), at_end=False)
+    viewer = Viewer("t", lambda: tree(story(text)), at_end=False)
     viewer.refresh()
     viewer.lines(80, 400, THEME)
     viewer.key("e")
@@ -233,7 +233,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "rich_panel.panel", "boxes.barred",
+    "notes.note_lines", "boxes.barred", "styled.cut_rows", "styled.hanging", "styled.option",
     "boxes.box", "boxes.divider", "completer.Completer.lines", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "paragraph.after", "paragraph.steady", "repl.Repl.compose",
     "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",

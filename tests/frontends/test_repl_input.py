@@ -61,9 +61,11 @@ def test_a_small_paste_is_plain_text() -> None:
 def test_backspace_behind_a_chip_takes_it_away_whole() -> None:
     composer = Composer(History(None))
     composer.paste("x\n" * 50)
-    assert composer.backspace_chip()
+    composer.backspace()
     assert composer.text == ""
-    assert not composer.backspace_chip()
+    composer.buffer.insert_text("ab")
+    composer.backspace()
+    assert composer.text == "a"
 
 
 def test_the_path_of_an_image_becomes_an_image(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -133,23 +133,19 @@ class _OwnCommand:
     def _relay(self) -> None:
         """Pass keys to it and its output to the real terminal, until it ends."""
         keys, screen = sys.stdin.fileno(), sys.stdout.fileno()
-        before = termios.tcgetattr(keys)
-        tty.setraw(keys)
-        try:
-            _write(screen, bytes(self._output))
+        with raw_keys():
+            write_all(screen, bytes(self._output))
             while True:
                 self._copy_size()
                 ready = select.select([keys, self._ours], [], [], 4 * _LOOK_S)[0]
                 if keys in ready:
-                    _write(self._ours, os.read(keys, _CHUNK))
+                    write_all(self._ours, os.read(keys, _CHUNK))
                 if self._ours in ready:
                     self._output += (new := os.read(self._ours, _CHUNK))
                     self._take(new)
-                    _write(screen, new)
+                    write_all(screen, new)
                 elif self._process.poll() is not None:
                     return
-        finally:
-            termios.tcsetattr(keys, termios.TCSADRAIN, before)
 
     def _copy_size(self) -> None:
         with suppress(OSError, termios.error):
@@ -164,6 +160,18 @@ class _OwnCommand:
                 return
 
 
-def _write(descriptor: int, data: bytes) -> None:
+@contextmanager
+def raw_keys() -> Iterator[None]:
+    """Keys come through untouched, and the terminal is as before afterwards."""
+    keys = sys.stdin.fileno()
+    before = termios.tcgetattr(keys)
+    tty.setraw(keys)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keys, termios.TCSADRAIN, before)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data) :]

@@ -7,7 +7,6 @@ the player types the rest. It knows where the chat stands from its session log, 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -18,15 +17,18 @@ import sys
 import tempfile
 import termios
 import time
-import tty
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from cowork.app.onboarding.tour import FILES, ORDER, QUESTION, script
+from cowork.app.chat.own_command import raw_keys, write_all
 from cowork.core import spawn
 from cowork.core.errors import UserError
+from cowork.prompts import data_root
 
+QUESTION = "why do refunds fail for guest orders?"
+ORDER = "fix it and run the tests"
 LIMIT = 110.0  # seconds; the tour ends itself long before
 _CLEAR = b"\x05\x15"  # Ctrl-E, Ctrl-U
 _KEY_PAUSE = 0.035
@@ -39,12 +41,11 @@ def play(pace: float = 1.0) -> int:
     """Show the tour and clean up; 0 when it came to its end. `pace` stretches its pauses."""
     watched = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     with tempfile.TemporaryDirectory(prefix="cowork-demo-") as folder:
-        stage = _Stage(Path(folder))
-        stage.build(pace=pace if watched else 0.15)
-        chat = _Chat(stage, watched=watched, pace=pace)
+        _build(Path(folder), pace if watched else 0.15)
+        chat = _Chat(Path(folder), watched=watched, pace=pace)
         try:
             chat.start()
-            with _signals(chat), _raw_input() if watched else contextlib.nullcontext():
+            with _signals(chat), raw_keys() if watched else contextlib.nullcontext():
                 code = _tour(chat)
         finally:
             chat.stop()
@@ -73,46 +74,37 @@ def _tour(chat: _Chat) -> int:
     return 0 if chat.count("session.rewound") else 130  # the viewer left before the end
 
 
-@dataclass(slots=True)
-class _Stage:
-    """The scratch folder: a repository, a home of its own and the script."""
+def _build(folder: Path, pace: float) -> None:
+    """Make the scratch folder: the repository, a home of its own and the script."""
+    given = data_root() / "demo"
+    shutil.copytree(given / "shop", folder / "shop", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "home").mkdir()
+    script = json.loads((given / "script.json").read_text("utf-8"), object_hook=lambda turn: _paced(turn, pace))
+    (folder / "script.json").write_text(json.dumps(script), encoding="utf-8")
+    git = shutil.which("git")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A small shop"]) if git else ():
+        spawn.run(["git", *words], environ=_environ(folder), seconds=LIMIT, cwd=folder / "shop")
 
-    folder: Path
 
-    @property
-    def repo(self) -> Path:
-        return self.folder / "shop"
+def _paced(turn: dict[str, Any], pace: float) -> dict[str, Any]:
+    return turn | {"delay_ms": round(turn["delay_ms"] * pace)} if "delay_ms" in turn else turn
 
-    @property
-    def home(self) -> Path:
-        return self.folder / "home"
 
-    def build(self, pace: float) -> None:
-        for name, text in FILES.items():
-            path = self.repo / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        self.home.mkdir()
-        (self.folder / "script.json").write_text(json.dumps(script(pace)), encoding="utf-8")
-        git = shutil.which("git")
-        for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A small shop"]) if git else ():
-            spawn.run(["git", *words], environ=self.environ(), seconds=LIMIT, cwd=self.repo)
-
-    def environ(self) -> dict[str, str]:
-        """Nothing of the user's own: no keys, no settings, no git identity."""
-        kept = ("PATH", "TERM", "COLORTERM", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "TERM_PROGRAM", "COLORFGBG")
-        given = {name: os.environ[name] for name in kept if name in os.environ}
-        who = {"GIT_AUTHOR_NAME": "demo", "GIT_AUTHOR_EMAIL": "demo@example.org"}
-        who |= {"GIT_COMMITTER_NAME": "demo", "GIT_COMMITTER_EMAIL": "demo@example.org"}
-        home = {"HOME": str(self.home), "COWORK_HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"}
-        return given | home | who | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+def _environ(folder: Path) -> dict[str, str]:
+    """Nothing of the user's own: no keys, no settings, no git identity."""
+    kept = ("PATH", "TERM", "COLORTERM", "LANG", "LC_ALL", "LC_CTYPE", "NO_COLOR", "TERM_PROGRAM", "COLORFGBG")
+    given = {name: os.environ[name] for name in kept if name in os.environ}
+    who = {f"GIT_{who}_{what}": word for who in ("AUTHOR", "COMMITTER")
+           for what, word in (("NAME", "demo"), ("EMAIL", "demo@example.org"))}  # fmt: skip
+    home = {"HOME": str(folder / "home"), "COWORK_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    return given | home | who | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
 
 
 @dataclass(slots=True)
 class _Chat:
     """The chat at work: its terminal, its log, and what was typed into it."""
 
-    stage: _Stage
+    folder: Path
     watched: bool
     pace: float = 1.0
     pid: int = 0
@@ -124,11 +116,11 @@ class _Chat:
     tail: bytes = b""
 
     def start(self) -> None:
-        command = [sys.executable, "-P", "-m", "cowork", "--script", str(self.stage.folder / "script.json"), "--trust"]
+        command = [sys.executable, "-P", "-m", "cowork", "--script", str(self.folder / "script.json"), "--trust"]
         command += [word for rule in _RULES for word in ("--allow", rule)]
-        environ = self.stage.environ() | {"TERM": os.environ.get("TERM", "") if self.watched else "dumb"}
+        environ = _environ(self.folder) | {"TERM": os.environ.get("TERM", "") if self.watched else "dumb"}
         self.deadline = time.monotonic() + LIMIT
-        self.pid, self.master = spawn.in_terminal(command, environ=environ, cwd=self.stage.repo)
+        self.pid, self.master = spawn.in_terminal(command, environ=environ, cwd=self.folder / "shop")
         self.resize()
         if not self.watched:
             settings = termios.tcgetattr(self.master)
@@ -137,8 +129,8 @@ class _Chat:
 
     def resize(self) -> None:
         """Give the chat the viewer's window."""
-        size = os.get_terminal_size() if self.watched else os.terminal_size((100, 30))
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, _winsize(size.lines, size.columns))
+        size = termios.tcgetwinsize(sys.stdout.fileno()) if self.watched else (30, 100)
+        termios.tcsetwinsize(self.master, size)
 
     def stop(self) -> None:
         """End the chat if it has not ended, and everything it started."""
@@ -194,7 +186,7 @@ class _Chat:
 
     def events(self) -> list[Mapping[str, object]]:
         found: list[Mapping[str, object]] = []
-        for log in sorted((self.stage.home / "sessions").glob("*/*.jsonl")):
+        for log in sorted((self.folder / "home" / "sessions").glob("*/*.jsonl")):
             for line in log.read_bytes().splitlines():
                 with contextlib.suppress(ValueError):
                     found.append(json.loads(line))
@@ -234,7 +226,7 @@ class _Chat:
 
     def _show(self, data: bytes) -> None:
         if self.watched:
-            _write_all(sys.stdout.fileno(), data)
+            write_all(sys.stdout.fileno(), data)
             return
         *whole, self.tail = (self.tail + data).split(b"\n")
         for line in whole:
@@ -246,15 +238,6 @@ class _Chat:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
         self.ended = True
-
-
-def _winsize(rows: int, columns: int) -> bytes:
-    return rows.to_bytes(2, sys.byteorder) + columns.to_bytes(2, sys.byteorder) + bytes(4)
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(descriptor, data) :]
 
 
 @contextlib.contextmanager
@@ -271,15 +254,3 @@ def _signals(chat: _Chat) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def _raw_input() -> Iterator[None]:
-    """The viewer's keys go through untouched, and the terminal is as before afterwards."""
-    descriptor = sys.stdin.fileno()
-    before = termios.tcgetattr(descriptor)
-    tty.setraw(descriptor)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

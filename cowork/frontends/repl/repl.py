@@ -34,10 +34,10 @@ from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view import status as bar
 from cowork.frontends.repl.view.frame import compose
 from cowork.frontends.repl.view.live import SPIN_S
-from cowork.frontends.repl.view.open_viewer import OpenViewer
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
+from cowork.frontends.repl.view.viewer import Viewer
 
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
@@ -71,7 +71,7 @@ class Repl:
             self._choose,
         )  # fmt: skip
         self.terminal = TerminalControl(self.options, self.write_raw, self.scene.clock)
-        self.open_viewer = OpenViewer(host, self.scene, self.terminal)
+        self.viewer: Viewer | None = None  # takes the whole screen while it is open
         self.expanded = False
         self.selection = PanelSelection(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
@@ -187,7 +187,7 @@ class Repl:
 
     @property
     def mode(self) -> Mode:
-        if self.open_viewer.viewer is not None:
+        if self.viewer is not None:
             return "view"
         if self.dialogs.armed:
             return "dialog"
@@ -238,7 +238,7 @@ class Repl:
         self._size = size
 
     def _finished(self, columns: int) -> list[Line]:
-        if self.open_viewer.viewer is not None:  # held back until the viewer closes
+        if self.viewer is not None:  # held back until the viewer closes
             return []
         return self.scene.take(columns - 1, self.theme)
 
@@ -290,7 +290,6 @@ class Repl:
     def _draw_now(self) -> None:
         self._redraw_at = None
         if self._app is not None and self._app.is_running:
-            self.open_viewer.refresh()
             self._app._redraw()
 
     async def _tick(self) -> None:

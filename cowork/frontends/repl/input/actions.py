@@ -6,10 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
+from cowork.core.format import one_line
 from cowork.frontends.repl.input.clipboard import Clipboard
+from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.input.dialogs import Dialog
+from cowork.frontends.repl.view.children.tree import AgentNode, tree
 from cowork.frontends.repl.view.markup.stream import warm_up
 from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.viewer import Viewer
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -108,7 +112,7 @@ class Actions:
             for child in self._repl.scene.panels.values():
                 child.open = None
         else:
-            self._repl.open_viewer.conversation()
+            self.view_conversation()
 
     def show_keys(self) -> None:
         """`?` in an empty input: the keys, over it until the next one is pressed."""
@@ -133,10 +137,26 @@ class Actions:
     def cycle_mode(self) -> None:
         self._repl.show_hint(f"mode {self._repl.host.cycle_mode()}")
 
+    def view_conversation(self, path: str = "") -> None:
+        """Open the viewer on the whole conversation, or on the transcript of one child."""
+        panel, history = self._repl.scene.panels.get(path), self._repl.host.history
+        title = f"{panel.name} · {panel.description}" if panel else "conversation"
+        copy = self._repl.terminal.copy
+        self._repl.viewer = Viewer(title, lambda: tree(history(), path or "main"), lambda: len(history()), copy)
+
     def view_question(self) -> None:
         """Ctrl+O in a dialog: everything it is about."""
-        if self._repl.dialogs.current is not None:
-            self._repl.open_viewer.question(self._repl.dialogs.current.question)
+        if self._repl.dialogs.current is None:
+            return
+        question, cwd = self._repl.dialogs.current.question, self._repl.scene.cwd
+        title = one_line(question.title)
+        node = AgentNode("question", [("bold", title)], open=True)
+        node.body = lambda columns, theme: what_lines(question, columns, cwd, theme)
+        self._repl.viewer = Viewer(title, lambda: [node], copy=self._repl.terminal.copy, at_end=False)
+
+    def viewer_key(self, name: str) -> None:
+        if self._repl.viewer is not None and not self._repl.viewer.key(name):
+            self._repl.viewer = None
 
     def show_plan(self, plan: str) -> None:
         self._repl.scene.say("output", lambda columns, theme: markdown_lines(plan, columns, theme))

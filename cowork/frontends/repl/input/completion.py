@@ -11,7 +11,7 @@ from itertools import islice
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.frontends.host import Command
-from cowork.frontends.repl.view.styled import Line, clip, clip_start, pad, width
+from cowork.frontends.repl.view.styled import Line, clip, clip_start, option, pad, width, window
 
 ROWS = 8
 _LIMIT = 40
@@ -49,15 +49,13 @@ class Menu:
 
     def lines(self, columns: int, rows: int = ROWS) -> list[Line]:
         rows = min(rows, ROWS)
-        start = max(0, min(self.index - rows // 2, len(self.items) - rows))
-        shown = self.items[start : start + rows]
-        texts = [one_line(item.text) for item in shown]
-        room = min(max(map(width, texts), default=0), max(8, columns * 3 // 5))
+        shown = self.items[window(self.index, len(self.items), rows)]
+        room = min(max((width(one_line(item.text)) for item in shown), default=0), max(8, columns * 3 // 5))
         out: list[Line] = []
-        for place, (item, text) in enumerate(zip(shown, texts, strict=True), start):
-            chosen = place == self.index
+        for item in shown:
+            text = one_line(item.text)
             text = clip_start(text, room) if item.kind == "file" else clip(text, room)
-            line: Line = [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", pad(text, room))]
+            line = option(pad(text, room), chosen=item is self.chosen)
             if item.help and columns > room + 12:
                 line.append(("dim", f"  {clip(one_line(item.help), columns - room - 6)}"))
             out.append(line)

@@ -14,7 +14,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.styled import Line, width
+from cowork.frontends.repl.view.styled import Line, cut_rows, fitting, plain, width
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
 _CHIP = re.compile(r"\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\]")
@@ -125,14 +125,11 @@ class Composer:
         else:
             self.buffer.document = Document(text, len(text))
 
-    def backspace_chip(self) -> bool:
-        """Delete a whole chip when the cursor stands right behind it."""
+    def backspace(self) -> None:
+        """Delete the character before the cursor, or the whole chip that ends there."""
         before = self.buffer.document.text_before_cursor
-        for chip in (*self.pastes, *self.images):
-            if before.endswith(chip):
-                self.buffer.delete_before_cursor(len(chip))
-                return True
-        return False
+        chip = next((chip for chip in (*self.pastes, *self.images) if before.endswith(chip)), "")
+        self.buffer.delete_before_cursor(len(chip) or 1)
 
     def older(self) -> bool:
         """The entry before in the history; what was being written is kept."""
@@ -175,10 +172,12 @@ def input_lines(
     cursor = (0, mark)
     document = buffer.document
     for number, text in enumerate(document.lines):
-        pieces = _wrap_cells(visible(text).expandtabs(4), room)
+        pieces = _pieces(text, room)
         if number == document.cursor_position_row:
-            before = visible(text[: document.cursor_position_col]).expandtabs(4)
-            row, column = _cursor_in(_wrap_cells(before, room), room)
+            before = _pieces(text[: document.cursor_position_col], room)
+            row, column = len(before) - 1, width(before[-1])
+            if column >= room:
+                row, column = row + 1, 0
             if row >= len(pieces):
                 pieces.append("")
             cursor = (len(out) + row, mark + column)
@@ -198,7 +197,7 @@ def _reversed_at(line: Line, column: int) -> Line:
     out: Line = []
     place = 0
     for style, text in line:
-        head = _wrap_cells(text, column - place)[0] if place <= column < place + width(text) else text
+        head = fitting(text, column - place) if place <= column < place + width(text) else text
         rest = text[len(head) :]
         out.append((style, head))
         if rest:
@@ -216,24 +215,8 @@ def _with_chips(piece: str) -> Line:
     return [*line, ("", piece[end:])]
 
 
-def _wrap_cells(text: str, columns: int) -> list[str]:
-    """Cut exactly at the column, as an editor does."""
-    out: list[str] = []
-    piece: list[str] = []
-    used = 0
-    for char in text:
-        cells = width(char)
-        if used + cells > columns:
-            out.append("".join(piece))
-            piece, used = [], 0
-        piece.append(char)
-        used += cells
-    return [*out, "".join(piece)]
-
-
-def _cursor_in(pieces: list[str], columns: int) -> tuple[int, int]:
-    row, column = len(pieces) - 1, width(pieces[-1])
-    return (row + 1, 0) if column >= columns else (row, column)
+def _pieces(text: str, columns: int) -> list[str]:
+    return [plain(row) for row in cut_rows([("", visible(text).expandtabs(4))], columns)]
 
 
 def _entry(row: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import EditingMode
-from prompt_toolkit.filters import Condition, vi_insert_mode, vi_navigation_mode
+from prompt_toolkit.filters import Condition, Filter, vi_insert_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
@@ -15,13 +16,14 @@ from prompt_toolkit.keys import Keys
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
+Act = Callable[[], object]
+_emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
+
 
 def bindings(repl: Repl) -> KeyBindings:
-    """All keys of the chat, over prompt_toolkit's editing keys."""
+    """All keys of the chat, over prompt_toolkit's editing keys. Of two that apply the later one is taken."""
     keys = KeyBindings()
     _writing_keys(keys, repl)
-    _escape_keys(keys, repl)
-    _moving_keys(keys, repl)
     _panel_keys(keys, repl)
     _menu_keys(keys, repl)
     _dialog_keys(keys, repl)
@@ -31,268 +33,163 @@ def bindings(repl: Repl) -> KeyBindings:
     return keys
 
 
+def _bind(keys: KeyBindings, when: Filter, acts: Mapping[str, Act], *, eager: bool = False) -> None:
+    """Let keys act while the filter holds; `escape enter` is one after the other."""
+    for names, act in acts.items():
+
+        def call(event: KeyPressEvent, act: Act = act) -> None:
+            act()
+
+        keys.add(*names.split(" "), filter=when, eager=eager)(call)
+
+
+def _bind_text(keys: KeyBindings, when: Filter, take: Callable[[str], object], *names: str) -> None:
+    """Give what is typed or pasted to a function while the filter holds."""
+    for name in names:
+        keys.add(name, filter=when)(lambda event: take(event.data))
+
+
 def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
+    act, composer = repl.actions, repl.composer
     writing = Condition(lambda: repl.mode == "write")
-    emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
-    empty = Condition(lambda: not (repl.composer.text or repl.completer.searching or repl.selection.message_to))
+    empty = Condition(lambda: not (composer.text or repl.completer.searching or repl.selection.message_to))
 
-    @keys.add("enter", filter=writing & (emacs | vi_insert_mode | vi_navigation_mode))
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.enter()
+    def new_line() -> None:
+        composer.buffer.insert_text("\n")
 
-    @keys.add("escape", "enter", filter=writing & emacs)
-    @keys.add("c-j", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        repl.composer.buffer.insert_text("\n")
+    def edit() -> None:
+        composer.buffer.open_in_editor(validate_and_handle=False)
 
-    @keys.add("?", filter=writing & empty & (emacs | vi_insert_mode))
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.show_keys()
-
-    @keys.add("c-s", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.steer()
-
-    @keys.add("backspace", filter=writing & (emacs | vi_insert_mode))
-    def _(event: KeyPressEvent) -> None:
-        if not repl.composer.backspace_chip():
-            repl.composer.buffer.delete_before_cursor(1)
-
-    @keys.add(Keys.BracketedPaste, filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        if event.data:
-            repl.composer.paste(event.data)
-        else:  # what terminals send for an image
-            repl.actions.attach_clipboard()
-
-    @keys.add("c-v", filter=writing & emacs)
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.attach_clipboard()
-
-    @keys.add("c-r", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        repl.completer.search_history()
-
-    @keys.add("c-x", "c-e", filter=writing)
-    @keys.add("c-g", filter=writing)
-    def _(event: KeyPressEvent) -> None:
-        repl.composer.buffer.open_in_editor(validate_and_handle=False)
-
-
-def _escape_keys(keys: KeyBindings, repl: Repl) -> None:
-    writing = Condition(lambda: repl.mode == "write")
-    emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
-
-    @keys.add("escape", filter=writing & (emacs | vi_navigation_mode))
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.escape()
-
-    @keys.add("escape", filter=writing & vi_insert_mode, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        if repl.composer.text:
-            event.app.vi_state.input_mode = InputMode.NAVIGATION
+    def leave_insert_mode() -> None:
+        if composer.text:
+            get_app().vi_state.input_mode = InputMode.NAVIGATION
         else:
-            repl.actions.escape()
+            act.escape()
 
+    def paste(data: str) -> None:
+        if data:
+            composer.paste(data)
+        else:  # what terminals send for an image
+            act.attach_clipboard()
 
-def _moving_keys(keys: KeyBindings, repl: Repl) -> None:
-    writing = Condition(lambda: repl.mode == "write")
-    emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
-
-    @keys.add("up", filter=writing)
-    @keys.add("c-p", filter=writing & emacs)
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.up()
-
-    @keys.add("down", filter=writing)
-    @keys.add("c-n", filter=writing & emacs)
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.down()
+    _bind(keys, writing & (_emacs | vi_insert_mode | vi_navigation_mode), {"enter": act.enter})
+    _bind(keys, writing & empty & (_emacs | vi_insert_mode), {"?": act.show_keys})
+    _bind(keys, writing & (_emacs | vi_insert_mode), {"backspace": composer.backspace})
+    _bind(keys, writing, {"c-j": new_line, "c-s": act.steer, "c-r": repl.completer.search_history,
+                          "c-x c-e": edit, "c-g": edit, "up": act.up, "down": act.down})  # fmt: skip
+    _bind(keys, writing & _emacs, {"escape enter": new_line, "c-v": act.attach_clipboard, "c-p": act.up,
+                                   "c-n": act.down})  # fmt: skip
+    _bind(keys, writing & (_emacs | vi_navigation_mode), {"escape": act.escape})
+    _bind(keys, writing & vi_insert_mode, {"escape": leave_insert_mode}, eager=True)
+    _bind_text(keys, writing, paste, Keys.BracketedPaste)
 
 
 def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
+    selection = repl.selection
     can_choose = Condition(lambda: repl.mode == "write" and not repl.composer.text and bool(repl.scene.panels))
     chosen = Condition(lambda: repl.mode == "panel")
 
-    @keys.add("tab", filter=can_choose | chosen)
-    @keys.add("down", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.move(1)
+    def look_closer() -> None:
+        if not selection.unfold():
+            repl.actions.view_conversation(selection.path)
 
-    @keys.add("up", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.move(-1)
+    def write(data: str) -> None:
+        selection.leave()
+        if data.isprintable():
+            repl.composer.buffer.insert_text(data)
 
-    @keys.add("right", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.unfold()
-
-    @keys.add("left", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.fold()
-
-    @keys.add("enter", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        if not repl.selection.unfold():
-            repl.open_viewer.conversation(repl.selection.path)
-
-    @keys.add("x", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.stop()
-
-    @keys.add("m", filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.address()
-
-    @keys.add("escape", filter=chosen, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.leave()
-
-    @keys.add(Keys.Any, filter=chosen)
-    def _(event: KeyPressEvent) -> None:
-        repl.selection.leave()
-        if event.data.isprintable():
-            repl.composer.buffer.insert_text(event.data)
+    _bind(keys, can_choose | chosen, {"tab": lambda: selection.move(1)})
+    _bind(keys, chosen, {"down": lambda: selection.move(1), "up": lambda: selection.move(-1),
+                         "right": selection.unfold, "left": selection.fold, "enter": look_closer,
+                         "x": selection.stop, "m": selection.address})  # fmt: skip
+    _bind(keys, chosen, {"escape": selection.leave}, eager=True)
+    _bind_text(keys, chosen, write, Keys.Any)
 
 
 def _menu_keys(keys: KeyBindings, repl: Repl) -> None:
-    open_menu = Condition(lambda: repl.mode == "write" and bool(repl.completer.menu.items))
-    search = Condition(lambda: repl.mode == "write" and repl.completer.searching)
-
-    @keys.add("tab", filter=open_menu)
-    def _(event: KeyPressEvent) -> None:
-        repl.completer.accept()
-
-    @keys.add("s-tab", filter=open_menu)
-    def _(event: KeyPressEvent) -> None:
-        repl.completer.menu.move(-1)
-
-    @keys.add("c-r", filter=search)
-    def _(event: KeyPressEvent) -> None:
-        repl.completer.menu.move(1)
+    completer = repl.completer
+    open_menu = Condition(lambda: repl.mode == "write" and bool(completer.menu.items))
+    search = Condition(lambda: repl.mode == "write" and completer.searching)
+    _bind(keys, open_menu, {"tab": completer.accept, "s-tab": lambda: completer.menu.move(-1)})
+    _bind(keys, search, {"c-r": lambda: completer.menu.move(1)})
 
 
 def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
+    dialogs, composer = repl.dialogs, repl.composer
     asked = Condition(lambda: repl.mode == "dialog")
     beside = Condition(  # a message is being written while a question is open
-        lambda: repl.mode == "write" and repl.dialogs.current is not None and not repl.completer.menu.items
+        lambda: repl.mode == "write" and dialogs.current is not None and not repl.completer.menu.items
     )
-    acts: dict[str, Callable[[], None]] = {
-        "up": lambda: repl.dialogs.move(-1), "down": lambda: repl.dialogs.move(1), "tab": lambda: repl.dialogs.move(1),
-        "enter": lambda: _enter(repl), "c-j": lambda: _enter(repl), "backspace": lambda: _backspace(repl),
-        "c-o": repl.actions.view_question, "s-tab": repl.dialogs.take_mode,
-    }  # fmt: skip
-    for name, act in acts.items():
 
-        @keys.add(name, filter=asked)
-        def _(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
-            act()
+    def enter() -> None:
+        if not dialogs.enter():
+            repl.actions.enter()
+            dialogs.wrote(something=bool(composer.text))
 
-    @keys.add("escape", filter=asked, eager=True)
-    def _(event: KeyPressEvent) -> None:
-        repl.dialogs.escape()
+    def backspace() -> None:
+        if not dialogs.backspace() and composer.text:
+            composer.buffer.delete_before_cursor(1)
+            dialogs.wrote(something=bool(composer.text))
 
-    @keys.add("escape", filter=beside, eager=True)
-    @keys.add("up", filter=beside)
-    @keys.add("down", filter=beside)
-    def _(event: KeyPressEvent) -> None:
-        repl.dialogs.take_focus()
+    def write(data: str) -> None:
+        """An answer only if it stands alone, else part of a message."""
+        if data.isprintable() and (message := dialogs.type(data)):
+            composer.buffer.insert_text(message)
 
-    @keys.add(Keys.Any, filter=asked)
-    def _(event: KeyPressEvent) -> None:
-        if event.data.isprintable():
-            _type(repl, event.data)
+    def paste(data: str) -> None:
+        if message := dialogs.type(data, pasted=True):
+            composer.paste(message)
 
-    @keys.add(Keys.BracketedPaste, filter=asked)
-    def _(event: KeyPressEvent) -> None:
-        _type(repl, event.data, pasted=True)
-
-
-def _type(repl: Repl, data: str, *, pasted: bool = False) -> None:
-    """Text typed while a question is open: an answer only if it stands alone, else part of a message."""
-    message = repl.dialogs.type(data, pasted=pasted)
-    if pasted and message:
-        repl.composer.paste(message)
-    elif message:
-        repl.composer.buffer.insert_text(message)
-
-
-def _enter(repl: Repl) -> None:
-    if not repl.dialogs.enter():
-        repl.actions.enter()
-        repl.dialogs.wrote(something=bool(repl.composer.text))
-
-
-def _backspace(repl: Repl) -> None:
-    if not repl.dialogs.backspace() and repl.composer.text:
-        repl.composer.buffer.delete_before_cursor(1)
-        repl.dialogs.wrote(something=bool(repl.composer.text))
+    _bind(keys, asked, {"up": lambda: dialogs.move(-1), "down": lambda: dialogs.move(1),
+                        "tab": lambda: dialogs.move(1), "enter": enter, "c-j": enter, "backspace": backspace,
+                        "c-o": repl.actions.view_question, "s-tab": dialogs.take_mode})  # fmt: skip
+    _bind(keys, asked, {"escape": dialogs.escape}, eager=True)
+    _bind(keys, beside, {"escape": dialogs.take_focus}, eager=True)
+    _bind(keys, beside, {"up": dialogs.take_focus, "down": dialogs.take_focus})
+    _bind_text(keys, asked, write, Keys.Any)
+    _bind_text(keys, asked, paste, Keys.BracketedPaste)
 
 
 def _picker_keys(keys: KeyBindings, repl: Repl) -> None:
-    picking = Condition(lambda: repl.mode == "pick")
     picker = repl.picker
-    acts: dict[str, Callable[[], None]] = {
-        "up": lambda: picker.move(-1), "c-p": lambda: picker.move(-1), "s-tab": lambda: picker.move(-1),
-        "down": lambda: picker.move(1), "c-n": lambda: picker.move(1), "tab": lambda: picker.move(1),
+    picking = Condition(lambda: repl.mode == "pick")
+
+    def back() -> None:
+        picker.move(-1)
+
+    def on() -> None:
+        picker.move(1)
+
+    def write(data: str) -> None:
+        if data.isprintable() or "\n" in data:
+            picker.type(data)
+
+    _bind(keys, picking, {
+        "up": back, "c-p": back, "s-tab": back, "down": on, "c-n": on, "tab": on,
         "pageup": lambda: picker.move(-1, page=True), "pagedown": lambda: picker.move(1, page=True),
         "enter": picker.enter, "c-j": picker.enter, "escape": picker.escape, "backspace": picker.backspace,
         "c-u": picker.clear, "c-w": picker.clear,
-    }  # fmt: skip
-    for name, act in acts.items():
-
-        @keys.add(name, filter=picking, eager=True)
-        def _(event: KeyPressEvent, act: Callable[[], None] = act) -> None:
-            act()
-
-    @keys.add(Keys.Any, filter=picking)
-    @keys.add(Keys.BracketedPaste, filter=picking)
-    def _(event: KeyPressEvent) -> None:
-        if event.data.isprintable() or "\n" in event.data:
-            picker.type(event.data)
+    }, eager=True)  # fmt: skip
+    _bind_text(keys, picking, write, Keys.Any, Keys.BracketedPaste)
 
 
 def _viewer_keys(keys: KeyBindings, repl: Repl) -> None:
     viewing = Condition(lambda: repl.mode == "view")
     names = ("up", "down", "left", "right", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "tab",
              "c-o", "c-d", "c-u", "c-c")  # fmt: skip
-
-    for name in names:
-
-        @keys.add(name, filter=viewing, eager=True)
-        def _(event: KeyPressEvent, name: str = name) -> None:
-            repl.open_viewer.key(name)
-
-    @keys.add(Keys.Any, filter=viewing)
-    def _(event: KeyPressEvent) -> None:
-        repl.open_viewer.key(event.data)
+    _bind(keys, viewing, {name: partial(repl.actions.viewer_key, name) for name in names}, eager=True)
+    _bind_text(keys, viewing, repl.actions.viewer_key, Keys.Any)
 
 
 def _everywhere(keys: KeyBindings, repl: Repl) -> None:
+    act = repl.actions
     not_viewing = Condition(lambda: repl.mode != "view")
-    leaving = Condition(lambda: repl.mode in ("write", "panel") and not repl.composer.text)
-
-    @keys.add("c-c", filter=not_viewing)
-    @keys.add("<sigint>")
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.cancel()
-
-    @keys.add("c-d", filter=leaving)
-    def _(event: KeyPressEvent) -> None:
-        repl.leave(0)
-
-    @keys.add("c-o", filter=Condition(lambda: repl.mode in ("write", "panel")))
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.toggle()
-
-    @keys.add("s-tab", filter=Condition(lambda: repl.mode in ("write", "panel") and not repl.completer.menu.items))
-    def _(event: KeyPressEvent) -> None:
-        repl.actions.cycle_mode()
-
-    @keys.add("c-l", filter=not_viewing)
-    def _(event: KeyPressEvent) -> None:
-        event.app.renderer.clear()
-
-    @keys.add("c-z", filter=not_viewing)
-    def _(event: KeyPressEvent) -> None:
-        event.app.suspend_to_background()
+    at_rest = Condition(lambda: repl.mode in ("write", "panel"))
+    leaving = at_rest & Condition(lambda: not repl.composer.text)
+    no_menu = at_rest & Condition(lambda: not repl.completer.menu.items)
+    _bind(keys, not_viewing, {"c-c": act.cancel, "c-l": lambda: get_app().renderer.clear(),
+                              "c-z": lambda: get_app().suspend_to_background()})  # fmt: skip
+    _bind(keys, Condition(lambda: True), {"<sigint>": act.cancel})
+    _bind(keys, leaving, {"c-d": lambda: repl.leave(0)})
+    _bind(keys, at_rest, {"c-o": act.toggle})
+    _bind(keys, no_menu, {"s-tab": act.cycle_mode})

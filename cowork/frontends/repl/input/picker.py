@@ -12,7 +12,18 @@ from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.view.boxes import MARGIN, box, divider
 from cowork.frontends.repl.view.scene import markdown_lines
-from cowork.frontends.repl.view.styled import DOT, Line, clip, clip_facts, clip_line, clip_start, pad, width
+from cowork.frontends.repl.view.styled import (
+    DOT,
+    Line,
+    clip,
+    clip_facts,
+    clip_line,
+    clip_start,
+    option,
+    pad,
+    width,
+    window,
+)
 from cowork.frontends.repl.view.theme import Theme
 
 _LIST_ROWS = 10
@@ -214,17 +225,14 @@ def _list(picking: Picking, shown: Sequence[Row], inner: int, height: int) -> li
     if not shown:
         empty = f"  Enter: {one_line(picking.choose.write)}" if picking.choose.write else "  nothing matches"
         return [[("dim", clip(empty, inner))]]
-    index = min(picking.index, len(shown) - 1)
-    start = max(0, min(index - height // 2, len(shown) - height))
-    part = shown[start : start + height]
+    chosen = picking.chosen
+    part = shown[window(min(picking.index, len(shown) - 1), len(shown), height)]
     labels, details = [one_line(row.label) for row in part], [one_line(row.detail) for row in part]
     room = min(max(map(width, labels)), _label_room(details, inner))
-    out: list[Line] = []
-    for place, (label, detail) in enumerate(zip(labels, details, strict=True), start):
-        chosen = place == index
-        line: Line = [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", pad(label, room))]
-        out.append([*line, ("dim", f"  {clip_facts(detail, inner - 4 - room)}")])
-    return out
+    return [
+        [*option(pad(label, room), chosen=row is chosen), ("dim", f"  {clip_facts(detail, inner - 4 - room)}")]
+        for row, label, detail in zip(part, labels, details, strict=True)
+    ]
 
 
 def _label_room(details: Sequence[str], inner: int) -> int:

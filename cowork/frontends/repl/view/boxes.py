@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from rich.style import Style
 
 from cowork.frontends.repl.view.styled import Line, Span, clip_facts, clip_line, line_width, width
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 MARGIN = 4  # columns of the two edges
 _EDGES = ("rule", "accent", "warn")  # the styles boxes are drawn in
@@ -15,8 +22,6 @@ _HEAD = 10  # columns a title needs beside its facts
 
 def box(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str) -> list[Line]:
     """A frame of exactly `columns`; the facts stand at the right end of the title and outlive most of it."""
-    from cowork.frontends.repl.view.rich_panel import panel  # rich.panel is only loaded for the first box
-
     room = max(1, columns - MARGIN - 2)  # the edge, a piece of rule and a space at either end
     facts = facts if room - width(facts) >= _HEAD else ""
     title = clip_line(head, room - width(facts) - 2 if facts else room)
@@ -24,7 +29,49 @@ def box(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, colum
         rule = "─" * (room - line_width(title) - width(facts) - 2)
         title += [(style, f" {rule} "), ("dim", facts)]
     inside = [clip_line(row, columns - MARGIN) for row in rows]
-    return panel(title, inside, [("dim", clip_facts(foot, room))] if foot else [], columns, style)
+    return _panel(title, inside, [("dim", clip_facts(foot, room))] if foot else [], columns, style)
+
+
+def _panel(title: Sequence[Span], rows: Sequence[Line], foot: Sequence[Span], columns: int, style: str) -> list[Line]:
+    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
+
+    body = [span for row in rows for span in (*row, ("", "\n"))]
+    drawn = Panel(
+        _text(body), title=_text(title) if title else None, title_align="left",
+        subtitle=_text(foot) if foot else None, subtitle_align="left", width=columns, border_style=_carried(style),
+    )  # fmt: skip
+    console = _console()
+    return [_line(segments) for segments in console.render_lines(drawn, console.options.update(width=columns))]
+
+
+def _text(spans: Sequence[Span]) -> Text:
+    from rich.text import Text
+
+    return Text.assemble(*((piece, _carried(style)) for style, piece in spans), no_wrap=True, overflow="ignore", end="")
+
+
+def _line(segments: Iterable[Any]) -> Line:
+    line: Line = []
+    for text, carried, _ in segments:
+        style = (carried.link or carried) if carried else ""
+        if line and line[-1][0] == style:
+            line[-1] = style, line[-1][1] + text
+        else:
+            line.append((style, text))
+    return line
+
+
+@cache
+def _carried(style: str | Style) -> Style:
+    """A name of the theme as a rich style: rich carries a link along untouched, so the theme decides at the end."""
+    return style if isinstance(style, Style) else Style(link=style or None)
+
+
+@cache
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)
 
 
 def divider(columns: int, style: str) -> Line:

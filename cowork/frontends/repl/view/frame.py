@@ -28,9 +28,8 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
     so even where rows at the bottom are empty. So under few finished rows boxes become bars, whose rows are short.
     """
-    viewer = repl.open_viewer.viewer
-    if viewer is not None:
-        return Frame(viewer.lines(columns, rows, repl.theme), None, full=True)
+    if repl.viewer is not None:
+        return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
     frame = _inline(repl, columns, rows, columns - 1)
     narrow = max(1, columns * 5 // 8)
     boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)

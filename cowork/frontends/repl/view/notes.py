@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from cowork.core import format
 from cowork.core.blocks import Json
-from cowork.core.events import ContextCompacted, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
+from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.repl.view.hints import in_chat
-from cowork.frontends.repl.view.styled import Line, clip, clip_line, wrap
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, hanging, wrap
 
 _PROMPT_ROWS = 12
 _PROMPT_LINE = 4_000  # characters shown of one line
@@ -105,11 +105,24 @@ def thought_line(text: str, seconds: float, columns: int) -> Line:
     return clip_line([("dim", f"✻ thought{took}"), ("faint", f" · {one_line(text)}")], columns)
 
 
+def note_lines(event: Event, columns: int) -> list[Line]:
+    """What happened to the conversation as a whole; nothing for events that are shown otherwise."""
+    match event:
+        case Notice():
+            return notice_lines(event, columns)
+        case ContextCompacted():
+            return compacted_lines(event, columns)
+        case SessionRewound():
+            return rewound_lines(event, columns)
+        case TurnEnded():
+            return turn_end_lines(event, columns)
+    return []
+
+
 def notice_lines(event: Notice, columns: int) -> list[Line]:
     style, glyph = _LEVELS.get(event.level, _LEVELS["info"])
     text_style = "dim" if event.level == "info" else ""
-    rows = wrap(visible(event.text), columns - 3)
-    return [[(style, f"{glyph} " if not i else "  "), (text_style, row)] for i, row in enumerate(rows)]
+    return hanging((style, f"{glyph} "), visible(event.text), columns, text_style)
 
 
 def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
@@ -119,7 +132,7 @@ def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
         what += f": {format.tokens(event.tokens_before)}{after} tokens"
     if event.kept:
         what += f" · kept {', '.join(one_line(k) for k in event.kept)}"
-    return [[("dim", "· " if not i else "  "), ("dim", row)] for i, row in enumerate(wrap(what, columns - 3))]
+    return hanging(("dim", "· "), what, columns, "dim")
 
 
 def rewound_lines(event: SessionRewound, columns: int) -> list[Line]:
@@ -149,8 +162,5 @@ def turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
         return [clip_line([("faint", "  "), ("dim", " · ".join(facts))], columns)]
     message = str(event.error.get("message") or _ENDINGS.get(event.reason) or event.reason.replace("_", " "))
     hint = in_chat(str(event.error.get("hint") or ""))
-    out: list[Line] = []
-    for i, row in enumerate(wrap(visible(message), columns - 3)):
-        out.append([("bad", "✗ " if not i else "  "), ("", row)])
-    out.extend([("dim", f"  {row}")] for row in (wrap(visible(hint), columns - 3) if hint else ()))
-    return out
+    told = hanging(("bad", "✗ "), visible(message), columns)
+    return [*told, *(hanging(("", "  "), visible(hint), columns, "dim") if hint else ())]

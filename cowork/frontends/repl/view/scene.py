@@ -207,13 +207,12 @@ class Scene:
                 self._retry(event)
             case TurnEnded():
                 self._turn_ended(event)
-            case Notice() if event.code != "mode.changed":
-                self.say("note", lambda columns, theme: notes.notice_lines(event, columns))
-            case ContextCompacted():
-                self.say("note", lambda columns, theme: notes.compacted_lines(event, columns))
-            case SessionRewound():
-                self._end_stream()
-                self.say("note", lambda columns, theme: notes.rewound_lines(event, columns))
+            case Notice(code=code) if code == "mode.changed":
+                pass  # the status line shows it
+            case Notice() | ContextCompacted() | SessionRewound():
+                if isinstance(event, SessionRewound):
+                    self._end_stream()
+                self.say("note", lambda columns, theme: notes.note_lines(event, columns))
 
     def _progress(self) -> None:
         """Something else than reasoning follows: what there was of it becomes one folded line."""

@@ -10,7 +10,7 @@ from cowork.core import format
 from cowork.core.format import one_line
 from cowork.frontends.host import Status
 from cowork.frontends.repl.view.hints import in_chat
-from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, line_width, width, wrap
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, hanging, line_width, width
 
 _MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
 
@@ -30,8 +30,7 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
         facts.append(format.plural(status.agents, "agent"))
     out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
     for note in status.notes:
-        rows = wrap(in_chat(one_line(note)), columns - 4)
-        out.extend([("warn", " ! " if not n else "   "), ("", row)] for n, row in enumerate(rows))
+        out.extend(hanging(("warn", " ! "), in_chat(one_line(note)), columns))
     return out
 
 

@@ -38,7 +38,7 @@ def clip(text: str, columns: int, *, end: str = "…") -> str:
     """The text in at most `columns`; where something is missing it ends in `…`."""
     if width(text) <= columns:
         return text
-    return _head(text, columns - width(end)) + end if columns >= width(end) else ""
+    return fitting(text, columns - width(end)) + end if columns >= width(end) else ""
 
 
 def clip_start(text: str, columns: int) -> str:
@@ -63,7 +63,7 @@ def clip_middle(text: str, columns: int) -> str:
         return clip(text, columns)
     tail = text[-(columns // 3) :] if text.isascii() else text[-1:]
     tail = tail[tail.rfind("-") :] if "-" in tail else tail
-    return _head(text, columns - 1 - width(tail)) + "…" + tail
+    return fitting(text, columns - 1 - width(tail)) + "…" + tail
 
 
 def clip_call(text: str, columns: int) -> str:
@@ -89,7 +89,7 @@ def clip_line(line: Sequence[Span], columns: int) -> Line:
     out: Line = []
     left = columns - 1
     for style, text in line:
-        taken = _head(text, left)
+        taken = fitting(text, left)
         if taken:
             out.append((style, taken))
         left -= width(taken)
@@ -115,6 +115,40 @@ def beside(left: Sequence[Span], right: Sequence[Span], columns: int, fill: str 
     return [*left, (style, fill * gap), *right]
 
 
+def hanging(mark: Span, text: str, columns: int, style: str = "") -> list[Line]:
+    """The text wrapped behind a mark, which stands in its first row alone."""
+    blank: Span = ("", " " * width(mark[1]))
+    rows = wrap(text, columns - width(mark[1]) - 1)
+    return [[blank if place else mark, (style, row)] for place, row in enumerate(rows)]
+
+
+def cut_rows(line: Sequence[Span], columns: int) -> list[Line]:
+    """The line in rows of at most `columns`, cut where the column ends, as an editor does."""
+    rows: list[Line] = [[]]
+    left = columns
+    for style, text in line:
+        while width(text) > left:
+            start = fitting(text, left)
+            rows[-1] += [(style, start)] if start else []
+            rows.append([])
+            text, left = text[len(start) :], columns
+        if text:
+            rows[-1].append((style, text))
+            left -= width(text)
+    return rows
+
+
+def window(index: int, count: int, rows: int) -> slice:
+    """The part of a list of `count` that is shown in `rows`, with the chosen one in its middle."""
+    start = max(0, min(index - rows // 2, count - rows))
+    return slice(start, start + rows)
+
+
+def option(label: str, *, chosen: bool) -> Line:
+    """One of several things to choose from."""
+    return [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", label)]
+
+
 def wrap(text: str, columns: int) -> list[str]:
     """The text broken at spaces into lines of at most `columns`; a longer word is cut. Newlines are kept."""
     columns = max(1, columns)
@@ -124,7 +158,7 @@ def wrap(text: str, columns: int) -> list[str]:
 def _wrap_one(line: str, columns: int) -> list[str]:
     out: list[str] = []
     while width(line) > columns:
-        head = _head(line, columns) or line[0]
+        head = fitting(line, columns) or line[0]
         cut = head.rfind(" ")
         if cut > columns // 3 and not line[len(head) : len(head) + 1].isspace():
             head = head[:cut]
@@ -133,7 +167,7 @@ def _wrap_one(line: str, columns: int) -> list[str]:
     return [*out, line]
 
 
-def _head(text: str, columns: int) -> str:
+def fitting(text: str, columns: int) -> str:
     """The longest start of the text that takes at most `columns`."""
     if columns <= 0:
         return ""

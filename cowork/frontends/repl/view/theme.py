@@ -18,63 +18,36 @@ from cowork.frontends.repl.view.styled import Span
 Kind = Literal["dark", "light"]
 _ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
 
-_BOTH = {
-    "": "",
-    "bold": "bold",
-    "italic": "italic",
-    "reverse": "reverse",
-    "underline": "underline",
+_STYLES = {  # name: dark, light; other names are styles of rich
+    "text": ("", ""),
+    "dim": ("#8a8f98", "#6a6f78"),
+    "faint": ("#5f6570", "#9a9fa8"),
+    "accent": ("#d7a657", "#8f5a00"),
+    "accent.bold": ("bold #d7a657", "bold #8f5a00"),
+    "good": ("#87c08a", "#1f7a33"),
+    "bad": ("#e06c75", "#b3261e"),
+    "warn": ("#e5c07b", "#8a6100"),
+    "link": ("#7fb4ca underline", "#0b5e83 underline"),
+    "code": ("#9cc4d8", "#0b5e83"),
+    "user": ("bold", "bold"),
+    "user.bar": ("#d7a657", "#8f5a00"),
+    "rule": ("#5f6570", "#9a9fa8"),
+    "selected": ("bold #d7a657", "bold #8f5a00"),
+    "diff.add": ("#a9d7a1 on #1d2f20", "#114d1e on #e3f5e4"),
+    "diff.add.word": ("bold #d3f2cc on #2f5a34", "bold #0b3a15 on #b4e3b8"),
+    "diff.del": ("#e6a5a5 on #361f21", "#7a1a15 on #fbe6e5"),
+    "diff.del.word": ("bold #ffd5d5 on #6b2d31", "bold #5e100c on #f3b9b5"),
+    "diff.number": ("#5f6570", "#9a9fa8"),
+    "agent.red": ("bold #e06c75", "bold #b3261e"),
+    "agent.green": ("bold #87c08a", "bold #1f7a33"),
+    "agent.yellow": ("bold #e5c07b", "bold #8a6100"),
+    "agent.blue": ("bold #7fa8d8", "bold #1d4f91"),
+    "agent.magenta": ("bold #c792c9", "bold #8a2c8c"),
+    "agent.purple": ("bold #b294d6", "bold #5f3a9a"),
+    "agent.cyan": ("bold #7fc1c4", "bold #0f6d72"),
+    "agent.orange": ("bold #e0955c", "bold #9a4a00"),
+    "agent.pink": ("bold #e39ab5", "bold #a2325f"),
 }
-_DARK = {
-    "text": "",
-    "dim": "#8a8f98",
-    "faint": "#5f6570",
-    "accent": "#d7a657",
-    "accent.bold": "bold #d7a657",
-    "good": "#87c08a",
-    "bad": "#e06c75",
-    "warn": "#e5c07b",
-    "link": "#7fb4ca underline",
-    "code": "#9cc4d8",
-    "user": "bold",
-    "user.bar": "#d7a657",
-    "rule": "#5f6570",
-    "selected": "bold #d7a657",
-    "diff.add": "#a9d7a1 on #1d2f20",
-    "diff.add.word": "bold #d3f2cc on #2f5a34",
-    "diff.del": "#e6a5a5 on #361f21",
-    "diff.del.word": "bold #ffd5d5 on #6b2d31",
-    "diff.number": "#5f6570",
-    "heading": "bold",
-}
-_LIGHT = {
-    "text": "",
-    "dim": "#6a6f78",
-    "faint": "#9a9fa8",
-    "accent": "#8f5a00",
-    "accent.bold": "bold #8f5a00",
-    "good": "#1f7a33",
-    "bad": "#b3261e",
-    "warn": "#8a6100",
-    "link": "#0b5e83 underline",
-    "code": "#0b5e83",
-    "user": "bold",
-    "user.bar": "#8f5a00",
-    "rule": "#9a9fa8",
-    "selected": "bold #8f5a00",
-    "diff.add": "#114d1e on #e3f5e4",
-    "diff.add.word": "bold #0b3a15 on #b4e3b8",
-    "diff.del": "#7a1a15 on #fbe6e5",
-    "diff.del.word": "bold #5e100c on #f3b9b5",
-    "diff.number": "#9a9fa8",
-    "heading": "bold",
-}
-_AGENT_COLORS = {
-    "dark": {"red": "#e06c75", "green": "#87c08a", "yellow": "#e5c07b", "blue": "#7fa8d8", "magenta": "#c792c9",
-             "purple": "#b294d6", "cyan": "#7fc1c4", "orange": "#e0955c", "pink": "#e39ab5"},
-    "light": {"red": "#b3261e", "green": "#1f7a33", "yellow": "#8a6100", "blue": "#1d4f91", "magenta": "#8a2c8c",
-              "purple": "#5f3a9a", "cyan": "#0f6d72", "orange": "#9a4a00", "pink": "#a2325f"},
-}  # fmt: skip
 
 _OSC11 = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
 OSC11_QUERY = "\x1b]11;?\x1b\\"
@@ -86,9 +59,7 @@ class Theme:
     def __init__(self, kind: Kind = "dark", depth: ColorSystem | None = ColorSystem.TRUECOLOR) -> None:
         self.kind: Kind = kind
         self.depth = depth
-        self._styles = {**_BOTH, **(_DARK if kind == "dark" else _LIGHT)}
-        for name, color in _AGENT_COLORS[kind].items():
-            self._styles[f"agent.{name}"] = f"bold {color}"
+        self._styles = {name: light if kind == "light" else dark for name, (dark, light) in _STYLES.items()}
         self._codes: dict[str | Style, tuple[str, str]] = {}
 
     @property

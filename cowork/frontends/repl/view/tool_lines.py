@@ -17,7 +17,7 @@ from cowork.frontends.repl.view.styled import SPINNER, Line, beside, clip, clip_
 from cowork.frontends.repl.view.theme import Theme
 
 _ON_FILES = ("read", "write")  # families whose calls are told by a path
-_GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
+GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _DIFF_LINES = 40
 _OUTPUT_LINES = 5
 _ERROR_LINES = 4
@@ -55,7 +55,7 @@ def finished_lines(
     call: ToolStarted, record: Mapping[str, Any], display: Json, columns: int, theme: Theme | None = None
 ) -> list[Line]:
     """A finished call as it goes to the scrollback."""
-    style, glyph = _GLYPHS.get(str(record.get("status")), _GLYPHS["success"])
+    style, glyph = GLYPHS.get(str(record.get("status")), GLYPHS["success"])
     name, line = one_line(call.name), call_line(call)
     result = summary(record, display)
     room = columns - width(name) - 3 - (width(result) + 3 if result else 0)
@@ -74,17 +74,11 @@ def looks_line(names: Sequence[str], columns: int) -> Line:
     return clip_line(line, columns)
 
 
-def output_lines(text: str, columns: int, limit: int) -> list[Line]:
-    """The last lines of a command's output behind a bar."""
-    return [_barred(row.expandtabs(4), columns) for row in _rows(text)[-limit:]]
-
-
-def _rows(text: str) -> list[str]:
-    return visible(text).rstrip("\n").split("\n") if text.strip() else []
-
-
-def _barred(text: str, columns: int) -> Line:
-    return [("faint", "  │ "), ("dim", clip(text, columns - 5))]
+def output_lines(text: str, columns: int, limit: int, total: int = 0) -> list[Line]:
+    """The last lines of a command's output behind a bar; of a `total` it is said how many came before."""
+    rows = visible(text).rstrip("\n").split("\n")[-limit:] if text.strip() else []
+    hidden = [f"… {format.plural(total - len(rows), 'line')} before"] if rows and total > len(rows) else []
+    return [[("faint", "  │ "), ("dim", clip(row.expandtabs(4), columns - 5))] for row in (*hidden, *rows)]
 
 
 def _body(record: Mapping[str, Any], display: Json, columns: int, theme: Theme | None) -> list[Line]:
@@ -94,20 +88,12 @@ def _body(record: Mapping[str, Any], display: Json, columns: int, theme: Theme |
         case "diff":
             return diff_lines(str(display.get("diff", "")), columns, limit=_DIFF_LINES, theme=theme)
         case "terminal":
-            return _terminal_lines(str(display.get("output", "")), int(display.get("lines") or 0), columns)
+            output = str(display.get("output", ""))
+            blank = len(output) - len(output.rstrip("\n")) - output.endswith("\n")  # lines at its end do not count
+            total = int(display.get("lines") or 0) - blank
+            limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself
+            return output_lines(output, columns, limit, total)
     return []
-
-
-def _terminal_lines(output: str, printed: int, columns: int) -> list[Line]:
-    """The end of what a command printed, and how many lines came before; blank lines at its end do not count."""
-    if not output.strip():
-        return []
-    total = printed - (len(output) - len(output.rstrip("\n")) - output.endswith("\n"))
-    limit = _OUTPUT_LINES + (total == _OUTPUT_LINES + 1)  # a note about one line takes a line itself
-    lines = output_lines(output, columns, limit)
-    if (hidden := total - len(lines)) > 0:
-        lines.insert(0, _barred(f"… {format.plural(hidden, 'line')} before", columns))
-    return lines
 
 
 def _error_lines(record: Mapping[str, Any], columns: int) -> list[Line]:

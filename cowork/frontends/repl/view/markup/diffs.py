@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import cache, lru_cache
+
+from rich.style import Style
 
 from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.host import FileChange
-from cowork.frontends.repl.view.styled import Line, Span, clip, clip_line, clip_start, width, wrap
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import Line, Span, clip, clip_line, clip_start, cut_rows, pad, plain, width, wrap
+from cowork.frontends.repl.view.theme import Kind, Theme
 
 _HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.M)
@@ -19,7 +22,11 @@ _LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and 
 
 _FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited, or all of it new or gone
 
+_MOST_COLOURED = 20_000  # characters: colours of a longer diff cost more than they help
+_SAID = ("verdict", "why")  # of a part of a command
+
 _Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
+_Marked = tuple[str, int, list[Span]]  # the same with the text in spans
 
 
 def diff_lines(
@@ -41,12 +48,61 @@ def diff_lines(
     return out
 
 
-def _coloured(rows: list[tuple[str, int, list[Span]]], diff: str, theme: Theme) -> list[tuple[str, int, list[Span]]]:
-    from cowork.frontends.repl.view.markup import diff_colours  # pygments is only loaded for the first diff
-
+def _coloured(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
+    """The rows with the colours of the language of the file, under the marks of what changed."""
     named = _FILE.search(diff)
-    spans = diff_colours.colour([(sign, spans) for sign, _, spans in rows], named[1].strip() if named else "", theme)
-    return [(sign, number, new) for (sign, number, _), new in zip(rows, spans, strict=True)]
+    language = _language(named[1].strip().rpartition("/")[2] if named else "")
+    texts = [(sign, plain(spans)) for sign, _, spans in rows]
+    if not language or sum(len(text) for _, text in texts) > _MOST_COLOURED:
+        return rows
+    sides = {
+        side: iter(_code("\n".join(text for sign, text in texts if sign in (" ", side)), language, theme.kind))
+        for side in "-+"
+    }
+    out: list[_Marked] = []
+    for sign, number, spans in rows:
+        lines = {side: next(sides[side], []) for side in "-+" if sign in (" ", side)}
+        out.append((sign, number, _overlay(spans, lines["-" if sign == "-" else "+"], theme) if lines else spans))
+    return out
+
+
+def _overlay(marks: Sequence[Span], code: Line, theme: Theme) -> list[Span]:
+    """The text with the backgrounds of the marks and the colours of the code."""
+    colours = [style if isinstance(style, Style) else Style() for style, text in code for _ in text]
+    out: list[Span] = []
+    at = 0
+    for name, text in marks:
+        mark = theme.definition(name) if isinstance(name, str) else name
+        for char in text:
+            style = _mixed(mark, colours[at]) if at < len(colours) else name
+            if out and out[-1][0] == style:
+                out[-1] = style, out[-1][1] + char
+            else:
+                out.append((style, char))
+            at += 1
+    return out
+
+
+@lru_cache(maxsize=1024)
+def _mixed(mark: str | Style, code: Style) -> Style:
+    under = mark if isinstance(mark, Style) else Style.parse(mark)
+    return Style(color=code.color or under.color, bgcolor=under.bgcolor, bold=under.bold, italic=code.italic)
+
+
+@lru_cache(maxsize=32)
+def _code(source: str, language: str, kind: Kind) -> list[Line]:
+    from cowork.frontends.repl.view.markup.markdown import code_lines  # pygments is only loaded for the first diff
+
+    lines = code_lines(source, language, Theme(kind))
+    return [*lines, *([] for _ in range(source.count("\n") + 1 - len(lines)))]
+
+
+@cache
+def _language(name: str) -> str:
+    from rich.syntax import Syntax
+
+    found = Syntax.guess_lexer(name) if name else "default"
+    return "" if found in ("default", "text") else found
 
 
 def changes_lines(files: Sequence[FileChange], columns: int, theme: Theme | None = None) -> list[Line]:
@@ -82,7 +138,7 @@ def _rows(diff: str) -> Iterator[_Row]:
             old, new = old + 1, new + 1
 
 
-def _marked(rows: Sequence[_Row]) -> Iterator[tuple[str, int, list[Span]]]:
+def _marked(rows: Sequence[_Row]) -> Iterator[_Marked]:
     """The rows with their text as spans; each removed line is compared with the added one in its place."""
     index = 0
     while index < len(rows):
@@ -96,8 +152,8 @@ def _marked(rows: Sequence[_Row]) -> Iterator[tuple[str, int, list[Span]]]:
         marks = [_word_marks(a[2], b[2]) for a, b in zip(minus, plus, strict=False)]
         for side, run in enumerate((minus, plus)):
             for place, (sign, number, text) in enumerate(run):
-                plain: list[Span] = [("diff.del" if sign == "-" else "diff.add", text)]
-                yield sign, number, marks[place][side] or plain if place < len(marks) else plain
+                unmarked: list[Span] = [("diff.del" if sign == "-" else "diff.add", text)]
+                yield sign, number, marks[place][side] or unmarked if place < len(marks) else unmarked
         index += len(minus) + len(plus)
 
 
@@ -131,71 +187,31 @@ def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int, 
         yield [("diff.number", f"{margin}{'⋮':>{gutter}}")]
         return
     style = {"-": "diff.del", "+": "diff.add"}.get(sign, "")
-    room = max(8, columns - indent - gutter - 3)
-    first = True
-    for piece in _wrap_spans(spans, room):
-        label = f"{number:>{gutter}}" if first else " " * gutter
-        yield [("diff.number", f"{margin}{label} │"), (style, sign if first else " "), *piece]
-        first = False
-
-
-def _wrap_spans(spans: list[Span], columns: int) -> Iterator[list[Span]]:
-    """The spans in rows of at most `columns`, cut where the column ends."""
-    row: list[Span] = []
-    left = columns
-    for style, text in spans:
-        text = text.expandtabs(4)
-        while width(text) > left:
-            head = _cells(text, left)
-            if head:
-                row.append((style, head))
-            yield row
-            row, left, text = [], columns, text[len(head) :]
-        if text:
-            row.append((style, text))
-            left -= width(text)
-    yield row
-
-
-def _cells(text: str, columns: int) -> str:
-    if text.isascii():
-        return text[:columns]
-    used = 0
-    for index, char in enumerate(text):
-        used += width(char)
-        if used > columns:
-            return text[:index]
-    return text
+    for place, piece in enumerate(cut_rows(spans, max(8, columns - indent - gutter - 3))):
+        label = " " * gutter if place else f"{number:>{gutter}}"
+        yield [("diff.number", f"{margin}{label} │"), (style, " " if place else sign), *piece]
 
 
 def command_lines(parts: Sequence[dict[str, object]], columns: int) -> list[Line]:
-    """A parsed command line: each simple command, its verdict and why."""
-    texts = [visible(str(part.get("text", ""))).replace("\n", "⏎") for part in parts]
-    verdicts = [visible_line(str(part.get("verdict", ""))) for part in parts]
-    reasons = [visible_line(str(part.get("why", ""))) for part in parts]
-    verdict_room = max((width(v) for v in verdicts), default=0)
-    reason_room = max((width(r) for r in reasons), default=0)
-    longest = max((width(t) for t in texts), default=0)
-    side = verdict_room + reason_room + 9
-    if columns - side >= min(longest, 16):
-        text_room = min(longest, columns - side)
-        out: list[Line] = []
-        for index, (text, verdict, why) in enumerate(zip(texts, verdicts, reasons, strict=True), 1):
-            pieces = wrap(text, text_room)
-            filler = " " * (text_room - width(pieces[0]))
-            style = _verdict_style(verdict)
-            out.append([("dim", f"{index:>3} "), ("code", pieces[0]), ("", filler + "  "),
-                        (style, f"{verdict:<{verdict_room}}"), ("dim", f"  {why}")])  # fmt: skip
-            out.extend([("", "    "), ("code", piece)] for piece in pieces[1:])
-        return out
-    out = []
-    for index, (text, verdict, why) in enumerate(zip(texts, verdicts, reasons, strict=True), 1):
-        pieces = wrap(text, columns - 4)
-        out.append([("dim", f"{index:>3} "), ("code", pieces[0])])
-        out.extend([("", "    "), ("code", piece)] for piece in pieces[1:])
-        out.append(clip_line([("", "    "), (_verdict_style(verdict), verdict), ("dim", f"  {why}")], columns))
+    """A parsed command line: each simple command, its verdict and why, beside it or where that is too wide under it."""
+    rows = [
+        (
+            visible(str(part.get("text", ""))).replace("\n", "⏎"),
+            *(visible_line(str(part.get(key, ""))) for key in _SAID),
+        )
+        for part in parts
+    ]
+    longest, verdict_room, why_room = (max((width(row[at]) for row in rows), default=0) for at in range(3))
+    beside = columns - verdict_room - why_room - 9
+    is_wide = beside >= min(longest, 16)
+    room = min(longest, beside) if is_wide else columns - 4
+    out: list[Line] = []
+    for number, (text, verdict, why) in enumerate(rows, 1):
+        first, *rest = wrap(text, room)
+        style = {"allow": "good", "allowed": "good", "deny": "bad", "denied": "bad"}.get(verdict, "warn")
+        told: Line = [(style, pad(verdict, verdict_room) if is_wide else verdict), ("dim", f"  {why}")]
+        head: Line = [("dim", f"{number:>3} "), ("code", first)]
+        out.append([*head, ("", " " * (room - width(first)) + "  "), *told] if is_wide else head)
+        out.extend([("", "    "), ("code", piece)] for piece in rest)
+        out.extend([] if is_wide else [clip_line([("", "    "), *told], columns)])
     return out
-
-
-def _verdict_style(verdict: str) -> str:
-    return {"allow": "good", "allowed": "good", "deny": "bad", "denied": "bad"}.get(verdict, "warn")
