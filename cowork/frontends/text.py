@@ -151,19 +151,14 @@ class TextOutput:
         self._progress(event, f"{waiting} · {one_line(event.model, 200)}" if event.model else waiting)
 
     def _child_ended(self, event: AgentEnded) -> None:
-        data = event.record.get("data")
-        data = data if isinstance(data, dict) else {}
+        data = event.record.get("data") or {}
         facts = ["done" if event.status == "completed" else event.status]
-        error = event.record.get("error")
-        if isinstance(error, dict) and error.get("message"):
-            facts.append(one_line(str(error["message"]), 200))
-        metadata = data.get("metadata")
-        turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
-        if turns.isdigit():
-            facts.append(format.plural(int(turns), "turn"))
-        usage = data.get("usage")
-        if isinstance(usage, dict):
-            facts.append(f"{format.tokens(sum(int(n) for n in usage.values() if isinstance(n, int)))} tok")
+        if message := (event.record.get("error") or {}).get("message"):
+            facts.append(one_line(str(message), 200))
+        if "metadata" in data:
+            facts.append(format.plural(int(data["metadata"]["turns_used"]), "turn"))
+        if "usage" in data:
+            facts.append(f"{format.tokens(sum(data['usage'].values()))} tok")
         if "total_cost_usd" in data:
             facts.append(format.money(data["total_cost_usd"], "cost unknown"))
         if "duration_ms" in data:

@@ -88,7 +88,7 @@ def story(text: str) -> list[Event]:
 
 
 def played(text: str) -> scene.Scene:
-    made = scene.Scene(clock=lambda: 14.0, cwd="/w")
+    made = scene.Scene(clock=lambda: 14.0)
     made.begin()
     for event in story(text):
         made.apply(event)
@@ -97,7 +97,7 @@ def played(text: str) -> scene.Scene:
 
 
 def looked(text: str) -> list[Line]:
-    made = scene.Scene(cwd="/w")
+    made = scene.Scene()
     for number in range(3):
         made.apply(started(str(number), "Read", given(text)))
         made.apply(events.ToolEnded(str(number), "Read", {"status": "success"}, given(text)))
@@ -207,9 +207,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "notes.todo_lines": lambda t: notes.todo_lines(filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]
     "notes.turn_end_lines": lambda t: _every(notes.turn_end_lines, events.TurnEnded, t),
     "panels.ended_line": _ended,
-    "panels.roster_line": lambda t: _panels(t, 1),
-    "panels.panels_lines": lambda t: _panels(t, 60),
-    "panels.panel_lines": lambda t: panels.panel_lines(next(iter(played(t).panels.values())), 80, 14.0, THEME),
+    "panels.panels_lines": lambda t: [*_panels(t, 1), *_panels(t, 60)],
     "picker.picker_lines": lambda t: [
         line for query in ("", t[:2], "\x1b\u202e")
         for line in picker.picker_lines(picking(t, query), 80, 40, THEME)
@@ -233,7 +231,8 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "notes.note_lines", "boxes.barred", "styled.cut_rows", "styled.hanging", "styled.option",
+    "notes.note_lines", "boxes.barred", "panels._Roster.panel", "panels._Roster.row",
+    "styled.cut_rows", "styled.hanging", "styled.option",
     "boxes.box", "boxes.divider", "completer.Completer.lines", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "paragraph.after", "paragraph.steady", "repl.Repl.compose",
     "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",

@@ -66,7 +66,7 @@ class LineChat:
         """The question as text; the answer is a number, or text: the reason for a no, or the answer itself."""
         async with self._asking:
             self.flush()
-            for line in what_lines(question, 79, self._repl.scene.cwd):
+            for line in what_lines(question, 79):
                 print(plain(line).rstrip(), file=self._sink)
             answers: list[str] = []
             for step in steps_of(question):

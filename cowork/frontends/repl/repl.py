@@ -54,8 +54,8 @@ class Repl:
         self.environ = os.environ if environ is None else environ
         kind: Kind = guess_kind(self.environ) if self.options.theme == "auto" else self.options.theme
         self.theme = Theme(kind, color_depth(self.environ))
-        self.scene = Scene(cwd=os.path.expanduser(host.status().cwd))
-        self._folder = os.path.basename(self.scene.cwd)
+        self.scene = Scene()
+        self._folder = os.path.basename(os.path.expanduser(host.status().cwd))
         self.composer = Composer(History(self.options.history))
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.actions = Actions(self)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _TWICE_S = 2.0  # Ctrl-C again within this leaves
 _ESCAPES_S = 8.0  # Esc again within this clears or goes back; neither is lost
-_WARM_UP_S = 0.1  # after the first message was sent
 
 
 class Actions:
@@ -51,7 +50,7 @@ class Actions:
         self._repl.redraw()
         if not self._repl.used:
             self._repl.used = True
-            asyncio.get_running_loop().call_later(_WARM_UP_S, warm_up)
+            asyncio.get_running_loop().run_in_executor(None, warm_up)  # while the model thinks
 
     def steer(self) -> None:
         text, _ = self._repl.composer.take()
@@ -148,10 +147,10 @@ class Actions:
         """Ctrl+O in a dialog: everything it is about."""
         if self._repl.dialogs.current is None:
             return
-        question, cwd = self._repl.dialogs.current.question, self._repl.scene.cwd
+        question = self._repl.dialogs.current.question
         title = one_line(question.title)
         node = AgentNode("question", [("bold", title)], open=True)
-        node.body = lambda columns, theme: what_lines(question, columns, cwd, theme)
+        node.body = lambda columns, theme: what_lines(question, columns, theme)
         self._repl.viewer = Viewer(title, lambda: [node], copy=self._repl.terminal.copy, at_end=False)
 
     def viewer_key(self, name: str) -> None:

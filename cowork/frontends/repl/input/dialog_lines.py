@@ -11,9 +11,10 @@ from cowork.core.ports import Question
 from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.markup.diffs import command_lines, diff_lines
-from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, line_width, width, wrap
+from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, hanging, option, width, wrap
 from cowork.frontends.repl.view.theme import Theme
 
+_MARGIN = ("", "  ")
 _BOXES = {
     "network": "runs in the write box: workspace writable, the rest read-only, network open",
     "outside": "runs outside the box: with all your rights, as if you typed it",
@@ -29,7 +30,6 @@ def dialog_lines(
     *,
     armed: bool = True,
     ready: bool = True,
-    cwd: str = "",
     theme: Theme | None = None,
 ) -> list[Line]:
     """What is asked about, as much as fits, and under it the box of choices; only a diff is wider than that."""
@@ -37,7 +37,7 @@ def dialog_lines(
     box = _box(dialog, min(narrow, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
     room = max(0, rows - len(box))
     is_diff = dialog.question.display.get("kind") == "diff"
-    body = what_lines(dialog.question, columns if is_diff else narrow, cwd, theme)
+    body = what_lines(dialog.question, columns if is_diff else narrow, theme)
     if len(body) > room:
         kept = max(0, room - 1)
         more: Line = [("dim", f"  … {len(body) - kept:,} more lines · Ctrl+O shows all")]
@@ -45,37 +45,27 @@ def dialog_lines(
     return [*body, *box]
 
 
-def what_lines(question: Question, columns: int, cwd: str = "", theme: Theme | None = None) -> list[Line]:
+def what_lines(question: Question, columns: int, theme: Theme | None = None) -> list[Line]:
     """The thing the question is about: the call, why it asks, and the diff, command or text."""
-    out = _call_lines(question, columns, cwd) if question.tool and question.kind == "permission" else []
-    match question.display.get("kind"):
+    shown = question.display
+    parts = [part for part in shown.get("parts") or () if isinstance(part, dict)]
+    out = _call_lines(question, columns) if question.tool and question.kind == "permission" else []
+    match shown.get("kind"):
         case "diff":
-            out.extend(diff_lines(str(question.display.get("diff", "")), columns, theme=theme))
+            out.extend(diff_lines(str(shown.get("diff", "")), columns, theme=theme))
         case "command":
-            parts = question.display.get("parts")
-            out.extend(command_lines(parts if isinstance(parts, list) else [], columns))
+            out.extend(command_lines(parts, columns))
         case "path":
-            where = one_line(str(question.display.get("path", "")))
-            out.extend(
-                [("dim", "  → " if not n else "    "), ("", row)] for n, row in enumerate(wrap(where, columns - 5))
-            )
+            out.extend(hanging(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
         case "text" | "terminal":
-            text = str(question.display.get("text") or question.display.get("output") or "")
-            out.extend([("", f"  {row}")] for row in wrap(visible(text), columns - 3))
-    if question.reason and question.reason not in _told(question):
-        out.extend([("dim", f"  {row}")] for row in wrap(visible(question.reason), columns - 3))
-    if about := _BOXES.get(question.box):
-        out.extend([("dim", f"  {row}")] for row in wrap(about, columns - 3))
+            out.extend(hanging(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
+    beside_parts = [part.get("why") for part in parts]
+    for about in (question.reason if question.reason not in beside_parts else "", _BOXES.get(question.box)):
+        out.extend(hanging(_MARGIN, visible(about), columns, "dim") if about else ())
     return out
 
 
-def _told(question: Question) -> list[object]:
-    """The reasons that stand beside the parts of a command."""
-    parts = question.display.get("parts")
-    return [part.get("why") for part in parts] if isinstance(parts, list) else []
-
-
-def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
+def _call_lines(question: Question, columns: int) -> list[Line]:
     """The call in a line; a command that does not fit in one is shown whole below it."""
     name = one_line(question.tool)
     room = columns - len(name) - 4
@@ -90,44 +80,36 @@ def _call_lines(question: Question, columns: int, cwd: str) -> list[Line]:
 
 
 def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
-    who = one_line(dialog.question.agent.rpartition("/")[2])
-    inner = columns - MARGIN
-    rows = _field_rows(dialog, inner) if dialog.text is not None else _choice_rows(dialog, inner)
+    question, inner = dialog.question, columns - MARGIN
+    rows = _choice_rows(dialog, inner) if dialog.text is None else _field_rows(dialog, dialog.text, inner)
     count = f" ({len(dialog.answers) + 1} of {len(dialog.steps)})" if len(dialog.steps) > 1 else ""
     title = one_line(dialog.step.title) + count
-    asked = f"asked by {who}" if who else ""
     if width(title) + 6 > columns:  # a long question stands in the box, whole
-        rows = [*_styled("bold", wrap(title, inner)), *rows]
-        title = one_line(dialog.question.title)
-    head: Line = [("bold", title)]
-    if asked and line_width(head) + width(asked) + 8 > columns:  # who asks is said in every width
-        return box(head, "", [[("dim", clip(asked, inner))], *rows], foot, columns, "accent")
-    return box(head, asked, rows, foot, columns, "accent")
+        rows = [*hanging(("", ""), title, inner + 1, "bold"), *rows]
+        title = one_line(question.title)
+    who = one_line(question.agent.rpartition("/")[2])
+    asked = f"asked by {who}" if who else ""
+    if asked and width(title) + width(asked) + 8 > columns:  # who asks is said in every width
+        rows, asked = [[("dim", clip(asked, inner))], *rows], ""
+    return box([("bold", title)], asked, rows, foot, columns, "accent")
 
 
 def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:
-    choices, index = dialog.choices, dialog.index
-    start = max(0, min(index - CHOICES_SHOWN + 1, len(choices) - CHOICES_SHOWN))
     out: list[Line] = []
-    for place, choice in enumerate(choices[start : start + CHOICES_SHOWN], start):
-        chosen = place == index
+    start = max(0, min(dialog.index - CHOICES_SHOWN + 1, len(dialog.choices) - CHOICES_SHOWN))
+    for place, choice in enumerate(dialog.choices[start : start + CHOICES_SHOWN], start):
+        mark, (style, _) = option("", chosen=place == dialog.index)
         digit = f"{place + 1} " if place < CHOICES_SHOWN else "  "
-        pieces = wrap(choice.label, inner - 4)
-        out.append([("accent", "❯ " if chosen else "  "), ("dim", digit), ("selected" if chosen else "", pieces[0])])
-        out.extend([("", "    "), ("selected" if chosen else "", piece)] for piece in pieces[1:])
-        out.extend([("dim", f"    {piece}")] for piece in (wrap(choice.detail, inner - 4) if choice.detail else ()))
+        first, *rest = wrap(choice.label, inner - 4)
+        out.append([mark, ("dim", digit), (style, first)])
+        out.extend([("", "    "), (style, piece)] for piece in rest)
+        out.extend(hanging(("", "    "), choice.detail, inner + 1, "dim") if choice.detail else ())
     return out
 
 
-def _field_rows(dialog: Dialog, inner: int) -> list[Line]:
-    return [
-        *_styled("dim", wrap(dialog.writes, inner)),
-        [("accent", "❯ "), ("", clip_start(visible_line(dialog.text or ""), inner - 4)), ("reverse", " ")],
-    ]
-
-
-def _styled(style: str, rows: Sequence[str]) -> list[Line]:
-    return [[(style, row)] for row in rows]
+def _field_rows(dialog: Dialog, text: str, inner: int) -> list[Line]:
+    field: Line = [("accent", "❯ "), ("", clip_start(visible_line(text), inner - 4)), ("reverse", " ")]
+    return [*hanging(("", ""), dialog.writes, inner + 1, "dim"), field]
 
 
 def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool, ready: bool) -> str:

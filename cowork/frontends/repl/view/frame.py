@@ -81,20 +81,21 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int) -> Frame:
 def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Line], tuple[int, int] | None]:
     """Dialog or input, and the status line; and where in them the cursor stands."""
     status = _status(repl, min(columns, WIDEST + 1))
-    dialog = repl.dialogs.current
-    waiting = repl.dialogs.waiting()
-    cwd = repl.scene.cwd
-    if repl.resizing and (repl.picker.current is not None or (dialog is not None and repl.dialogs.armed)):
-        return [status], None
-    if dialog is not None and repl.dialogs.armed:
-        ready = repl.dialogs.ready
-        asked = dialog_lines(dialog, waiting, columns - 1, rows - 1, box_width, ready=ready, cwd=cwd, theme=repl.theme)
-        return [*asked, status], None
-    if repl.picker.current is not None:
-        return [
-            *picker_lines(repl.picker.current, min(box_width, columns - 1, WIDEST), rows - 1, repl.theme),
-            status,
-        ], None
+    dialogs, picking = repl.dialogs, repl.picker.current
+
+    def asked(rows: int) -> list[Line]:
+        """The open question, if there is one."""
+        dialog = dialogs.current if not repl.resizing else None
+        return dialog_lines(
+            dialog, dialogs.waiting(), columns - 1, rows, box_width, armed=dialogs.armed, ready=dialogs.ready,
+            theme=repl.theme,
+        ) if dialog else []  # fmt: skip
+
+    if dialogs.armed:
+        return [*asked(rows - 1), status], None
+    if picking is not None:
+        width = min(box_width, columns - 1, WIDEST)
+        return [*([] if repl.resizing else picker_lines(picking, width, rows - 1, repl.theme)), status], None
     menu = repl.completer.lines(columns - 1, rows // 3)
     # While something is live above the input its cursor is drawn, and the terminal's own rests at the top of the live
     # part: a window that gets lower loses rows below the cursor first, and only then pushes rows out at the top.
@@ -110,9 +111,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
     box: list[Line] = []
     if repl.actions.keys_shown:
         box = markdown_lines(KEYS, columns - 1, repl.theme)[: max(0, rows - len(written) - 2)]
-    if dialog is not None and not repl.resizing:
-        limit = max(4, rows - len(menu) - len(written) - 2)
-        box = dialog_lines(dialog, waiting, columns - 1, limit, box_width, armed=False, cwd=cwd, theme=repl.theme)
+    box = asked(max(4, rows - len(menu) - len(written) - 2)) or box
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 
 

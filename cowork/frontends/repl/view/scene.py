@@ -58,7 +58,6 @@ class Scene:
     """The state behind the screen. `apply` is cheap; drawing happens in `take` and in `live.live_lines`."""
 
     clock: Callable[[], float] = time.monotonic
-    cwd: str = ""
     tools: dict[str, RunningTool] = field(default_factory=dict)
     looks: list[tuple[str, Draw]] = field(default_factory=list)  # the run of looks that goes on: name and line of each
     panels: dict[str, ChildState] = field(default_factory=dict)  # by the child's path

@@ -8,7 +8,6 @@ from cowork.core import format
 from cowork.core.blocks import Json
 from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
-from cowork.core.frozen import frozen
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.children.child_state import (
     ACTIONS_KEPT,
@@ -48,129 +47,121 @@ _WAITS = "waits for you"
 _ROOM_TO_ASK = 26  # columns to say for what as well
 
 
-@frozen
-class RosterLayout:
-    """How the columns of the rows are shared out, so that all rows line up."""
-
-    name: int
-    task: int
-    action: int
-    turns: int
-    facts: tuple[int, int, int, int]  # model, time, tokens, cost
-    between: str  # between two facts
-
-
 def panels_lines(
     children: Sequence[ChildState], columns: int, rows: int, now: float, theme: Theme, *, expanded: bool = False,
     selected: str = "", spin: int = 0,
 ) -> list[Line]:  # fmt: skip
     """All children in at most `rows` lines: a row each, then panels for those that are open, as far as they fit."""
     children = [child for child in children if child.row != "" or child.asking]
-    if not children:
-        return []
     shown = _window(in_tree_order(children), rows, selected)
-    hidden = len(children) - len(shown)
+    hidden = [child for child in children if child not in shown]
     heights = _heights(shown, rows - bool(hidden), selected, expanded=expanded)
-    layout = roster_layout(shown, columns, now)
+    roster = _Roster(shown, columns, now, theme, selected, spin)
     out: list[Line] = []
     for child, height in zip(shown, heights, strict=True):
-        chosen = child.subagent_id == selected
         child.shown_open = height > 1
-        if height == 1:
-            out.append(roster_line(child, layout, columns, now, theme, selected=chosen, spin=spin))
-        else:
-            out.extend(panel_lines(child, columns, now, theme, actions=height - 2, selected=chosen, spin=spin))
+        out.extend(roster.panel(child, height - 2) if height > 1 else [roster.row(child)])
     if hidden:
-        in_line = sum(child.status == "waiting" for child in children if child not in shown)
-        more = [f"{hidden - in_line} more at work"] if hidden > in_line else []
+        in_line = sum(child.status == "waiting" for child in hidden)
+        more = [f"{len(hidden) - in_line} more at work"] if len(hidden) > in_line else []
         more += [f"{in_line} more in line"] if in_line else []
         out.append([("dim", clip(f"  + {' · '.join(more)}", columns))])
     return out[-rows:]
 
 
-def panel_lines(
-    child: ChildState, columns: int, now: float, theme: Theme, *, actions: int = OPEN_ACTIONS, selected: bool = False,
-    spin: int = 0,
-) -> list[Line]:  # fmt: skip
-    """An open panel: its last actions, what it has used in the title, its turn in the foot."""
-    indent = 2 * child.depth
-    columns -= indent
-    facts = receipts(child, now) if columns >= 50 else f"{format.clock(now - child.started)} {_cost(child)}"
-    name = clip_middle(child.name, max(9, columns - MARGIN - width(facts) - 6))
-    head: Line = [_glyph(child, spin), (theme.agent(child.color), name), ("text", f"  {child.description}")]
-    foot = [_turn(child)] if child.status != "waiting" else []
-    if child.stopping:
-        foot.append("stopping, x again ends it")
-    if selected:
-        foot.append("Enter opens · m message · ← folds" if child.stopping else
-                    "Enter opens · m message · x stops · ← folds")  # fmt: skip
-    rows = _action_rows(child, columns - MARGIN, actions, spin)
-    style = "accent" if selected else "warn" if child.asking else "rule"
-    drawn = box(head, facts, rows, " · ".join(foot), columns, style)
-    return [[("", " " * indent), *line] for line in drawn] if indent else drawn
+class _Roster:
+    """The children as they are drawn at one moment. The columns of the rows are shared out so that all line up."""
 
+    def __init__(
+        self, children: Sequence[ChildState], columns: int, now: float, theme: Theme, selected: str, spin: int
+    ) -> None:
+        self.columns, self.now, self.theme, self.selected = columns, now, theme, selected
+        self.spinner = SPINNER[spin % len(SPINNER)]
+        self.between = " · " if columns >= _WIDE else " "
+        texts = [_facts(child, now) for child in children]
+        self.facts = [max([least, *(width(text[at]) for text in texts)]) for at, least in enumerate((4, 4, 5, 6))]
+        if columns < 50:  # the words need the room: neither model nor tokens
+            self.facts[0] = self.facts[2] = 0
+        longest = max((2 * child.depth + width(child.name) for child in children), default=0)
+        self.name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
+        self.turns = max((len(_turns(child)) for child in children), default=0) if columns >= _ROOMY else 0
+        used = sum(room + len(self.between) for room in self.facts if room) - len(self.between)
+        words = columns - 5 - self.name - used - (self.turns + 2 if self.turns else 0) - 2
+        tasks = max((width(child.description) for child in children), default=0)
+        self.task = min(tasks, max(10, words * 2 // 5 if columns < _WIDE else words // 2))
+        self.action = words - self.task - 2
+        if words < 24:
+            self.task, self.action = max(0, words), 0
 
-def roster_layout(children: Sequence[ChildState], columns: int, now: float) -> RosterLayout:
-    """The widths of the columns for these children; the facts keep theirs, the words share what is left."""
-    facts = tuple(max([least, *map(width, texts)]) for least, texts in zip(
-        (4, 4, 5, 6), zip(*(_facts(child, now) for child in children), strict=True), strict=True
-    ))  # fmt: skip
-    model, time, tokens, cost = facts
-    between = " · " if columns >= _WIDE else " "
-    if columns < 50:  # the words need the room
-        model = tokens = 0
-    longest = max((2 * child.depth + width(child.name) for child in children), default=0)
-    name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
-    turns = max((len(_turns(child)) for child in children), default=0) if columns >= _ROOMY else 0
-    facts_width = sum(n + len(between) for n in (model, time, tokens, cost) if n) - len(between)
-    words = columns - 5 - name - facts_width - (turns + 2 if turns else 0) - 2
-    tasks = max((width(child.description) for child in children), default=0)
-    if words < 24:
-        return RosterLayout(name, max(0, words), 0, turns, (model, time, tokens, cost), between)
-    task = min(tasks, max(10, words * 2 // 5 if columns < _WIDE else words // 2))
-    return RosterLayout(name, task, words - task - 2, turns, (model, time, tokens, cost), between)
+    def row(self, child: ChildState) -> Line:
+        """A child in one row: name, task, what it does, turn of most, model, time, tokens, cost."""
+        branch = "  " * (child.depth - 1) + "└ " if child.depth else ""
+        chosen = "❯ " if child.subagent_id == self.selected else "  "
+        line: Line = [("accent.bold", chosen), ("faint", branch), self._glyph(child)]
+        if child.row and not child.asking:
+            return clip_line([*line, ("", child.row)], self.columns)
+        room = self.name - len(branch)
+        line += [(self.theme.agent(child.color), pad(clip_middle(child.name, max(6, room)), room))]
+        if child.asking and not self.action:
+            line.append(("warn", f" {pad(_WAITS, self.task)}"))
+        else:
+            line.append(("", f" {pad(child.description, self.task)}"))
+        if self.action:
+            doing = _doing(child)
+            if child.asking and width(doing) > self.action < _ROOM_TO_ASK:
+                doing = _WAITS
+            style = "warn" if child.asking else "dim"
+            line += [("", "  "), (style, pad(clip_call(doing, self.action), self.action))]
+        if self.turns:
+            line.append(("dim", f"  {_turns(child):>{self.turns}}"))
+        if child.status == "waiting":
+            return clip_line([*line, ("dim", f"  {child.model}" if self.facts[0] else "")], self.columns)
+        model, *others = [(text, room) for text, room in zip(_facts(child, self.now), self.facts, strict=True)]
+        texts = [pad(*model)] if model[1] else []
+        texts += [f"{text:>{room}}" for text, room in others if room]
+        return clip_line([*line, ("dim", "  " + self.between.join(texts))], self.columns)
 
+    def panel(self, child: ChildState, actions: int) -> list[Line]:
+        """An open panel: its last actions, what it has used in the title, its turn in the foot."""
+        indent, chosen = 2 * child.depth, child.subagent_id == self.selected
+        columns = self.columns - indent
+        facts = _facts(child, self.now)
+        used = " · ".join(filter(None, facts)) if columns >= 50 else f"{facts[1]} {facts[3]}"
+        name = clip_middle(child.name, max(9, columns - MARGIN - width(used) - 6))
+        head: Line = [self._glyph(child), (self.theme.agent(child.color), name), ("", f"  {child.description}")]
+        foot = [_turn(child)] if child.status != "waiting" else []
+        foot += ["stopping, x again ends it"] if child.stopping else []
+        if chosen:
+            foot += ["Enter opens", "m message", *([] if child.stopping else ["x stops"]), "← folds"]
+        rows = [self._action_row(child, action, columns - MARGIN) for action in _rows_of(child)[-actions:]]
+        style = "accent" if chosen else "warn" if child.asking else "rule"
+        drawn = box(head, used, rows, " · ".join(foot), columns, style)
+        return [[("", " " * indent), *line] for line in drawn] if indent else drawn
 
-def roster_line(
-    child: ChildState, layout: RosterLayout, columns: int, now: float, theme: Theme, *, selected: bool = False,
-    spin: int = 0,
-) -> Line:  # fmt: skip
-    """A child in one row: name, task, what it does, turn of most, model, time, tokens, cost."""
-    branch = "  " * (child.depth - 1) + "└ " if child.depth else ""
-    if child.row and not child.asking:
-        own: Line = [("accent.bold", "❯ " if selected else "  "), ("faint", branch), _glyph(child, spin)]
-        return clip_line([*own, ("", child.row)], columns)
-    name = pad(clip_middle(child.name, max(6, layout.name - len(branch))), layout.name - len(branch))
-    line: Line = [
-        ("accent.bold", "❯ " if selected else "  "),
-        ("faint", branch),
-        _glyph(child, spin),
-        (theme.agent(child.color), name),
-        ("", f" {pad(child.description, layout.task)}"),
-    ]
-    if layout.action:
-        line.append(("", "  "))
+    def _action_row(self, child: ChildState, action: ChildAction | None, columns: int) -> Line:
+        if action is None:
+            return self._thought_row(child, columns)
+        asks = child.asks_for(action)
+        style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", self.spinner))
+        result = f"  {_WAITS}" if asks else f" → {action.result}" if action.status else f"  {action.result}"
+        room = columns - 2 - (width(result) if asks else 0)
+        row: Line = [(style, f"{glyph} "), ("", clip_call(action.text, max(12, room)))]
+        if asks or action.result:
+            row.append(("warn" if asks else "dim", result))
+        return clip_line(row, columns)
+
+    def _thought_row(self, child: ChildState, columns: int) -> Line:
         doing = _doing(child)
-        if child.asking and width(doing) > layout.action < _ROOM_TO_ASK:
-            doing = _WAITS
-        line.append(("warn" if child.asking else "dim", pad(clip_call(doing, layout.action), layout.action)))
-    elif child.asking:
-        line[-1] = ("warn", f" {pad(_WAITS, layout.task)}")
-    if layout.turns:
-        line.append(("dim", f"  {_turns(child):>{layout.turns}}"))
-    if child.status == "waiting":
-        return clip_line([*line, ("dim", f"  {child.model}" if layout.facts[0] else "")], columns)
-    texts = [
-        pad(text, room) if not place else f"{text:>{room}}"
-        for place, (text, room) in enumerate(zip(_facts(child, now), layout.facts, strict=True))
-        if room
-    ]
-    return clip_line([*line, ("dim", "  " + layout.between.join(texts))], columns)
+        row: Line = [self._glyph(child), ("warn" if child.asking else "dim", doing)]
+        words = "" if child.asking else one_line(child.words)
+        if words and columns > width(doing) + 16:
+            row.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
+        return row
 
-
-def receipts(child: ChildState, now: float) -> str:
-    """`light · 0:14 · 6.1k · $0.004`."""
-    return " · ".join(fact for fact in _facts(child, now) if fact)
+    def _glyph(self, child: ChildState) -> Span:
+        if child.status == "waiting":
+            return ("dim", "· ")
+        return ("warn", "? ") if child.asking else ("accent", f"{self.spinner} ")
 
 
 def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme) -> list[Line]:
@@ -193,32 +184,25 @@ def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme)
 
 def _receipt_facts(child: ChildState, record: Json) -> list[str]:
     data = record.get("data") or {}
-    meta = data.get("metadata") or {}
     usage = data.get("usage") or {}
-    turns = int(meta.get("turns_used") or child.turns or 0)
+    turns = int((data.get("metadata") or {}).get("turns_used") or child.turns or 0)
     tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or child.tool_calls
     used = int(usage.get("prompt_tokens") or 0) + int(usage.get("completion_tokens") or 0) or child.usage.total
-    cost = data.get("total_cost_usd", child.cost_usd)
     facts = [format.plural(turns, "turn"), format.plural(tools, "tool"), f"{format.tokens(used)} tok",
-             format.money(cost)]  # fmt: skip
+             format.money(data.get("total_cost_usd", child.cost_usd))]  # fmt: skip
     if data.get("duration_ms") is not None:
         facts.append(format.duration(float(data["duration_ms"]) / 1000))
-    changed = data.get("files_changed")
-    if changed:
+    if changed := data.get("files_changed"):
         facts.append(format.plural(len(changed), "file") + " changed")
     return facts
 
 
 def _trouble(status: str, record: Json) -> str:
-    if status == "completed":
-        return ""
-    if status == "incomplete":
-        return "incomplete"
-    if status == "aborted":
-        return "stopped"
-    data = record.get("data") or {}
-    message = (record.get("error") or {}).get("message") or data.get("short_result") or "failed"
-    return clip(one_line(str(message)), 60)
+    said = {"completed": "", "incomplete": "incomplete", "aborted": "stopped"}
+    if status in said:
+        return said[status]
+    short = (record.get("data") or {}).get("short_result")
+    return clip(one_line(str((record.get("error") or {}).get("message") or short or "failed")), 60)
 
 
 def _window(children: Sequence[ChildState], rows: int, selected: str) -> list[ChildState]:
@@ -264,32 +248,6 @@ def _rows_of(child: ChildState) -> list[ChildAction | None]:
     return [*child.actions, *([] if busy else [None])]
 
 
-def _action_rows(child: ChildState, columns: int, limit: int, spin: int) -> list[Line]:
-    rows: list[Line] = []
-    for action in _rows_of(child)[-limit:]:
-        if action is None:
-            rows.append(_thought_row(child, columns, spin))
-            continue
-        asks = child.asks_for(action)
-        style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", _spinner(spin)))
-        result = f"  {_WAITS}" if asks else f" → {action.result}" if action.status else f"  {action.result}"
-        room = columns - 2 - (width(result) if asks else 0)
-        row: Line = [(style, f"{glyph} "), ("", clip_call(action.text, max(12, room)))]
-        if asks or action.result:
-            row.append(("warn" if asks else "dim", result))
-        rows.append(clip_line(row, columns))
-    return rows
-
-
-def _thought_row(child: ChildState, columns: int, spin: int) -> Line:
-    doing = _doing(child)
-    row: Line = [_glyph(child, spin), ("warn" if child.asking else "dim", doing)]
-    words = "" if child.asking else one_line(child.words)
-    if words and columns > width(doing) + 16:
-        row.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
-    return row
-
-
 def _doing(child: ChildState) -> str:
     """What it does now, in a few words."""
     if child.status == "waiting":
@@ -304,31 +262,16 @@ def _doing(child: ChildState) -> str:
     return running[-1] if running else child.doing or ("thinking" if child.actions else "starting")
 
 
-def _glyph(child: ChildState, spin: int) -> Span:
-    if child.status == "waiting":
-        return ("dim", "· ")
-    return ("warn", "? ") if child.asking else ("accent", f"{_spinner(spin)} ")
-
-
-def _spinner(spin: int) -> str:
-    return SPINNER[spin % len(SPINNER)]
-
-
 def _facts(child: ChildState, now: float) -> tuple[str, str, str, str]:
     if child.status == "waiting":
         return clip(child.model, 10), "", "", ""
     time = format.clock(now - child.started)
-    return clip(child.model, 10), time, format.tokens(child.usage.total), _cost(child)
-
-
-def _cost(child: ChildState) -> str:
-    return format.money(child.cost_usd)
+    return clip(child.model, 10), time, format.tokens(child.usage.total), format.money(child.cost_usd)
 
 
 def _turn(child: ChildState) -> str:
     """`turn 2 of 10`: the one it is in."""
-    turn = max(1, child.turns)
-    return f"turn {turn} of {child.max_turns}" if child.max_turns else f"turn {turn}"
+    return f"turn {_turns(child).replace('/', ' of ')}"
 
 
 def _turns(child: ChildState) -> str:

@@ -188,7 +188,7 @@ def parser() -> MarkdownIt:
 
 
 def warm_up() -> None:
-    """Load what rendering needs; a tenth of a second that is best spent while a model thinks."""
+    """Load what rendering needs; a tenth of a second that is best spent in a thread while a model thinks."""
     _render("*a*\n\n```python\nx = 1\n```\n\n| a |\n|---|\n| b |\n", 40, Theme())
 
 
