@@ -11,8 +11,10 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.sessions import history, write
-from cowork.core.events import ContextCompacted, Event
+from benchmarks.sessions import fastest, history, write
+from cowork.core.events import ContextCompacted, Event, from_dict
+from cowork.sessions.index import list_sessions
+from cowork.sessions.log.lines import decode, encode
 
 TURNS = int(os.environ.get("COWORK_BENCH_TURNS", "2000"))
 LOG_MB = int(os.environ.get("COWORK_BENCH_LOG_MB", "500"))
@@ -116,17 +118,20 @@ def large_log() -> None:
 
 
 def many_sessions() -> None:
-    """Listing thousands of sessions the first time, and again from the index."""
-    from cowork.sessions.index import list_sessions
-
+    """What `/resume` lists of thousands of sessions, against listing the files of their logs."""
     with tempfile.TemporaryDirectory() as folder:
         base = write(Path(folder), history(60))
         for number in range(SESSIONS):
             place = Path(folder) / f"s{number:06}"
             place.mkdir()
             os.link(base, place / base.name)
-        first, again = (_seconds(lambda: list_sessions(Path(folder))) for _ in range(2))
-    print(f"  {SESSIONS:,} sessions: {first:.2f} s listed anew, {again:.2f} s from the index")
+        first = _seconds(lambda: list_sessions(Path(folder)))
+        rows, files = fastest(
+            lambda: list_sessions(Path(folder), Path("/project")),
+            lambda: [os.lstat(f"{entry.path}/{base.name}") for entry in os.scandir(folder) if entry.is_dir()],
+        )
+    print(f"  {SESSIONS:,} sessions: {first:.2f} s listed anew, {rows * 1e3:.0f} ms from the index")
+    _line(f"{SESSIONS:,} sessions listed, against their files", rows / files, 2)
 
 
 def _grown_log(folder: Path, size: int) -> Path:
@@ -135,9 +140,6 @@ def _grown_log(folder: Path, size: int) -> Path:
     path = write(folder, [*events, ContextCompacted("So far: nothing.", keep_from=0)])
     block = path.read_bytes()
     lines = block.splitlines(keepends=True)
-    from cowork.core.events import from_dict
-    from cowork.sessions.log.lines import decode, encode
-
     parsed = [from_dict(raw) for line in lines if (raw := decode(line.rstrip(b"\n")))]
     number = len(lines)
     with path.open("ab") as file:

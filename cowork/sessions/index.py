@@ -11,53 +11,66 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterable, Sequence
+import zlib
+from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
-from cowork.core.frozen import frozen
-from cowork.sessions.cost import Slice, Spending
+from cowork.sessions.cost import Slice
 from cowork.sessions.log.lock import Lock, holder
-from cowork.sessions.log.writer import LOCK, LOG, existing, stamp_of
+from cowork.sessions.log.writer import LOCK, LOG, existing, is_id, stamp_of
 from cowork.sessions.private_files import private_folder, replace_private
 from cowork.sessions.summary import Summary, summarize
 from cowork.sessions.tasks import TaskRow
 
 INDEX = "index.json"
-VERSION = 2
+VERSION = 3
 
 
-@frozen
-class SessionEntry:
-    """One session, for a list."""
+class SessionEntry(NamedTuple):
+    """One session, for a list. What a list does not show is parsed when it is asked for."""
 
     id: str
-    summary: Summary
-    stamp: tuple[int, int] = (0, 0)  # size and mtime of the log when it was read
+    size: int  # of the log when it was read
+    mtime: int  # in ns
+    title: str
+    cwd: str
+    prompts: int
+    turns: int
+    last_used: float
+    cost_usd: float | None
+    details: bytes
 
-    title = property(lambda self: self.summary.name or self.summary.title)
-    cwd = property(lambda self: self.summary.cwd)
-    branch = property(lambda self: self.summary.branch)
-    model = property(lambda self: self.summary.model)
-    prompts = property(lambda self: self.summary.prompts)
-    turns = property(lambda self: self.summary.turns)
-    created = property(lambda self: self.summary.created)
-    last_used = property(lambda self: self.summary.last_used)
+    @classmethod
+    def of(cls, summary: Summary, stamp: tuple[int, int]) -> SessionEntry:
+        s = summary
+        details = json.dumps(s.to_dict(), separators=(",", ":")).encode()
+        title, cost = s.name or s.title, s.spent.cost_usd
+        return cls(s.session_id, *stamp, title, s.cwd, s.prompts, s.turns, s.last_used, cost, details)
 
     @property
-    def spent(self) -> Spending:
-        return self.summary.spent
+    def summary(self) -> Summary:
+        return Summary.from_dict(json.loads(self.details))
 
     @property
-    def cost_usd(self) -> float | None:
-        return self.spent.cost_usd
+    def branch(self) -> str:
+        return self.summary.branch
+
+    @property
+    def model(self) -> str:
+        return self.summary.model
+
+    @property
+    def created(self) -> float:
+        return self.summary.created
 
     @property
     def usage(self) -> Usage:
-        return self.spent.usage
+        return self.summary.spent.usage
 
     @property
     def slices(self) -> list[Slice]:
@@ -73,10 +86,11 @@ def list_sessions(sessions: Path, cwd: Path | None = None, *, empty: bool = Fals
     found = _refresh(sessions)
     if cwd is not None:
         here = os.path.realpath(cwd)
-        found = [e for e in found if e.cwd and os.path.realpath(e.cwd) == here]
+        same = {folder for folder in {e.cwd for e in found} if folder and os.path.realpath(folder) == here}
+        found = [e for e in found if e.cwd in same]
     if not empty:
         found = [e for e in found if e.prompts]
-    return sorted(found, key=lambda e: (e.last_used, e.id), reverse=True)
+    return sorted(found, key=attrgetter("last_used", "id"), reverse=True)
 
 
 def find(sessions: Path, prefix: str) -> SessionEntry:
@@ -144,51 +158,51 @@ def _refresh(sessions: Path) -> list[SessionEntry]:
     known = _load(sessions / INDEX)
     entries: list[SessionEntry] = []
     changed = False
-    for session_id, stamp in _logs(sessions):
-        entry = known.get(session_id)
-        if entry is None or entry.stamp != stamp:
+    for name in _folders(sessions):
+        entry, stamp = known.get(name), stamp_of(sessions, name)
+        if stamp is None:
+            continue
+        if entry is None or entry[1:3] != stamp:
             try:
-                summary = summarize(sessions / session_id / LOG, session_id, entry.summary if entry else None)
-                entry = SessionEntry(session_id, summary, stamp)
+                summary = summarize(sessions / name / LOG, name, entry.summary if entry else None)
             except OSError:  # somebody else's, as after a `sudo cowork`: the others are there all the same
                 continue
-            changed = True
+            entry, changed = SessionEntry.of(summary, stamp), True
         entries.append(entry)
     if changed or len(entries) != len(known):
         _store(sessions, entries)
     return entries
 
 
-def _logs(sessions: Path) -> Iterable[tuple[str, tuple[int, int]]]:
+def _folders(sessions: Path) -> Sequence[str]:
     try:
-        folders = sorted(os.listdir(sessions))
+        return sorted(filter(is_id, os.listdir(sessions)))
     except FileNotFoundError:
-        return
+        return ()
     except OSError as error:
         hint = "Give it back to your user, or set COWORK_HOME."
         raise UserError(f"{sessions} cannot be read: {error.strerror}.", hint) from error
-    for name in folders:
-        if stamp := stamp_of(sessions, name):
-            yield name, stamp
 
 
 def _load(path: Path) -> dict[str, SessionEntry]:
+    """What the index says: a line about itself, one with the columns of the list, then the details of each session."""
     try:
-        raw = json.loads(path.read_bytes())
-        if raw["version"] != VERSION:
+        about, rest = path.read_bytes().split(b"\n", 1)
+        if about != _about(rest):
             return {}
-        return {entry.id: entry for entry in map(_from_dict, raw["sessions"])}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        columns, *details = rest.split(b"\n")
+        rows = zip(*json.loads(columns), details, strict=True)
+        return {row[0]: SessionEntry._make(row) for row in rows}
+    except (OSError, ValueError):
         return {}
 
 
 def _store(sessions: Path, entries: Sequence[SessionEntry]) -> None:
-    data = {"version": VERSION, "sessions": [{"stamp": e.stamp, **e.summary.to_dict()} for e in entries]}
+    columns = json.dumps(list(zip(*(entry[:-1] for entry in entries), strict=True)), separators=(",", ":")).encode()
+    rest = b"\n".join((columns, *(entry.details for entry in entries)))
     with contextlib.suppress(OSError):  # a full disk only makes the next list slower
-        replace_private(private_folder(sessions) / INDEX, json.dumps(data, separators=(",", ":")).encode())
+        replace_private(private_folder(sessions) / INDEX, _about(rest) + b"\n" + rest)
 
 
-def _from_dict(raw: dict[str, Any]) -> SessionEntry:
-    size, mtime = raw.pop("stamp")
-    summary = Summary.from_dict(raw)
-    return SessionEntry(summary.session_id, summary, (size, mtime))
+def _about(rest: bytes) -> bytes:
+    return b'[%d,"%08x"]' % (VERSION, zlib.crc32(rest))

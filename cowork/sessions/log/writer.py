@@ -48,18 +48,18 @@ def is_id(name: str) -> bool:
 
 
 def stamp_of(sessions: Path, name: str) -> tuple[int, int] | None:
-    """Size and time of a session's log; None for anything else that lies there, links among it."""
+    """Size and time of a session's log; None if there is none, or a link in its place."""
     try:
-        status = os.lstat(sessions / name / LOG)
+        status = os.lstat(f"{sessions}/{name}/{LOG}")
     except OSError:
         return None
-    return (status.st_size, status.st_mtime_ns) if is_id(name) and stat.S_ISREG(status.st_mode) else None
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
 
 
 def existing(sessions: Path, session_id: str) -> Path:
     """The folder of a session that is there, or a UserError."""
     folder = sessions / session_id
-    if stamp_of(sessions, session_id) is None:
+    if not is_id(session_id) or stamp_of(sessions, session_id) is None:
         raise UserError(f"There is no session {session_id}.", "`cowork sessions list` shows those there are.")
     return folder
 
