@@ -42,7 +42,7 @@ def explain_text(found: Json) -> str:
 
 def _said(decision: Decision, box: str) -> str:
     if decision.verdict == "deny":
-        return f"It never runs: {decision.reason}."
+        return f"It does not run: {decision.reason}."
     if decision.verdict == "allow":
         return f"It runs unasked {_BOXES[box]}."
     rule = f" Always would add {decision.rule}." if decision.rule else ""

@@ -45,6 +45,8 @@ def offer(tool: str, argv: Sequence[str], cwd: Path, root: Path) -> str:
     words = list(argv)
     if not words or any(re.search(r"[\n*?]", word) for word in words):
         return ""
+    if program(words[0]) in INTERPRETERS | SHELLS and all(word.startswith("-") for word in words[1:]):
+        return ""  # it runs what it is fed
     if file := in_workspace(words[0], cwd, [root]):
         shown = str(file.relative_to(root))
         words[0] = shown if "/" in shown else f"./{shown}"

@@ -42,7 +42,7 @@ def until_made(run: Callable[[], str]) -> str:
     said = ""
     for _ in range(5):
         said = run()
-        if not said.startswith("bwrap: Can't create file"):
+        if not said.startswith("bwrap: Can't"):
             break
     return said
 

@@ -1,4 +1,4 @@
-"""The numbers docs/security.md gives are the numbers of cases there are."""
+"""The numbers docs/security-tests.md gives are the numbers of cases there are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.permissions import (
     test_permissions_watch,
 )
 
-PAGE = Path(__file__).parents[2] / "docs/security.md"
+PAGE = Path(__file__).parents[2] / "docs/security-tests.md"
 
 
 def counts() -> dict[str, int]:
@@ -31,6 +31,7 @@ def counts() -> dict[str, int]:
     return {
         "strings run in both boxes": len(test_permissions_shell_table.ROWS),
         "fuzzed commands": test_permissions_boxes.SOAK_FUZZED,
+        "commands that only read": len(test_permissions_boxes.SAME),
         "reading commands": len(test_permissions_shell_table.READING),
         "deny rules": test_permissions_deny.MATRIX,
         "other spellings": len(test_permissions_deny.SLIPS),
@@ -52,7 +53,7 @@ def counts() -> dict[str, int]:
     }
 
 
-def test_the_numbers_in_the_security_page_are_true() -> None:
+def test_the_numbers_of_security_tests_are_true() -> None:
     rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| (\w+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     said = {promise: int(number.replace(",", "")) for promise, number, _ in rows}
     wanted = counts()
@@ -61,6 +62,12 @@ def test_the_numbers_in_the_security_page_are_true() -> None:
         assert [value for promise, value in said.items() if promise.startswith(start)] == [number], start
 
 
-def test_every_test_the_security_page_names_is_there() -> None:
+def test_every_test_the_page_of_security_tests_names_is_there() -> None:
     for name in re.findall(r"\| (test_\w+) \|", PAGE.read_text(encoding="utf-8")):
         assert list(PAGE.parents[1].glob(f"tests/*/{name}.py"))
+
+
+def test_the_security_page_fits_two_screens() -> None:
+    lines = PAGE.with_name("security.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) <= 110
+    assert max(map(len, lines)) <= 120

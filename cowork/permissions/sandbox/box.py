@@ -267,7 +267,7 @@ class Sandbox:
         for home in homes:
             shown = toolchains(home, self._path)
             mounts[home] = ["--tmpfs", str(home)]
-            mounts |= {path: ["--ro-bind", str(path), str(path)] for path in shown}
+            mounts |= {path: ["--ro-bind-try", str(path), str(path)] for path in shown}
             hidden = [path for path in hidden if not path.is_relative_to(home) or _nearest(path, mounts) in shown]
         for path in hidden:
             mounts[path] = ["--tmpfs", str(path)] if os.path.isdir(path) else ["--ro-bind", _EMPTY, str(path)]
@@ -308,18 +308,11 @@ class Sandbox:
 
     def _unwritable(self) -> list[Path]:
         """What deny rules for edits name, as far as it is there: a folder with all in it, or a file."""
-        found = []
-        for rule in self._rules().deny:
-            fixed = re.split(r"[*?]", rule.pattern)[0].rstrip("/") if rule.names_files("write") else ""
-            path = Path(os.path.realpath(self.workspace.root / fixed)) if fixed else None
-            if (
-                path
-                and os.path.exists(path)
-                and path not in self.roots
-                and any(path.is_relative_to(r) for r in self.roots)
-            ):
-                found.append(path)
-        return found
+        patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
+        names = [re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns]
+        found = [Path(os.path.realpath(self.workspace.root / name)) for name in names if name]
+        inside = [path for path in found if any(root in path.parents for root in self.roots)]
+        return [path for path in inside if os.path.exists(path) and path not in self.roots]
 
     @property
     def roots(self) -> list[Path]:

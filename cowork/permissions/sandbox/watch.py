@@ -45,7 +45,7 @@ class Watch:
         self._sandbox = sandbox
         self._written = written
         self._say = say
-        self._running = 0
+        self.running = 0
         self._known: dict[str, str] = {}  # what was there before commands ran
         self._watched: set[Path] = set()
 
@@ -58,13 +58,13 @@ class Watch:
         if boxed:
             locks, self._sandbox.alone = _shared(roots)
             self._sandbox.known = what
-        if self._running == 0:
+        if self.running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
         here = _present(what, places, inside=not boxed)
         # In a folder that is watched already, what is new may be another command's work.
         self._known |= {path: goal for path, goal in here.items() if Path(path).parent not in self._watched}
         self._watched |= {*places, *what.gits}
-        self._running += 1
+        self.running += 1
         return WatchHold(self, what, places, locks, boxed)
 
     def look(self, hold: WatchHold) -> list[str]:
@@ -100,9 +100,6 @@ class Watch:
         self._say(f"{text} Look before you use them.", made)
         return [f"{text} The user was warned; say why, if you meant it."]
 
-    def end(self) -> None:
-        self._running -= 1
-
 
 @dataclass(slots=True)
 class WatchHold:
@@ -124,13 +121,9 @@ class WatchHold:
         if not self.released:
             self.look()
             self.released = True
-            self.watch.end()
-            self.drop()
-
-    def drop(self) -> None:
-        for lock in self.locks:
-            os.close(lock)
-        self.locks = ()
+            self.watch.running -= 1
+            for lock in self.locks:
+                os.close(lock)
 
 
 def _shared(roots: Iterable[Path]) -> tuple[tuple[int, ...], bool]:
