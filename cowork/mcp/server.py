@@ -16,6 +16,7 @@ Report = Callable[[str], None]
 CallTool = Callable[[str, Json, Report], Awaitable[Json]]
 _INFO = {"name": "cowork", "version": protocol.CLIENT_INFO["version"]}
 _CAPABILITIES: Json = {"tools": {}}
+_KEPT: Json = {"ttlMs": 3_600_000, "cacheScope": "private"}  # how long clients may keep what does not change
 
 
 class McpServer:
@@ -42,7 +43,8 @@ class McpServer:
             data = {"supported": [MODERN, *LEGACY], "requested": version}
             raise RpcError(protocol.UNSUPPORTED_VERSION, "Unsupported protocol version", data)
         found = await self._result(method, params, meta.get("progressToken"))
-        return found | ({"resultType": "complete"} if version else {})
+        kept = _KEPT if method in ("server/discover", "tools/list") else {}
+        return found | ({"resultType": "complete", **kept} if version else {})
 
     async def _result(self, method: str, params: Json, token: Any) -> Json:
         match method:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,12 @@ pytestmark = [
 
 
 def opened(stage: Stage, name: str, *arguments: str) -> Server:
+    """A server of npm, or of PyPI where it has a program."""
     program = INSTALLED / "node_modules" / "@modelcontextprotocol" / f"server-{name}" / "dist" / "index.js"
+    own = INSTALLED / "bin" / f"mcp-server-{name}"
+    words = [str(own)] if own.exists() else [str(NODE), str(program)]
     env = {"MEMORY_FILE_PATH": str(stage.folder / "m")}
-    raw = {"command": str(NODE), "args": [str(program), *arguments], "env": env}
+    raw = {"command": words[0], "args": [*words[1:], *arguments], "env": env}
     server = Server(filled(entry_of(name, raw, "user"), stage.environ), stage.server("unused")._ports)
     stage.open.append(server)
     return server
@@ -55,12 +59,41 @@ async def test_everything_is_called_with_progress_cancelled_killed_and_started_a
     call.cancel()
     await asyncio.wait([call])
     assert "again" in await text_of(stage, server, "echo", message="again")
+    await killed_and_back(stage, server)
+    assert "back" in await text_of(stage, server, "echo", message="back")
+
+
+async def killed_and_back(stage: Stage, server: Server) -> None:
+    """Kill its process and wait until it was started again."""
     (keeper,) = children_of(stage.tree.reaper.pid)
-    (node,) = children_of(keeper)
-    os.kill(node, signal.SIGKILL)
+    (process,) = children_of(keeper)
+    os.kill(process, signal.SIGKILL)
     await until(lambda: bool(stage.notices))
     await until(lambda: server.state == "ready")
-    assert "back" in await text_of(stage, server, "echo", message="back")
+
+
+@pytest.mark.parametrize("name", ["git", "time"])
+async def test_git_and_time_are_listed_called_cancelled_killed_and_started_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(module, "_BACK_OFF", (0, 1, 2))
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@x", "commit", "-q", "--allow-empty", "-m", "the first"]
+    for words in (["git", "init", "-q"], git):
+        await asyncio.to_thread(subprocess.run, words, cwd=stage.folder, check=True)
+    tool, given, expected = {
+        "git": ("git_log", {"repo_path": str(stage.folder)}, "the first"),
+        "time": ("convert_time", {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}, "21:00"),
+    }[name]
+    server = opened(stage, name, *(["--repository", str(stage.folder)] if name == "git" else []))
+    assert expected in await text_of(stage, server, tool, **given)
+    assert tool in {str(one["name"]) for one in server.tools}
+    call = asyncio.ensure_future(text_of(stage, server, tool, **given))
+    await asyncio.sleep(0)
+    call.cancel()
+    await asyncio.wait([call])
+    assert expected in await text_of(stage, server, tool, **given)
+    await killed_and_back(stage, server)
+    assert expected in await text_of(stage, server, tool, **given)
 
 
 async def test_filesystem_reads_what_it_may_and_nothing_else(stage: Stage) -> None:

@@ -1,11 +1,15 @@
-"""cowork as a server, seen by our own client over real streams."""
+"""cowork as a server, seen by our own client and by the reference one, over real streams."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,21 +28,25 @@ agents:
 """
 
 
-@pytest.fixture
-async def served(stage: Stage, tmp_path: Path) -> AsyncIterator[McpClient]:
-    """A client of `cowork mcp serve`, in a folder with one file."""
+REFERENCE = Path(os.environ.get("COWORK_MCP_SERVERS") or Path(__file__).parents[2] / "build" / "mcp")
+
+
+def set_up(tmp_path: Path) -> dict[str, Any]:
+    """The entry of `cowork mcp serve`, in a folder with one file."""
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "hay.txt").write_text("a needle\n")
     (tmp_path / "script.yaml").write_text(SCRIPT)
     (tmp_path / "config.toml").write_text(
         f'[models.main]\nprovider = "scripted"\nscript = "{tmp_path / "script.yaml"}"\n'
     )
-    raw = {
-        "command": sys.executable,
-        "args": ["-m", "cowork", "mcp", "serve", "--cwd", str(tmp_path / "work")],
-        "env": {"COWORK_HOME": str(tmp_path)},
-    }
-    entry = filled(entry_of("cowork", raw, "user"), stage.environ)
+    words = ["-m", "cowork", "mcp", "serve", "--cwd", str(tmp_path / "work")]
+    return {"command": sys.executable, "args": words, "env": {"COWORK_HOME": str(tmp_path)}}
+
+
+@pytest.fixture
+async def served(stage: Stage, tmp_path: Path) -> AsyncIterator[McpClient]:
+    """A client of it."""
+    entry = filled(entry_of("cowork", set_up(tmp_path), "user"), stage.environ)
     client = McpClient(stage.channel(entry), elicit=stage.elicit)
     await client.connect("", 60)
     yield client
@@ -74,3 +82,37 @@ async def test_a_client_of_the_stateless_revision_is_served_too(stage: Stage, se
     facts = await served._discover()
     assert facts.version == MODERN
     assert said_in(await served.call("Grep", {"pattern": "needle"})).text
+
+
+# Run by the Python that has the reference client; prints what it saw as JSON.
+CLIENT = """
+import asyncio, json, sys
+from mcp import Client, StdioServerParameters
+entry, mode = json.loads(sys.argv[1]), sys.argv[2]
+async def main():
+    heard = []
+    async def progress(done, total, message):
+        heard.append(message)
+    async with Client(StdioServerParameters(**entry), mode=mode) as client:
+        tools = [tool.name for tool in (await client.list_tools()).tools]
+        order = {"description": "find it", "prompt": "Where is the needle?", "subagent_type": "explore"}
+        said = await client.call_tool("Task", order, progress_callback=progress)
+        absent = await client.call_tool("Read", {"file_path": "absent"})
+    print(json.dumps([sorted(tools), said.content[0].text, heard, said.is_error, absent.is_error]))
+asyncio.run(main())
+"""
+
+
+@pytest.mark.soak_only
+@pytest.mark.skipif(not (REFERENCE / "bin/python").exists(), reason="`make mcp-conformance` installs it")
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+def test_the_reference_client_sends_out_a_child_and_hears_its_progress(tmp_path: Path, mode: str) -> None:
+    entry = set_up(tmp_path)
+    entry["env"] |= {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    words = [str(REFERENCE / "bin/python"), "-c", CLIENT, json.dumps(entry), mode]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    tools, said, heard, failed, refused = json.loads(done.stdout)
+    assert (tools, failed, refused) == (["Glob", "Grep", "LS", "Read", "Task"], False, True)
+    assert "The needle is in hay.txt." in said
+    assert any("explore-1: Grep" in line for line in heard)
