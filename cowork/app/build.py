@@ -13,6 +13,7 @@ from cowork.agents import Agents
 from cowork.app import logs
 from cowork.app.extend.hooks import file_hooks
 from cowork.app.extend.launch import launcher
+from cowork.app.kept_files import KeptFiles
 from cowork.app.mcp import any_servers
 from cowork.app.models import Models
 from cowork.app.notes import notes
@@ -39,7 +40,6 @@ from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
 from cowork.engine.subagents.order import Rights
 from cowork.sessions import index
-from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.fork import origins
 from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
@@ -137,9 +137,8 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     workspace = _workspace(place, log, past, scratch)
     models = Models(place.config, place.options, place.root, place.environ)
-    checkpoints = _checkpoints(place, log)
-    permissions, tree = safety(place, workspace, scratch, emitter, checkpoints)
-    _report_troubles(emitter, log, checkpoints)
+    kept_files = _kept_files(place, log, emitter)
+    permissions, tree = safety(place, workspace, scratch, emitter, kept_files)
     mcp = _servers(place, emitter, ask, tree, lambda: subagents.main) if any_servers(place) else None
     ledger = _ledger(place.config, emitter)
     files = file_hooks(place, emitter, log, permissions, launcher(tree, workspace), lambda: subagents.main)
@@ -157,8 +156,8 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
         prepare=mcp.ready_for if mcp else None,
     )
     subagents = _subagents(place, services, ledger, past)
-    if checkpoints:
-        emitter.add(checkpoints)
+    if kept_files:
+        emitter.add(kept_files)
     transcript = fold(past, recall=(lambda: events_of(log.path, "main")) if log else None)
     emitter.add(transcript.apply)
     main = _main_agent(place, subagents, ledger, transcript, waits=waits)
@@ -170,7 +169,7 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
         models,
         compaction,
         log,
-        checkpoints,
+        kept_files,
         notes=_start_notes(place),
         mcp=mcp,
     )
@@ -260,23 +259,17 @@ def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript
     return subagents.add(spec).agent
 
 
-def _checkpoints(place: Project, log: SessionLog | None) -> Checkpoints | None:
-    if log is None or not place.config.session.checkpoints:
-        return None
-    extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
-    return Checkpoints(log.folder / "checkpoints", place.root, extra)
-
-
-def _report_troubles(emitter: Emitter, log: SessionLog | None, checkpoints: Checkpoints | None) -> None:
-    """A full disk and the like are said, once, as notices."""
+def _kept_files(place: Project, log: SessionLog | None, emitter: Emitter) -> KeptFiles | None:
+    """What /rewind brings back. A full disk and the like are said, once, as notices."""
 
     def say(text: str) -> None:
         emitter.publish(Notice(text, "warning", "session.trouble"))
 
-    if log:
-        log.report = say
-    if checkpoints:
-        checkpoints.report = say
+    if log is None:
+        return None
+    log.report = say
+    extra = [Path(d).expanduser() for d in place.config.permissions.add_dirs]
+    return KeptFiles(log.folder / "checkpoints", place.root, extra, say) if place.config.session.checkpoints else None
 
 
 @frozen

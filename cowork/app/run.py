@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
+from cowork.app.kept_files import KeptFiles
 from cowork.app.models import Models
 from cowork.app.project import Project, Unjudged
 from cowork.app.result import result_object
@@ -19,6 +20,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import Notice, RunEnded, SessionStarted
 from cowork.core.hooks import EndReason, HookCall, HookVerdict
+from cowork.core.later import later
 from cowork.core.ports import Answer, Emit, Question
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
@@ -29,15 +31,17 @@ from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
-from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import NoHold, Tool, TreeState, unwrapped
-from cowork.tools.shell import jobs
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:  # loaded only where they are configured
+if TYPE_CHECKING:  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
+    from cowork.sessions.checkpoints.recorder import Checkpoints
     from cowork.telemetry.exporters import TelemetryExport
+    from cowork.tools.shell import jobs
+else:
+    jobs = later("cowork.tools.shell.jobs")
 
 _LAST_WAIT_S = 1.5  # for the hooks of SessionStart, when the session ends that early
 
@@ -53,7 +57,7 @@ class Run:
     models: Models
     compaction: Compaction
     log: SessionLog | None = None
-    checkpoints: Checkpoints | None = None
+    kept_files: KeptFiles | None = None
     notes: tuple[Notice, ...] = ()  # what a person should see at the start
     warnings: list[str] = field(default_factory=list)  # every warning so far, for the result
     output_schema: Json | None = None
@@ -83,6 +87,10 @@ class Run:
     def ledger(self) -> Ledger:
         """What the whole run spent: the main agent's ledger is the root of all."""
         return self.agent.ledger
+
+    @property
+    def checkpoints(self) -> Checkpoints | None:
+        return self.kept_files.checkpoints() if self.kept_files else None
 
     @property
     def agents(self) -> Agents:
@@ -247,10 +255,13 @@ class Run:
         await hooks.aclose()
         if self.mcp:
             await self.mcp.close()
-        await jobs.close(self.tree)
+        if self.tree.jobs or self.tree.reaper or self.tree.holds:
+            await jobs.close(self.tree)
+        else:
+            self.tree.closing()
         await self.models.close()
-        if self.checkpoints:
-            await self.checkpoints.aclose()
+        if self.kept_files:
+            await self.kept_files.aclose()
         if self.telemetry:
             await asyncio.to_thread(self.telemetry.close)
         if self.log:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any, Protocol
 
-from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost, cost_since
+from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
 from cowork.core.errors import ProviderError
 from cowork.core.events import (
     Notice,
@@ -22,7 +22,6 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec, Used
-from cowork.core.tally import outcome_of
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
 from cowork.engine.exchange import Outcome, Prompt

@@ -12,13 +12,12 @@ from dataclasses import field, replace
 from pathlib import Path
 from uuid import uuid4
 
-from cowork.core.blocks import Json, ToolUse
+from cowork.core.blocks import Json, Tally, ToolUse, outcome_of
 from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookEvent, Hooks, HookVerdict, NoHooks
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
-from cowork.core.tally import Tally, outcome_of
 from cowork.core.workspace import Workspace
 from cowork.engine.changed_files import ChangedFiles
 from cowork.engine.clip import clip, file_name

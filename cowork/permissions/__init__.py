@@ -83,7 +83,13 @@ class Permissions:
         """The decision for one call."""
         given = tuple(str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name))
         files = any(effect.kind in ("read", "write") for effect in effects)
-        decision = decide(tool, effects, self.book.all(), self.mode, self.scene(given if files else ()))
+        decision = decide(
+            tool,
+            effects,
+            self.book.all(),
+            self.mode,
+            self.scene(given if files else (), runs=any(effect.kind == "exec" for effect in effects)),
+        )
         if decision.verdict == "ask" and args.get("why") and any(effect.needs for effect in effects):
             return replace(decision, reason=f"{decision.reason}: {args['why']}")
         return decision
@@ -96,9 +102,9 @@ class Permissions:
         """Whether no rule denies a file to be read."""
         return self.judge("main", _Reader(), {}, [Effect("read", str(path))]).verdict != "deny"
 
-    def scene(self, given: tuple[str, ...] = ()) -> Situation:
-        """What a judgement knows now beside the call."""
-        box = self.sandbox
+    def scene(self, given: tuple[str, ...] = (), *, runs: bool = True) -> Situation:
+        """What a judgement knows now beside the call; of the boxes only where a command `runs`."""
+        box = self.sandbox if runs else None
         return Situation(
             self.workspace,
             trusted=self.trusted,

@@ -9,14 +9,20 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cowork.core.later import later
 from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
-from cowork.permissions.commands import decide_command
 from cowork.permissions.rules import Rule, Rules, host_of, path_matches, url_matches
-from cowork.permissions.sandbox.masks import holds_password
 from cowork.permissions.scene import PLAN, Situation
+
+if TYPE_CHECKING:
+    from cowork.permissions.commands import decide_command
+    from cowork.permissions.sandbox.masks import holds_password
+else:
+    decide_command = later("cowork.permissions.commands", "decide_command")
+    holds_password = later("cowork.permissions.sandbox.masks", "holds_password")
 
 
 def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Situation) -> Decision:

@@ -6,13 +6,18 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cowork.core.errors import UserError
+from cowork.core.later import later
 from cowork.core.workspace import Workspace, start_of
 from cowork.permissions.private import write_private
 from cowork.permissions.rules import EXACTLY, Rule, Rules, _command, parse_all
-from cowork.permissions.shell.hints import in_workspace
+
+if TYPE_CHECKING:
+    from cowork.permissions.shell.hints import in_workspace
+else:
+    in_workspace = later("cowork.permissions.shell.hints", "in_workspace")
 
 _MOST_RULES = 1 << 20  # bytes of the file
 _MOST_PROGRAM = 16 << 20

@@ -8,7 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import Json, Text
+from cowork.core.blocks import Json, Tally, Text, outcome_of
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -23,7 +23,6 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.frozen import frozen
-from cowork.core.tally import Tally, outcome_of
 from cowork.core.transcript import Transcript
 from cowork.sessions.cost import Spending, charges
 

@@ -7,12 +7,11 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Json, Tally, Usage
 from cowork.core.errors import ToolErrorCode
 from cowork.core.format import money
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
-from cowork.core.tally import Tally
 from cowork.engine.clip import cut, save
 
 RESULT_CHARS = 10_000

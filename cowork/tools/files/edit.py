@@ -5,21 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
-from cowork.tools.files.atomic_write import current, links_note
-from cowork.tools.files.atomic_write import replace as put
-from cowork.tools.files.diff import unified
-from cowork.tools.files.edit_hints import nearest_lines, slips
 from cowork.tools.files.encoding import Content, decode, printable
-from cowork.tools.files.lenient import meant
-from cowork.tools.files.match import Occurrences, Pages, plain
+
+if TYPE_CHECKING:
+    from cowork.tools.files import atomic_write
+    from cowork.tools.files.diff import unified
+    from cowork.tools.files.edit_hints import nearest_lines, slips
+    from cowork.tools.files.lenient import meant
+    from cowork.tools.files.match import Occurrences, Pages, plain
+else:
+    atomic_write = later("cowork.tools.files.atomic_write")
+    unified = later("cowork.tools.files.diff", "unified")
+    nearest_lines = later("cowork.tools.files.edit_hints", "nearest_lines")
+    slips = later("cowork.tools.files.edit_hints", "slips")
+    meant = later("cowork.tools.files.lenient", "meant")
+    Pages = later("cowork.tools.files.match", "Pages")
+    plain = later("cowork.tools.files.match", "plain")
 
 
 class _Strings(TypedDict):
@@ -65,14 +75,14 @@ async def multi_edit(
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
     path = ctx.resolve(file_path)
     old, content, after, touched = _planned(ctx, path, edits)
-    put(ctx, path, old, _encoded(ctx, path, after))
+    atomic_write.replace(ctx, path, old, _encoded(ctx, path, after))
     shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
     display = _display(ctx, path, content, after)
     summary = f"+{display['added']} −{display['removed']}"
     slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
     where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
     return ok(
-        f"Edited {shown} ({where}): {summary}.{slips}{links_note(old)}",
+        f"Edited {shown} ({where}): {summary}.{slips}{atomic_write.links_note(old)}",
         display=display,
         path=shown,
         diff=display["diff"],
@@ -89,7 +99,7 @@ def _planned(
     for number, change in enumerate(edits, 1):
         _sensible(change, _which(number, len(edits)))
     try:
-        old = current(ctx, path)
+        old = atomic_write.current(ctx, path)
     except FileNotFoundError as error:
         raise _gone(ctx, path) from error
     content = decode(old.data)

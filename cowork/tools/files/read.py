@@ -10,21 +10,29 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cowork.core.blocks import Image
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
 from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
-from cowork.tools.files import pdf
 from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_to, remember
 from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, printable
-from cowork.tools.files.line_window import MAX_LINE, PAGE_BYTES, PAGE_LINES, Window, window
-from cowork.tools.files.media import MAX_IMAGE, MAX_SIDE, is_image, kind_of, picture
-from cowork.tools.files.notebook import cells
+
+if TYPE_CHECKING:
+    from cowork.tools.files import line_window, media, pdf
+    from cowork.tools.files.line_window import Window, window
+    from cowork.tools.files.notebook import cells
+else:
+    line_window = later("cowork.tools.files.line_window")
+    window = later("cowork.tools.files.line_window", "window")
+    media = later("cowork.tools.files.media")
+    pdf = later("cowork.tools.files.pdf")
+    cells = later("cowork.tools.files.notebook", "cells")
 
 CHUNK = 1 << 18
 COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted
@@ -60,7 +68,7 @@ async def read(
         file = await asyncio.to_thread(_load, ctx.workspace, path, offset, limit)  # a slow disk must not stop the rest
     except FileNotFoundError as error:
         raise missing(ctx, path) from error
-    if is_image(file.head):
+    if media.is_image(file.head):
         return _image(shown, file)
     if file.head.startswith(b"%PDF-"):
         return await _pdf(shown, file, offset, limit)
@@ -90,14 +98,14 @@ def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> _File:
         if not encoding:
             found = decode(head[: head.rfind(b"\n") + 1] or head[:-4])
             encoding = found.encoding if found else "latin-1"
-        taken = window(_chunks(fd), encoding, offset, min(limit, PAGE_LINES), budget=COUNT_BYTES)
+        taken = window(_chunks(fd), encoding, offset, min(limit, line_window.PAGE_LINES), budget=COUNT_BYTES)
         return _File(max(status.st_size, len(head)), None, head, taken)
 
 
 def _most(head: bytes) -> int:
     """How much of a file that begins like this is worth having whole."""
-    if is_image(head):
-        return MAX_IMAGE
+    if media.is_image(head):
+        return media.MAX_IMAGE
     return pdf.MAX_PDF if head.startswith(b"%PDF-") else MAX_TEXT
 
 
@@ -126,13 +134,20 @@ def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) ->
     if book is not None:
         return _parts(shown, "cells", [c[0] for c in book], offset, limit, images=[c[1] for c in book])
     plain = content.text.encode("utf-8", "surrogateescape" if content.encoding == "utf-8" else "strict")
-    taken = window(iter([plain]), "utf-8", offset, min(limit, PAGE_LINES), budget=len(plain) + 1)
+    taken = window(iter([plain]), "utf-8", offset, min(limit, line_window.PAGE_LINES), budget=len(plain) + 1)
     unusual = content.encoding_name != "utf-8"
     return _lines(shown, taken, limit, len(data), encoding=content.encoding_name, said=unusual)
 
 
 def _lines(
-    shown: str, taken: Window, limit: int, size: int, *, encoding: str = "utf-8", said: bool = False, note: str = ""
+    shown: str,
+    taken: Window,
+    limit: int,
+    size: int,
+    *,
+    encoding: str = "utf-8",
+    said: bool = False,
+    note: str = "",
 ) -> ToolRecord:
     """The window as numbered lines, and below it what the reader should know."""
     if not taken.lines:
@@ -150,7 +165,8 @@ def _lines(
         of = f"of {taken.total}" if taken.ended else f"of more than {taken.total} ({size / 1e6:,.0f} MB)"
         notes.append(f"Lines {taken.first}-{taken.last} {of}. Go on with offset={taken.last + 1}.")
     if clipped:
-        notes.append(f"Lines over {MAX_LINE} characters are clipped; see the rest with Grep or cut in Bash.")
+        most = line_window.MAX_LINE
+        notes.append(f"Lines over {most} characters are clipped; see the rest with Grep or cut in Bash.")
     if said:
         notes.append(f"The file is {encoding}; Edit keeps that.")
     notes += [note] if note else []
@@ -173,21 +189,21 @@ def _numbered(number: int, line: str, hidden: int) -> str:
 
 def _image(shown: str, file: _File) -> ToolRecord:
     data = file.data or b""
-    if not data or len(data) > MAX_IMAGE:
+    if not data or len(data) > media.MAX_IMAGE:
         raise ToolError(
             "INVALID_PARAM",
-            f"{shown} is an image of {file.size / 1e6:.1f} MB; at most {MAX_IMAGE / 1e6:.2f} MB can be shown. "
+            f"{shown} is an image of {file.size / 1e6:.1f} MB; at most {media.MAX_IMAGE / 1e6:.2f} MB can be shown. "
             "Make a smaller copy with a command in Bash and Read that.",
         )
-    found = picture(data)
+    found = media.picture(data)
     if found is None or not found.whole or not min(found.width, found.height):
         raise ToolError(
             "BINARY_FILE", f"{shown} begins like an image but is damaged or cut off, so it cannot be shown."
         )
-    if max(found.width, found.height) > MAX_SIDE:
+    if max(found.width, found.height) > media.MAX_SIDE:
         raise ToolError(
             "INVALID_PARAM",
-            f"{shown} is {found.width}×{found.height} pixels; at most {MAX_SIDE} a side can be shown. "
+            f"{shown} is {found.width}×{found.height} pixels; at most {media.MAX_SIDE} a side can be shown. "
             "Make a smaller copy with a command in Bash and Read that.",
         )
     kind = found.media_type.removeprefix("image/").upper()
@@ -207,7 +223,7 @@ def _image(shown: str, file: _File) -> ToolRecord:
 async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
     if file.data is None:
         raise ToolError("INVALID_PARAM", f"{shown} is a PDF over {pdf.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash.")
-    texts, total = await pdf.pages(file.data, offset, limit, room=PAGE_BYTES - 2000)
+    texts, total = await pdf.pages(file.data, offset, limit, room=line_window.PAGE_BYTES - 2000)
     titled = [f"# page {offset + i}\n{t.strip() or '(no text on this page)'}" for i, t in enumerate(texts)]
     return _parts(shown, "pages", titled, offset, limit, total=total)
 
@@ -228,7 +244,7 @@ def _parts(
     if offset > max(total, 1):
         raise ToolError("INVALID_PARAM", f"`offset` {offset} is past the end: {shown} has {total} {noun}.", total=total)
     fitting: list[str] = []
-    room = PAGE_BYTES
+    room = line_window.PAGE_BYTES
     for part in parts[start : start + limit]:
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0 and fitting:
@@ -245,7 +261,7 @@ def _parts(
 
 
 def _binary(shown: str, head: bytes) -> ToolError:
-    kind = kind_of(head)
+    kind = media.kind_of(head)
     what = f"binary ({kind})" if kind else "binary"
     return ToolError(
         "BINARY_FILE", f"{shown} is {what}, not text. Look at it with a command in Bash (file, xxd, strings)."

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label
-from cowork.tools.files.atomic_write import current, links_note, replace
-from cowork.tools.files.diff import Diff, unified
 from cowork.tools.files.encoding import Content, decode, printable
+
+if TYPE_CHECKING:
+    from cowork.tools.files import atomic_write
+    from cowork.tools.files.diff import Diff, unified
+else:
+    atomic_write = later("cowork.tools.files.atomic_write")
+    unified = later("cowork.tools.files.diff", "unified")
 
 
 def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
@@ -35,12 +41,12 @@ async def write(
     shown = label(ctx.workspace, path)
     if old and old.data == data:
         return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **_counts(diff))
-    replace(ctx, path, old, data)
+    atomic_write.replace(ctx, path, old, data)
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     size = "1 line" if lines == 1 else f"{lines} lines"
     said = f"Replaced {shown}: {diff.summary}, now {size}." if old else f"Created {shown}: {size}."
     return ok(
-        f"{said}{note}{links_note(old)}",
+        f"{said}{note}{atomic_write.links_note(old)}",
         display=_display(shown, diff),
         path=shown,
         created=old is None,
@@ -53,7 +59,7 @@ async def write(
 def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot | None, bytes, Diff, str]:
     """The file as it is, the bytes to write, the diff between them and a note for the model; nothing is written."""
     try:
-        old = current(ctx, path)
+        old = atomic_write.current(ctx, path)
     except FileNotFoundError:
         old = None
     before = decode(old.data) if old else Content("")

@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import short_glob
-from cowork.tools.search import glob_plan as globs
-from cowork.tools.search import ripgrep as rg
+
+if TYPE_CHECKING:
+    from cowork.tools.search import glob_plan as globs
+    from cowork.tools.search import ripgrep as rg
+else:
+    globs = later("cowork.tools.search.glob_plan")
+    rg = later("cowork.tools.search.ripgrep")
 
 SHOWN = 200
 SORT_SECONDS = 10.0  # for looking at every file's time

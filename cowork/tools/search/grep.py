@@ -9,17 +9,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
 from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import short_glob, short_path, short_pattern
-from cowork.tools.search import glob_plan as globs
-from cowork.tools.search import ripgrep as rg
-from cowork.tools.search.glob_plan import translate
-from cowork.tools.shell.terminal_text import plain
+
+if TYPE_CHECKING:
+    from cowork.tools.search import glob_plan as globs
+    from cowork.tools.search import ripgrep as rg
+    from cowork.tools.shell.terminal_text import plain
+else:
+    globs = later("cowork.tools.search.glob_plan")
+    rg = later("cowork.tools.search.ripgrep")
+    plain = later("cowork.tools.shell.terminal_text", "plain")
 
 HEAD_LIMIT = 250
 _MOST_RESULTS = 20_000  # lines or files; beyond this the search is stopped
@@ -213,7 +219,7 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
 
 
 def _whole(glob: str) -> re.Pattern[str]:
-    body = translate(glob.removeprefix("./"))
+    body = globs.translate(glob.removeprefix("./"))
     return re.compile(body if "/" in glob else f"(?:.*/)?{body}", re.DOTALL)
 
 

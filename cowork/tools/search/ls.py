@@ -7,16 +7,22 @@ import os
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.format import plural
+from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
-from cowork.tools.search import ripgrep as rg
-from cowork.tools.search.glob_plan import Exclusion
+
+if TYPE_CHECKING:
+    from cowork.tools.search import ripgrep as rg
+    from cowork.tools.search.glob_plan import Exclusion
+else:
+    rg = later("cowork.tools.search.ripgrep")
+    Exclusion = later("cowork.tools.search.glob_plan", "Exclusion")
 
 LINES = 200
 _MOST_IN_ONE = 100  # entries shown of one folder below the first

@@ -6,15 +6,21 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, failed, ok, partial
 from cowork.tools.base import Interrupted, Param, ToolContext, tool, touches_nothing
-from cowork.tools.search import ripgrep as rg
-from cowork.tools.shell import jobs
-from cowork.tools.shell.output import WHOLE_BYTES, Capture, Live
+
+if TYPE_CHECKING:
+    from cowork.tools.search import ripgrep as rg
+    from cowork.tools.shell import jobs, output
+else:
+    rg = later("cowork.tools.search.ripgrep")
+    jobs = later("cowork.tools.shell.jobs")
+    output = later("cowork.tools.shell.output")
 
 TIMEOUT_MS, MOST_MS = 120_000, 600_000
 _SETTLE = 0.2  # seconds in which a background command may fail at once
@@ -54,8 +60,8 @@ async def bash(
         await ctx.tree.before_command(ctx.output)
     if run_in_background:
         return await _background(ctx, command, notes)
-    capture = Capture(ctx.tree.scratch, "bash")
-    live = Live(ctx.output, capture.pending)
+    capture = output.Capture(ctx.tree.scratch, "bash")
+    live = output.Live(ctx.output, capture.pending)
     running = await jobs.start(ctx, command, capture, live.add)
     timed_out = False
     try:
@@ -119,7 +125,7 @@ async def kill_bash(ctx: ToolContext, shell_id: Annotated[str, "Such as bash_1"]
 
 async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolRecord:
     name = f"bash_{ctx.tree.jobs_before + len(ctx.tree.jobs) + 1}"
-    capture = Capture(ctx.tree.scratch, name, file=True)
+    capture = output.Capture(ctx.tree.scratch, name, file=True)
     if capture.full:
         raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")
     running = await jobs.start(ctx, command, capture, lambda text: None)
@@ -168,7 +174,7 @@ def _follow(ctx: ToolContext, told: str) -> list[str]:
     return [f"The working directory is now {folder}."]
 
 
-def _why(ctx: ToolContext, command: str, capture: Capture, ended: jobs.Ended) -> list[str]:
+def _why(ctx: ToolContext, command: str, capture: output.Capture, ended: jobs.Ended) -> list[str]:
     """What its box made fail, or hid; of what looked and succeeded the output may be of others, and is not read."""
     where = Path(ended.cwd) if ended.cwd else ctx.state.cwd
     looked = ended.code == 0 and ctx.box == "read"
@@ -222,7 +228,7 @@ def _record(
     return ToolRecord("success" if complete else "partial", whole, data, display=display)
 
 
-def _aborted(command: str, capture: Capture) -> ToolRecord:
+def _aborted(command: str, capture: output.Capture) -> ToolRecord:
     """What is left of a command that was interrupted: what it had printed."""
     capture.settle()
     said = "Interrupted before it finished. Its effects may be partly done."
@@ -233,7 +239,7 @@ def _aborted(command: str, capture: Capture) -> ToolRecord:
     return ToolRecord("error", text, error={"code": "ABORTED", "message": said}, display=display)
 
 
-def _text(capture: Capture) -> str:
+def _text(capture: output.Capture) -> str:
     if capture.binary:
         return f"{capture.text()[:_BINARY_SHOWN]}\n[Binary output, {capture.bytes:,} bytes; redirect it to a file.]"
     return capture.text().rstrip("\n")
@@ -266,7 +272,7 @@ def _state(job: jobs.Background) -> tuple[str, int | None]:
 async def _news(job: jobs.Background, pattern: str) -> tuple[str, int]:
     """What was printed since the last look, and how many bytes of it are left out."""
     capture = job.running_command.capture
-    most = _FILTERED if pattern else WHOLE_BYTES
+    most = _FILTERED if pattern else output.WHOLE_BYTES
     capture.settle()
     new = capture.recorded - job.position
     skipped = max(0, new - most)
@@ -274,7 +280,7 @@ async def _news(job: jobs.Background, pattern: str) -> tuple[str, int]:
     text = data.decode("utf-8", "replace")
     if pattern and data:
         text = await rg.matching(pattern, data)
-        skipped += max(0, len(text) - WHOLE_BYTES)
+        skipped += max(0, len(text) - output.WHOLE_BYTES)
     job.position += new
-    text = text[-WHOLE_BYTES:]
+    text = text[-output.WHOLE_BYTES :]
     return (text.partition("\n")[2] or text) if skipped else text, skipped  # from the beginning of a line
