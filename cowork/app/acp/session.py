@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from cowork.app.acp.files import EditorFiles
+from cowork.app.acp.terminals import in_terminals
 from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.app.run import Run
@@ -26,6 +28,7 @@ from cowork.frontends.acp.questions import EditorQuestions
 from cowork.frontends.acp.updates import Updates
 from cowork.frontends.questions import Choice, Step
 from cowork.sessions.summary import title_of
+from cowork.tools.shell.bash import bash
 
 AUTH_REQUIRED = -32000
 _STOP_REASONS = {
@@ -45,6 +48,7 @@ class EditorSession:
         self._peer = peer
         self.id = options.resume or options.session_id
         self._hooks = self._editor_files() if _has_files(client) else NoHooks()
+        self._has_terminals = client.get("terminal") is True
         self._host = ChatHost(options, environ, self._opened)
         forms = isinstance(client.get("elicitation"), dict) and client["elicitation"].get("form") is not None
         self._updates = Updates(self._host.run.root, self._update)
@@ -137,7 +141,14 @@ class EditorSession:
         return EditorFiles(self.id, self._peer.request, family_of)
 
     def _opened(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
-        return open_chat(options, environ, host, self._hooks)
+        run = open_chat(options, environ, host, self._hooks)
+        tools = run.agent.runner.tools
+        if self._has_terminals and bash.name in tools:
+            tools.swap(in_terminals(bash, self.id, self._peer.request, self._show_terminal, partial(_is_unboxed, run)))
+        return run
+
+    def _show_terminal(self, call: str, terminal: str) -> None:
+        self._updates.show_terminal(call, terminal)
 
     def _modes(self) -> list[str]:
         return [m for m in MODES if m != "bypass" or self._host.options.permission_mode == "bypass"]
@@ -239,6 +250,11 @@ class EditorSession:
 
     def _update(self, update: Json) -> None:
         self._peer.notify("session/update", {"sessionId": self.id, "update": update})
+
+
+def _is_unboxed(run: Run, box: str) -> bool:
+    """Whether a command that is to run in this box has the person's own rights."""
+    return box == "outside" or (box != "read" and run.permissions.scene().boxes != "both")
 
 
 def _has_files(client: Mapping[str, Any]) -> bool:

@@ -51,6 +51,7 @@ class Updates:
         self._sent_at: dict[str, float] = {}  # running call -> when its output was last shown
         self._task_calls: dict[str, str] = {}  # child's path -> the call that sent it out
         self._actions: dict[str, list[str]] = {}  # child's path -> what it did last
+        self._terminals: dict[str, Json] = {}  # running call -> the editor's terminal it has
 
     def __call__(self, event: Event) -> None:
         if "/" in event.agent and not isinstance(event, ToolStarted | ToolOutput | ToolEnded):
@@ -59,6 +60,11 @@ class Updates:
             updates = self._of_main(event)
         for update in updates:
             self._send(update)
+
+    def show_terminal(self, call: str, terminal: str) -> None:
+        """This call runs in a terminal of the editor, which stays its content."""
+        self._terminals[call] = {"type": "terminal", "terminalId": terminal}
+        self._send(_update(call, content=[self._terminals[call]]))
 
     def _of_main(self, event: Event) -> Iterator[Json]:
         match event:
@@ -155,7 +161,10 @@ class Updates:
         self._outputs.pop(event.tool_use_id, None)
         self._sent_at.pop(event.tool_use_id, None)
         record = event.record
-        content = content_of(event.display, self.root) or [text_content(str(record.get("text") or ""))]
+        if terminal := self._terminals.pop(event.tool_use_id, None):
+            content = [terminal]
+        else:
+            content = content_of(event.display, self.root) or [text_content(str(record.get("text") or ""))]
         content += [{"type": "content", "content": _image(image)} for image in event.images]
         status = "failed" if record.get("status") == "error" else "completed"
         return _update(event.tool_use_id, status=status, content=content)

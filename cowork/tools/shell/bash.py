@@ -81,7 +81,7 @@ async def bash(
     notes += running.hold.told + told
     if ctx.box == "read" and ended.code and not timed_out:
         ctx.refused = " ".join(told)
-    notes += _follow(ctx, ended.cwd) + _leftovers(ended)
+    notes += follow(ctx, ended.cwd) + _leftovers(ended)
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
 
@@ -104,7 +104,7 @@ async def bash_output(
     running.hold.look()
     told, running.hold.told = running.hold.told, []
     whole = "\n".join([*lines, *told, "", f"{bash_id} {state}."])
-    display = _terminal(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
+    display = terminal_display(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
     data: Json = {"bash_id": bash_id, "running": job.running, "exit_code": code, "lines": capture.lines}
     make = partial if skipped or capture.full else ok
     return make(whole, display=display, output_file=str(capture.path), **data)
@@ -139,7 +139,7 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     text = [*notes, f"Started in the background as {name}; it {state}."]
     text.append(f'BashOutput(bash_id="{name}") shows what is new, KillBash(shell_id="{name}") ends it.')
     data: Json = {"bash_id": name, "running": job.running, "exit_code": code, "output_file": str(capture.path)}
-    display = _terminal(command, "", code, 0, f"{name} {state}")
+    display = terminal_display(command, "", code, 0, f"{name} {state}")
     return (ok if job.running or code == 0 else partial)("\n".join(text), display=display, **data)
 
 
@@ -160,7 +160,7 @@ def _return_to_workspace(ctx: ToolContext) -> list[str]:
     return [f"{gone} no longer exists; the working directory is {ctx.workspace.root} again."]
 
 
-def _follow(ctx: ToolContext, told: str) -> list[str]:
+def follow(ctx: ToolContext, told: str) -> list[str]:
     """Make the folder the shell ended in the working directory, if it lies in the workspace."""
     if not told or told == str(ctx.state.cwd):
         return []
@@ -219,7 +219,7 @@ def _record(
         "output_file": str(capture.path) if capture.spilled else "",
         "ended_processes": list(ended.left),
     }
-    display = _terminal(command, capture.tail(_SHOWN_TO_PEOPLE), ended.code, capture.lines, summary)
+    display = terminal_display(command, capture.tail(_SHOWN_TO_PEOPLE), ended.code, capture.lines, summary)
     whole = "\n\n".join(part for part in (text, "\n".join(notes)) if part)
     if timeout:
         error: Json = {"code": "TIMEOUT", "message": f"Command timed out after {timeout} ms"}
@@ -234,7 +234,7 @@ def _aborted(command: str, capture: output.Capture) -> ToolRecord:
     said = "Interrupted before it finished. Its effects may be partly done."
     if not capture.lines:
         return failed("ABORTED", said)
-    display = _terminal(command, capture.tail(_SHOWN_TO_PEOPLE), None, capture.lines, "interrupted")
+    display = terminal_display(command, capture.tail(_SHOWN_TO_PEOPLE), None, capture.lines, "interrupted")
     text = f"{said} It had printed:\n\n{_text(capture)}"
     return ToolRecord("error", text, error={"code": "ABORTED", "message": said}, display=display)
 
@@ -245,7 +245,7 @@ def _text(capture: output.Capture) -> str:
     return capture.text().rstrip("\n")
 
 
-def _terminal(command: str, output: str, code: int | None, lines: int, summary: str) -> Json:
+def terminal_display(command: str, output: str, code: int | None, lines: int, summary: str) -> Json:
     shown = output[-_SHOWN_TO_PEOPLE:]
     display: Json = {"kind": "terminal", "command": command, "output": shown, "exit_code": code, "lines": lines}
     return {**display, "summary": summary}

@@ -1,0 +1,126 @@
+"""Commands that run with the person's own rights, in the editor's terminals: there the person sees and stops them.
+
+What a box holds runs in the box; an editor cannot make one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from cowork.core.blocks import Json
+from cowork.core.errors import ToolErrorCode
+from cowork.core.json_rpc import RpcError
+from cowork.core.ports import ToolRecord, failed
+from cowork.tools.base import Interrupted, Tool, ToolContext
+from cowork.tools.shell.bash import TIMEOUT_MS, follow, terminal_display
+
+MOST_BYTES = 30_000  # of output that an editor keeps for us; it drops the beginning
+_LAST_WORDS_S = 2.0  # for an editor that does not answer any more
+_SHELL = 'trap \'pwd -P >"$0"\' EXIT; eval "$1"'  # the folder it ended in is the next command's
+
+Request = Callable[[str, Json], Awaitable[Any]]
+
+
+def in_terminals(
+    shell: Tool, session_id: str, request: Request, show: Callable[[str, str], None], is_unboxed: Callable[[str], bool]
+) -> Tool:
+    """The shell tool, with commands that no box holds in the editor's terminals; `show` tells it which call has one."""
+
+    async def run(ctx: ToolContext, command: str, timeout: int = TIMEOUT_MS, **others: Any) -> ToolRecord:
+        if command.strip() and is_unboxed(ctx.box) and not others.get("run_in_background"):
+            terminal = _Terminal(session_id, request, command)
+            if await terminal.open(ctx):
+                show(ctx.tool_use_id, terminal.id)
+                return await terminal.result(ctx, timeout)
+        return await shell.run(ctx, command=command, timeout=timeout, **others)
+
+    return replace(shell, run=run)
+
+
+class _Terminal:
+    """One command in a terminal of the editor."""
+
+    def __init__(self, session_id: str, request: Request, command: str) -> None:
+        self.id = ""
+        self._session_id = session_id
+        self._request = request
+        self._command = command
+
+    async def open(self, ctx: ToolContext) -> bool:
+        """Start the command; false where the editor will not, and the command has not begun."""
+        if not ctx.reads:
+            await ctx.tree.before_command(ctx.output)
+        ctx.tree.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+        told: Json = {
+            "sessionId": self._session_id,
+            "command": "/bin/bash",
+            "args": ["-c", _SHELL, str(ctx.tree.scratch / f"{ctx.tool_use_id}.cwd"), self._command],
+            "cwd": str(ctx.state.cwd),
+            "outputByteLimit": MOST_BYTES,
+        }
+        try:
+            self.id = str((await self._request("terminal/create", told))["terminalId"])
+        except (RpcError, KeyError, TypeError):
+            return False
+        return True
+
+    async def result(self, ctx: ToolContext, timeout_ms: int) -> ToolRecord:
+        """What the command came to; one that takes too long, or is interrupted, is ended."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                ended = await self._ask("wait_for_exit")
+        except TimeoutError:
+            return await self._cut("TIMEOUT", f"Command timed out after {timeout_ms} ms")
+        except asyncio.CancelledError as stop:
+            why = "Interrupted before it finished. Its effects may be partly done."
+            raise Interrupted(await self._cut("ABORTED", why)) from stop
+        record = self._record(await self._output(), ended)
+        notes = follow(ctx, _folder(str(ctx.tree.scratch / f"{ctx.tool_use_id}.cwd")))
+        await self._ask("release")
+        return replace(record, text="\n\n".join([record.text, *notes]))
+
+    async def _cut(self, code: ToolErrorCode, why: str) -> ToolRecord:
+        """Have it ended; gives what it had printed."""
+        output = ""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WORDS_S):
+                await self._ask("kill")
+                output = await self._output()
+                await self._ask("release")
+        display = self._record(output, {}).display
+        return replace(failed(code, why, display=display), text="\n\n".join(filter(None, (why, output))))
+
+    async def _ask(self, what: str) -> Json:
+        try:
+            said = await self._request(f"terminal/{what}", {"sessionId": self._session_id, "terminalId": self.id})
+        except RpcError:
+            return {}
+        return said if isinstance(said, dict) else {}
+
+    async def _output(self) -> str:
+        said = await self._ask("output")
+        cut = "[… the beginning is left out …]\n" if said.get("truncated") else ""
+        return cut + str(said.get("output") or "")
+
+    def _record(self, output: str, ended: Json) -> ToolRecord:
+        code, signal = ended.get("exitCode"), str(ended.get("signal") or "")
+        summary = f"exit {code}" if code is not None else signal or "ended"
+        display = terminal_display(self._command, output, code, len(output.splitlines()), summary)
+        note = "" if code == 0 else f"Exit code {code}." if code is not None else f"Ended by {signal or 'a signal'}."
+        text = "\n\n".join(filter(None, (output.rstrip("\n"), note))) or "(no output)"
+        return ToolRecord("success" if code == 0 else "partial", text, {"exit_code": code}, display=display)
+
+
+def _folder(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            said = file.read(4096).rstrip("\n")
+        os.unlink(path)
+    except OSError:
+        return ""
+    return said
