@@ -183,7 +183,7 @@ def test_missing_ids_are_made_up_and_differ_from_turn_to_turn() -> None:
         pieces = CallPieces(turn_number)
         pieces.add({"function": {"name": "LS", "arguments": "{}"}})
         pieces.add({"function": {"name": "LS", "arguments": "{}"}})
-        made += [c.id for c in pieces.close(cut_off=False)]
+        made += [c.id for c in pieces.close()]
     assert len(set(made)) == 4
 
 
@@ -191,14 +191,14 @@ def test_an_id_used_twice_in_one_answer_is_made_two() -> None:
     pieces = CallPieces(1)
     pieces.add({"index": 0, "id": "same", "function": {"name": "LS", "arguments": "{}"}})
     pieces.add({"index": 1, "id": "same", "function": {"name": "LS", "arguments": "{}"}})
-    assert [c.id for c in pieces.close(cut_off=False)] == ["same", "same_2"]
+    assert [c.id for c in pieces.close()] == ["same", "same_2"]
 
 
 @pytest.mark.parametrize("raw", ['{"a": ', "[1]", '"x"', "{'a': 1}", '{"a": NaN}', "nonsense", "{" * 100_000])
 def test_arguments_that_cannot_be_read_are_said_to_be(raw: str) -> None:
     pieces = CallPieces(1)
     pieces.add({"index": 0, "id": "a", "function": {"name": "LS", "arguments": raw}})
-    (made,) = pieces.close(cut_off=False)
+    (made,) = pieces.close()
     assert made.malformed
     assert made.input == {}
 
@@ -266,6 +266,6 @@ def test_calls_survive_any_cutting(
     pieces_of = CallPieces(1)
     for each in order:
         pieces_of.add(each)
-    assert pieces_of.close(cut_off=False) == [
+    assert pieces_of.close() == [
         ToolUse(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(calls)
     ]

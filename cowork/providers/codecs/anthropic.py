@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import ThinkingStyle, known
 from cowork.providers.codecs.base import (
     NO_OUTPUT,
+    CallIds,
     Deltas,
     Fold,
     Format,
-    Sources,
     assemble,
     dump,
     effort,
@@ -32,16 +30,7 @@ _MARK_BYTES = b',"cache_control":' + dump(_MARK)
 _BUDGETS = {"low": 4_000, "medium": 12_000, "high": 31_999}
 _LEAST_BUDGET = 1_024
 _ROOM_TO_ANSWER = 4_096
-_PLAIN_ID = re.compile(r"[a-zA-Z0-9_-]{1,128}\Z")
-_STOPS: dict[str, StopReason] = {
-    "end_turn": "end_turn",
-    "stop_sequence": "end_turn",
-    "tool_use": "tool_use",
-    "max_tokens": "max_tokens",
-    "pause_turn": "pause_turn",
-    "refusal": "refusal",
-    "model_context_window_exceeded": "context_overflow",
-}
+_IDS = CallIds(r"[a-zA-Z0-9_-]{1,128}", "toolu_")
 _SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
 _DELTAS = {  # kind -> what it adds to, and the field that holds it
     "text_delta": ("text", "text"),
@@ -149,7 +138,12 @@ class AnthropicCodec(Format):
             case Text(text):
                 return {"type": "text", "text": text} if text.strip() else None
             case ToolUse(id, name, input):
-                return {"type": "tool_use", "id": plain_id(id), "name": plain_name(name), "input": input}
+                return {
+                    "type": "tool_use",
+                    "id": _IDS[id],
+                    "name": plain_name(name),
+                    "input": input,
+                }
             case ToolResult():
                 return _result(block)
             case Image():
@@ -161,27 +155,22 @@ class AnthropicCodec(Format):
 class AnthropicDecoder(Fold):
     """Folds one stream of the Messages API."""
 
+    stops: Mapping[str, StopReason] = {
+        "tool_use": "tool_use",
+        "max_tokens": "max_tokens",
+        "pause_turn": "pause_turn",
+        "refusal": "refusal",
+        "model_context_window_exceeded": "context_overflow",
+    }
+
     def __init__(self, model: str, host: str, secret: str) -> None:
         super().__init__(model, host, secret)
         self._blocks: dict[int, _Open] = {}
         self._counted: dict[str, int] = {}
-        self._stop = ""
-        self._searches = 0
-        self._sources = Sources()
 
-    def reply(self) -> Reply | None:
-        if not self.settled:
-            return None
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        content = [made for block in blocks if (made := block.close(self._model)) is not None]
-        stop = _STOPS.get(self._stop, "end_turn")
-        if stop in ("max_tokens", "context_overflow") and blocks and blocks[-1].cut_short():
-            last = content[-1]
-            if isinstance(last, ToolUse) and not last.malformed:
-                content[-1] = ToolUse(last.id, last.name, {}, "the answer was cut off at its length limit")
-        if stop == "end_turn" and any(isinstance(block, ToolUse) for block in content):
-            stop = "tool_use"
-        return Reply(tuple(content), stop, self.usage, self._model, self._searches, self._sources.take())
+    def _content(self) -> list[Block]:
+        closed = (self._blocks[index].close(self._model) for index in sorted(self._blocks))
+        return [block for block in closed if block is not None]
 
     def _event(self, event: Json, deltas: Deltas) -> None:
         kind = event.get("type")
@@ -282,17 +271,6 @@ class _Open:
                 return ToolUse(str(self.start.get("id", "")), str(self.start.get("name", "")), arguments, malformed)
         return None
 
-    def cut_short(self) -> bool:
-        """Whether this is a call of which no argument came."""
-        return self.kind == "tool_use" and not "".join(self.text).strip() and not self.start.get("input")
-
-
-def plain_id(id: str) -> str:
-    """A call id this service accepts, the same for the same id: other services have wilder ones."""
-    if _PLAIN_ID.match(id):
-        return id
-    return "toolu_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
-
 
 def _tool(tool: ToolSpec) -> Json:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
@@ -307,7 +285,7 @@ def _result(block: ToolResult) -> Json:
         content = ""
     out: Json = {
         "type": "tool_result",
-        "tool_use_id": plain_id(block.tool_use_id),
+        "tool_use_id": _IDS[block.tool_use_id],
         "content": content or NO_OUTPUT,
     }
     if block.is_error:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from cowork.core.blocks import Json, Message, Text, ToolResult, Usage
+from cowork.core.blocks import Block, Json, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import Delta, ModelSpec, Request, Source, Thinking
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, Source, StopReason, Thinking
 from cowork.http.errors import broken_stream
 from cowork.providers.errors import event_error
 
@@ -65,6 +67,8 @@ class Format:
 class Fold:
     """The state of one stream that every decoder keeps. A subclass takes in one event at a time."""
 
+    stops: Mapping[str, StopReason] = {}  # the service's word for why it stopped -> ours; any other: the end of a turn
+
     def __init__(self, model: str, host: str, secret: str) -> None:
         self.beats = 0  # events so far that were data
         self.settled = False
@@ -73,6 +77,24 @@ class Fold:
         self._model = model
         self._host = host
         self._secret = secret
+        self._stop = ""
+        self._refused = False  # in words, in place of an answer
+        self._searches = 0
+        self._sources = Sources()
+
+    def reply(self) -> Reply | None:
+        """The whole answer; None as long as no stop event has come."""
+        if not self.settled:
+            return None
+        content = self._content()
+        stop = self.stops.get(self._stop, "end_turn")
+        if stop == "end_turn" and any(isinstance(block, ToolUse) for block in content):
+            stop = "tool_use"
+        elif stop == "end_turn" and self._refused:
+            stop = "refusal"
+        elif stop in ("max_tokens", "context_overflow"):
+            content[-1:] = map(_cut_short, content[-1:])
+        return Reply(tuple(content), stop, self.usage, self._model, self._searches, self._sources.take())
 
     def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
         """Take in the payloads of one read; gives what they add to the answer."""
@@ -92,6 +114,10 @@ class Fold:
     def _event(self, event: Json, deltas: Deltas) -> None:
         raise NotImplementedError
 
+    def _content(self) -> list[Block]:
+        """What the events came to."""
+        raise NotImplementedError
+
     def _end_of_stream(self) -> None:
         """The mark with which OpenAI's formats end; most have said so before."""
 
@@ -100,6 +126,7 @@ class Fold:
         return event_error(error, host=self._host, secret=self._secret)
 
 
+CUT_OFF = "the answer was cut off at its length limit"
 NO_OUTPUT = "(no output)"  # of a call: no format takes an empty result
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}\Z")
@@ -131,6 +158,37 @@ def load_arguments(text: str) -> tuple[Json, str]:
     if not isinstance(value, dict):
         return {}, f"the arguments are a JSON {type(value).__name__}, not an object"
     return value, ""
+
+
+def _cut_short(block: Block) -> Block:
+    """The last block of an answer that ended at its length limit: a call of which no argument came is no call."""
+    if not isinstance(block, ToolUse) or block.input or block.malformed:
+        return block
+    return replace(block, malformed=CUT_OFF)
+
+
+class CallIds:
+    """Call ids that a service accepts, the same for the same id: other services have wilder ones."""
+
+    def __init__(self, accepted: str, prefix: str) -> None:
+        self._accepted = re.compile(accepted)
+        self._prefix = prefix
+
+    def __getitem__(self, id: str) -> str:
+        if self._accepted.fullmatch(id):
+            return id
+        return self._prefix + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
+
+
+def openai_usage(raw: Any, prompt: str, output: str) -> Usage:
+    """The usage in OpenAI's formats, which count cached tokens as part of the prompt's."""
+    if not isinstance(raw, dict):
+        return Usage()
+    details = raw.get(f"{prompt}_details") or {}
+    read = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens") or 0
+    written = details.get("cache_write_tokens") or 0
+    fresh = max(0, (raw.get(prompt) or 0) - read - written)
+    return Usage(fresh, raw.get(output) or 0, read, written)
 
 
 def failure_mark(block: ToolResult) -> str:

@@ -60,16 +60,12 @@ class CallPieces:
         found = [call.extra for call in self._calls if call.name]
         return found if any(found) else []
 
-    def close(self, *, cut_off: bool) -> list[ToolUse]:
-        """The calls, each with an id of its own; `cut_off` when the answer ended at its length limit."""
+    def close(self) -> list[ToolUse]:
+        """The calls, each with an id of its own."""
         made: list[ToolUse] = []
         used: set[str] = set()
-        named = [call for call in self._calls if call.name]
-        for n, call in enumerate(named):
-            text = "".join(call.arguments)
-            arguments, malformed = load_arguments(text)
-            if cut_off and n == len(named) - 1 and not text.strip():
-                malformed = "the answer was cut off at its length limit"
+        for n, call in enumerate(call for call in self._calls if call.name):
+            arguments, malformed = load_arguments("".join(call.arguments))
             id = call.id or f"call_{self._turn}_{n}"
             while id in used:
                 id += "_2"

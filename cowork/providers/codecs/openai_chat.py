@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
-from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
     NO_OUTPUT,
@@ -20,19 +20,13 @@ from cowork.providers.codecs.base import (
     dump,
     effort,
     failure_mark,
+    openai_usage,
     plain_name,
 )
 from cowork.providers.codecs.chat_calls import CallPieces
 
 BASE_URL = "https://api.openai.com/v1"
 
-_STOPS: dict[str, StopReason] = {
-    "length": "max_tokens",
-    "max_tokens": "max_tokens",
-    "model_length": "max_tokens",
-    "content_filter": "refusal",
-    "refusal": "refusal",
-}
 _OPTIONAL = ("stream_options", "prompt_cache_key", "reasoning_effort", "tool_choice")
 _NO_NULL = re.compile(r"content.{0,200}(valid string|null|none|must be a string)", re.IGNORECASE)
 _NOT_TAKEN = re.compile(r"un(supported|known|recognized|expected)|not (supported|permitted|allowed)", re.IGNORECASE)
@@ -114,18 +108,22 @@ class ChatCodec(Format):
 class ChatDecoder(Fold):
     """Folds one stream of chunks, whichever server wrote it."""
 
+    stops: Mapping[str, StopReason] = {
+        "length": "max_tokens",
+        "max_tokens": "max_tokens",
+        "model_length": "max_tokens",
+        "content_filter": "refusal",
+        "refusal": "refusal",
+    }
+
     def __init__(self, model: str, host: str, secret: str, turn: int) -> None:
         super().__init__(model, host, secret)
         self._calls = CallPieces(turn)
         self._text: list[str] = []
         self._thoughts: list[str] = []
         self._details: list[Json] = []  # reasoning as a router wants it back
-        self._finish = ""
-        self._refused = False
 
-    def reply(self) -> Reply | None:
-        if not self.settled:
-            return None
+    def _content(self) -> list[Block]:
         content: list[Block] = []
         thoughts = "".join(self._thoughts)
         wire = {
@@ -137,18 +135,14 @@ class ChatDecoder(Fold):
             content.append(Thinking(thoughts, {name: value for name, value in wire.items() if value}, self._model))
         if text := "".join(self._text):
             content.append(Text(text))
-        calls = self._calls.close(cut_off=self._finish == "length")
-        stop: StopReason = _STOPS.get(self._finish, "end_turn")
-        if stop == "end_turn":
-            stop = "tool_use" if calls else "refusal" if self._refused else "end_turn"
-        return Reply((*content, *calls), stop, self.usage, self._model)
+        return [*content, *self._calls.close()]
 
     def _event(self, event: Json, deltas: Deltas) -> None:
         if event.get("error") or event.get("object") == "error":
             raise self._failure(event)
         if event.get("usage"):
             self.beats += 1
-            self.usage = _usage(event["usage"])
+            self.usage = openai_usage(event["usage"], "prompt_tokens", "completion_tokens")
         if choices := event.get("choices"):
             self.beats += 1
             self._choice(choices[0], deltas)
@@ -179,7 +173,7 @@ class ChatDecoder(Fold):
         if finish := choice.get("finish_reason"):
             if finish == "error":
                 raise self._failure(choice.get("error"))
-            self._finish = finish
+            self._stop = finish
             self.settled = True
 
 
@@ -244,13 +238,3 @@ def _image(block: Image) -> Json:
 def _tool(tool: ToolSpec) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     return {"type": "function", "function": function}
-
-
-def _usage(raw: Any) -> Usage:
-    if not isinstance(raw, dict):
-        return Usage()
-    details = raw.get("prompt_tokens_details") or {}
-    read = details.get("cached_tokens") or raw.get("prompt_cache_hit_tokens") or 0
-    written = details.get("cache_write_tokens") or 0
-    fresh = max(0, (raw.get("prompt_tokens") or 0) - read - written)
-    return Usage(fresh, raw.get("completion_tokens") or 0, read, written)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
 from cowork.core.errors import ProviderError
-from cowork.core.ports import ModelSpec, Reply, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
+    CUT_OFF,
     NO_OUTPUT,
+    CallIds,
     Deltas,
     Fold,
     Format,
-    Sources,
     assemble,
     dump,
     effort,
     failure_mark,
     load_arguments,
+    openai_usage,
     plain_name,
 )
 
 BASE_URL = "https://api.openai.com/v1"
 
 _LEAST_OUTPUT = 16
-_LONGEST_ID = 64
+_IDS = CallIds(r"(?s:.{1,64})", "call_")
 _ENCRYPTED = "reasoning.encrypted_content"
 _FOUND = "web_search_call.action.sources"
 _STALE = re.compile(
@@ -108,7 +110,11 @@ class OpenAICodec(Format):
                     part = {"type": "output_text", "text": text}
                     item: Json = {"type": "message", "role": "assistant", "content": [part]}
                 case ToolUse(id, name, input):
-                    item = {"type": "function_call", "call_id": short_id(id), "name": plain_name(name)}
+                    item = {
+                        "type": "function_call",
+                        "call_id": _IDS[id],
+                        "name": plain_name(name),
+                    }
                     item["arguments"] = dump(input).decode()
                 case _:
                     continue
@@ -120,38 +126,32 @@ class OpenAICodec(Format):
 class OpenAIDecoder(Fold):
     """Folds one stream of the Responses API."""
 
+    stops: Mapping[str, StopReason] = {"incomplete": "max_tokens", "content_filter": "refusal"}
+
     def __init__(self, model: str, host: str, secret: str) -> None:
         super().__init__(model, host, secret)
         self._items: dict[int, Json] = {}
-        self._final: Json = {}
 
-    def reply(self) -> Reply | None:
-        if not self.settled:
-            return None
-        items = [self._items[index] for index in sorted(self._items)] or self._final.get("output") or []
+    def _content(self) -> list[Block]:
         content: list[Block] = []
-        refused = False
-        searches, sources = 0, Sources()
-        for item in items:
+        for _, item in sorted(self._items.items()):
             match item.get("type"):
                 case "web_search_call":
-                    searches += 1
+                    self._searches += 1
                     for page in (item.get("action") or {}).get("sources") or ():
-                        sources.add(page)
+                        self._sources.add(page)
                 case "message":
-                    text, declined = _message_text(item)
+                    text, refused = _message_text(item)
+                    self._refused = self._refused or refused
                     for part in item.get("content") or ():
                         for note in part.get("annotations") or ():
-                            sources.add(note)
-                    refused = refused or declined
-                    if text:
-                        content.append(Text(text))
+                            self._sources.add(note)
+                    content += [Text(text)] if text else []
                 case "reasoning":
                     content.append(Thinking(_summary(item), item, self._model))
                 case "function_call":
                     content.append(_call(item))
-        stop = self._stop(content, refused)
-        return Reply(tuple(content), stop, self.usage, self._model, searches, sources.take())
+        return content
 
     def _event(self, event: Json, deltas: Deltas) -> None:
         kind = event.get("type", "")
@@ -188,26 +188,13 @@ class OpenAIDecoder(Fold):
                 self._end(f"response.{event.get('status')}", event)
 
     def _end(self, kind: str, response: Json) -> None:
-        self.usage = _usage(response.get("usage"))
+        self.usage = openai_usage(response.get("usage"), "input_tokens", "output_tokens")
         if kind in ("response.failed", "response.cancelled"):
             raise self._failure(response.get("error"))
-        self._final = response
+        self._items = self._items or dict(enumerate(response.get("output") or ()))
+        filtered = (response.get("incomplete_details") or {}).get("reason") == "content_filter"
+        self._stop = "content_filter" if filtered else response.get("status") or ""
         self.settled = self.done = True
-
-    def _stop(self, content: list[Block], refused: bool) -> StopReason:
-        if self._final.get("status") == "incomplete":
-            reason = (self._final.get("incomplete_details") or {}).get("reason")
-            return "refusal" if reason == "content_filter" else "max_tokens"
-        if any(isinstance(block, ToolUse) for block in content):
-            return "tool_use"
-        return "refusal" if refused else "end_turn"
-
-
-def short_id(id: str) -> str:
-    """A call id of a length this service accepts, the same for the same id."""
-    if 0 < len(id) <= _LONGEST_ID:
-        return id
-    return "call_" + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def _user_items(message: Message) -> list[Json]:
@@ -233,7 +220,11 @@ def _output(block: ToolResult) -> Json:
     else:
         parts = [Text(mark)] * bool(mark) + [b for b in content if not isinstance(b, Text) or b.text.strip()]
         output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in parts]
-    return {"type": "function_call_output", "call_id": short_id(block.tool_use_id), "output": output or NO_OUTPUT}
+    return {
+        "type": "function_call_output",
+        "call_id": _IDS[block.tool_use_id],
+        "output": output or NO_OUTPUT,
+    }
 
 
 def _image(block: Image) -> Json:
@@ -253,7 +244,7 @@ def _tool(tool: ToolSpec) -> Json:
 def _call(item: Json) -> ToolUse:
     arguments, malformed = load_arguments(item.get("arguments") or "")
     if item.get("status") == "incomplete" and not malformed:
-        arguments, malformed = {}, "the answer was cut off at its length limit"
+        arguments, malformed = {}, CUT_OFF
     return ToolUse(str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or ""), arguments, malformed)
 
 
@@ -267,12 +258,3 @@ def _message_text(item: Json) -> tuple[str, bool]:
 def _summary(item: Json) -> str:
     parts = item.get("summary") or item.get("content") or []
     return "\n\n".join(part.get("text") or "" for part in parts)
-
-
-def _usage(raw: Any) -> Usage:
-    if not isinstance(raw, dict):
-        return Usage()
-    details = raw.get("input_tokens_details") or {}
-    read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
-    fresh = max(0, (raw.get("input_tokens") or 0) - read - written)
-    return Usage(fresh, raw.get("output_tokens") or 0, read, written)
