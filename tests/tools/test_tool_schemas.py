@@ -1,7 +1,7 @@
 """What models see of every tool is pinned: a change shows up as a diff of the golden file and of the reference page.
 
 After a change that is meant: `python -m tests.tools.test_tool_schemas` and
-`python -m cowork.tools.reference > docs/reference/tools.md`.
+`python -m benchmarks.tools_reference > docs/reference/tools.md`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks.tools_reference import PROMPTS, render
 from cowork.tools.base import Tool
 from cowork.tools.json_schema import schema_problems
-from cowork.tools.reference import PROMPTS, render
 from tests.fakes.calls import TOOLS
 
 ROOT = Path(__file__).parents[2]
