@@ -50,8 +50,6 @@ _EVENT_KINDS: dict[str, ProviderErrorKind] = {
     "request_too_large": "too_large",
 }
 _LONGEST = 300
-_DATE = re.compile(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def http_error(status: int, headers: Mapping[str, str], body: bytes, *, host: str, secret: str = "") -> ProviderError:
@@ -131,15 +129,8 @@ def _seconds(value: float) -> float | None:
 
 
 def _http_date(text: str) -> float | None:
-    found = _DATE.fullmatch(text.strip())
-    if not found or found[2] not in _MONTHS:
-        return None
-    day, month, year, hour, minute, second = found.groups()
     try:
-        moment = datetime(
-            int(year), _MONTHS.index(month) + 1, int(day), int(hour), int(minute), int(second), tzinfo=UTC
-        )
-        return moment.timestamp()
+        return datetime.strptime(text.strip(), "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
 

@@ -266,6 +266,4 @@ def test_calls_survive_any_cutting(
     pieces_of = CallPieces(1)
     for each in order:
         pieces_of.add(each)
-    assert pieces_of.close() == [
-        ToolUse(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(calls)
-    ]
+    assert pieces_of.close() == [ToolUse(f"id{n}", name, arguments) for n, (name, arguments) in enumerate(calls)]

@@ -105,39 +105,39 @@ class _PipeFinder:
 
     def __init__(self, cwd: Path, path: str) -> None:
         self._cwd = cwd
-        self._path = path
-        self.found: list[str] = []
+        self._top = cwd / path
+        self._found: list[str] = []
         self.over = False
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(spelled(os.path.relpath(pipe, self._cwd)) for pipe in self.found)
+        return tuple(spelled(os.path.relpath(pipe, self._cwd)) for pipe in self._found)
 
     async def feed(self) -> None:
         await asyncio.sleep(_STUCK)
-        self.found = await asyncio.to_thread(lambda: list(self._pipes()))
-        while self.found:  # one behind another is opened later
-            for pipe in self.found:
+        self._found = await asyncio.to_thread(lambda: list(filter(_is_pipe, self._ignore_files())))
+        while self._found:  # one behind another is opened later
+            for pipe in self._found:
                 with contextlib.suppress(OSError):  # nobody waits for it now
                     os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
             await asyncio.sleep(_PAUSE)
 
-    def _pipes(self) -> Iterator[str]:
+    def _ignore_files(self) -> Iterator[str]:
         """Below the place that is searched, and in the folders above it, whose rules hold there too."""
         deadline = time.monotonic() + _LOOK
-        top = self._cwd / self._path
-        for parent in (self._cwd, *self._cwd.parents, *top.parents):
-            for name in (*_RULES, ".git/info/exclude"):
-                with contextlib.suppress(OSError):
-                    if stat.S_ISFIFO(os.lstat(parent / name).st_mode):
-                        yield str(parent / name)
-        for folder, _, files in os.walk(top):
+        for parent in dict.fromkeys((self._cwd, *self._cwd.parents, *self._top.parents)):
+            yield from (str(parent / name) for name in (*_RULES, ".git/info/exclude"))
+        for folder, _, files in os.walk(self._top):
             if self.over or time.monotonic() > deadline:
                 return
-            for path in (os.path.join(folder, name) for name in _RULES if name in files):
-                with contextlib.suppress(OSError):
-                    if stat.S_ISFIFO(os.lstat(path).st_mode):
-                        yield path
+            yield from (os.path.join(folder, name) for name in _RULES if name in files)
+
+
+def _is_pipe(path: str) -> bool:
+    try:
+        return stat.S_ISFIFO(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 @dataclass(slots=True)
