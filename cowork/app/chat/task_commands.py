@@ -12,7 +12,7 @@ from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.engine.subagents.child import Child
 from cowork.frontends.host import Choose, CommandResult, Row
-from cowork.tools.shell.jobs import Background
+from cowork.tools.shell.jobs import RunningCommand
 
 _TAIL = 4_000  # characters of output shown
 
@@ -59,16 +59,16 @@ class TaskCommands:
         ]
         return pages.table(("", ""), rows)
 
-    def _jobs(self) -> dict[str, Background]:
-        return {name: job for name, job in self.host.run.tree.jobs.items() if isinstance(job, Background)}
+    def _jobs(self) -> dict[str, RunningCommand]:
+        return {name: job for name, job in self.host.run.tree.jobs.items() if isinstance(job, RunningCommand)}
 
     def _child_row(self, child: Child) -> Row:
         state = f"{child.elapsed_ms // 1000} s" if child.started else "waiting in line"
         return Row(child.id, f"{child.id}  {child.label}", f"child · {state}", child.action)
 
-    def _job_row(self, job: Background) -> Row:
+    def _job_row(self, job: RunningCommand) -> Row:
         state = "running" if job.running else "ended"
-        return Row(job.id, f"{job.id}  {job.command}", f"command · {state} · {job.running_command.seconds:.0f} s",
+        return Row(job.id, f"{job.id}  {job.command}", f"command · {state} · {job.seconds:.0f} s",
                    _output(job))  # fmt: skip
 
     async def _chosen(self, row: Row) -> CommandResult:
@@ -103,8 +103,8 @@ class TaskCommands:
         return UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(names) or 'nothing'}.")
 
 
-def _output(job: Background) -> str:
-    text = job.running_command.capture.tail(_TAIL).strip()
+def _output(job: RunningCommand) -> str:
+    text = job.capture.tail(_TAIL).strip()
     fence = "`" * 4
     return f"{fence}\n{text}\n{fence}" if text else "No output yet."
 

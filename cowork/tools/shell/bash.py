@@ -94,15 +94,14 @@ async def bash_output(
     job = _job(ctx, bash_id)
     text, skipped = await _news(job, filter)
     state, code = _state(job)
-    running = job.running_command
-    capture = running.capture
+    capture = job.capture
     lines = [text.rstrip("\n")] if text.strip() else ["(no new output)"]
     if skipped:
         lines.insert(0, f"[… {skipped:,} bytes left out; all of it is in {capture.path} …]")
     if capture.full:
         lines.append(f"[No longer recorded: {capture.path} is full. The latest:]\n{capture.tail(2_000)}")
-    running.hold.look()
-    told, running.hold.told = running.hold.told, []
+    job.hold.look()
+    told, job.hold.told = job.hold.told, []
     whole = "\n".join([*lines, *told, "", f"{bash_id} {state}."])
     display = terminal_display(job.command, text or capture.tail(_SHOWN_TO_PEOPLE), code, capture.lines, state)
     data: Json = {"bash_id": bash_id, "running": job.running, "exit_code": code, "lines": capture.lines}
@@ -128,13 +127,12 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     capture = output.Capture(ctx.tree.scratch, name, file=True)
     if capture.full:
         raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")
-    running = await jobs.start(ctx, command, capture, lambda text: None)
-    watch = asyncio.get_running_loop().create_task(running.wait())
-    job = ctx.tree.jobs[name] = jobs.Background(name, command, running, watch)
+    job = ctx.tree.jobs[name] = await jobs.start(ctx, command, capture, lambda text: None)
+    job.id, job.watch = name, asyncio.get_running_loop().create_task(job.wait())
     ctx.tree.job_owners[name] = ctx.agent
-    await running.settle(_SETTLE)
-    if running.reported:
-        await watch
+    await job.settle(_SETTLE)
+    if job.reported:
+        await job.watch
     state, code = _state(job)
     text = [*notes, f"Started in the background as {name}; it {state}."]
     text.append(f'BashOutput(bash_id="{name}") shows what is new, KillBash(shell_id="{name}") ends it.')
@@ -197,7 +195,7 @@ def _record(
     command: str, running: jobs.RunningCommand, ended: jobs.Ended, notes: list[str], timeout: int
 ) -> ToolRecord:
     capture = running.capture
-    signal = ended.signal or jobs.signal_of_code(ended.code or 0)
+    signal = ended.signal or jobs.signal_name((ended.code or 0) - 128)
     summary = "exit 0" if ended.code == 0 else f"exit {ended.code}" if ended.code is not None else ended.signal
     if timeout:
         summary = f"timed out after {timeout / 1000:g} s"
@@ -251,27 +249,27 @@ def terminal_display(command: str, output: str, code: int | None, lines: int, su
     return {**display, "summary": summary}
 
 
-def _job(ctx: ToolContext, name: str) -> jobs.Background:
+def _job(ctx: ToolContext, name: str) -> jobs.RunningCommand:
     job = ctx.tree.jobs.get(name)
-    if not isinstance(job, jobs.Background):
+    if not isinstance(job, jobs.RunningCommand):
         known = ", ".join(ctx.tree.jobs) or "none"
         said = f"No background command {name[:_SHOWN_OF_A_NAME]}. Known: {known}."
         raise ToolError("NOT_FOUND", said, known=list(ctx.tree.jobs))
     return job
 
 
-def _state(job: jobs.Background) -> tuple[str, int | None]:
-    ended = job.running_command.ended
+def _state(job: jobs.RunningCommand) -> tuple[str, int | None]:
+    ended = job.ended
     if ended is None:
-        return f"is running ({job.running_command.seconds:.0f} s)", None
+        return f"is running ({job.seconds:.0f} s)", None
     if ended.error:
         return f"could not be started: {ended.error}", None
     return (f"was ended by {ended.signal}" if ended.signal else f"exited with code {ended.code}"), ended.code
 
 
-async def _news(job: jobs.Background, pattern: str) -> tuple[str, int]:
+async def _news(job: jobs.RunningCommand, pattern: str) -> tuple[str, int]:
     """What was printed since the last look, and how many bytes of it are left out."""
-    capture = job.running_command.capture
+    capture = job.capture
     most = _FILTERED if pattern else output.WHOLE_BYTES
     capture.settle()
     new = capture.recorded - job.position

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -20,7 +20,7 @@ from typing import cast
 from cowork.core import spawn
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.tools.base import Hold, Job, NoHold, ToolContext, TreeState
+from cowork.tools.base import Hold, NoHold, ToolContext, TreeState
 from cowork.tools.shell import reaper as script
 from cowork.tools.shell.output import Capture
 
@@ -133,8 +133,9 @@ def prepare(tree: TreeState) -> Reaper:
 
 @dataclass(slots=True)
 class RunningCommand:
-    """One command under way. `wait` for it; `end` it; both may be called more than once."""
+    """One command under way, in front or in the background. `wait` for it; `end` it; both may be called again."""
 
+    command: str
     capture: Capture
     on_text: Callable[[str], None]
     mark: str
@@ -152,6 +153,9 @@ class RunningCommand:
     ended: Ended | None = None
     started: float = field(default_factory=time.monotonic)
     stopped: float = 0.0
+    id: str = ""  # of one in the background
+    position: int = 0  # how far the output of one in the background was read
+    watch: asyncio.Task[Ended] | None = None  # held here, for a task nobody holds may be collected before it is done
 
     def connect(self) -> None:
         """Start it and listen."""
@@ -163,6 +167,10 @@ class RunningCommand:
     @property
     def seconds(self) -> float:
         return (self.stopped or time.monotonic()) - self.started
+
+    @property
+    def running(self) -> bool:
+        return self.ended is None
 
     @property
     def reported(self) -> bool:
@@ -201,6 +209,9 @@ class RunningCommand:
             await self._sweep()
             self._reported.set()
         return await self.wait()
+
+    async def kill(self) -> None:
+        await self.end()
 
     def abandon(self) -> None:
         """Stop listening. The keeper sees that and ends everything by itself."""
@@ -310,7 +321,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
         control, (output,) = opened(tree, script.write_request(request, command))
         return control, output
 
-    running = RunningCommand(capture, on_text, mark, hold, open, _TRIES if ctx.box != "outside" else 0)
+    running = RunningCommand(command, capture, on_text, mark, hold, open, _TRIES if ctx.box != "outside" else 0)
     try:
         running.connect()
     except BaseException:
@@ -333,33 +344,9 @@ def opened(tree: TreeState, request: int, *, server: bool = False) -> tuple[sock
         os.close(request)
 
 
-@dataclass(slots=True)
-class Background:
-    """A command that runs beside the conversation. `position` is how far its output was read."""
-
-    id: str
-    command: str
-    running_command: RunningCommand
-    watch: asyncio.Task[Ended]  # held here, for a task nobody holds may be collected before it is done
-    position: int = 0
-
-    @property
-    def running(self) -> bool:
-        return self.running_command.ended is None
-
-    async def kill(self) -> None:
-        await self.running_command.end()
-
-
-async def kill_all(jobs: Mapping[str, Job] | Iterable[Job]) -> None:
-    """End every background command, all at once."""
-    each = jobs.values() if isinstance(jobs, Mapping) else jobs
-    await asyncio.gather(*(job.kill() for job in each if job.running))
-
-
 async def close(tree: TreeState) -> None:
     """End every background command and the reaper."""
-    await kill_all(tree.jobs)
+    await asyncio.gather(*(job.kill() for job in tree.jobs.values() if job.running))
     if tree.reaper is not None:
         await cast(Reaper, tree.reaper).aclose()
         tree.reaper = None
@@ -392,19 +379,12 @@ def _ended(told: bytes) -> Ended:
         return Ended(signal="SIGKILL", survivors=survivors)
     code = os.waitstatus_to_exitcode(status)
     ended = Ended(code, cwd=raw["cwd"], left=left, survivors=survivors, began=raw["began"])
-    return ended if code >= 0 else replace(ended, code=None, signal=_signal_name(-code))
+    return ended if code >= 0 else replace(ended, code=None, signal=signal_name(-code) or f"signal {-code}")
 
 
-def signal_of_code(code: int) -> str:
-    """The signal an exit code tells of, by the convention of shells."""
-    return signal.Signals(code - 128).name if code - 128 in list(signal.Signals) else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def signal_name(number: int) -> str:
+    """The name of a signal, empty where there is none of that number."""
+    return signal.Signals(number).name if number in list(signal.Signals) else ""
 
 
 def _marked(needle: bytes) -> list[int]:

@@ -80,7 +80,7 @@ async def test_killing_a_background_command_ends_its_whole_tree(desk: Desk) -> N
 async def test_all_background_commands_end_together(desk: Desk) -> None:
     for name in ("deaf to TERM", "a deaf session", "a sleeper"):
         await desk.call(bash, command=ARTISTS[name], run_in_background=True)
-    await jobs.kill_all(desk.ctx.tree.jobs)
+    await asyncio.gather(*(job.kill() for job in desk.ctx.tree.jobs.values()))
     assert desk.survivors() == []
     assert not any(job.running for job in desk.ctx.tree.jobs.values())
 
