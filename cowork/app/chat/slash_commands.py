@@ -10,7 +10,7 @@ from pathlib import Path
 from cowork.app.changes import changes
 from cowork.app.chat import pages, pick_rows
 from cowork.app.chat.host import ChatHost
-from cowork.app.chat.login import SERVICES, Login
+from cowork.app.chat.login import login
 from cowork.app.chat.mcp_commands import McpCommands
 from cowork.app.chat.permission_commands import PermissionCommands
 from cowork.app.chat.task_commands import TaskCommands
@@ -62,7 +62,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
                 servers.words, busy=True),
         Command("status", "what this chat is and runs on", tasks.status, busy=True),
         Command("rename", "give this session a name", on.rename, "NAME", busy=True),
-        Command("login", "enter a key for a service", Login(host), "[service]", lambda: tuple(SERVICES)),
+        Command("login", "enter a key for a service", login(host), "[service]", lambda: tuple(setup.VENDORS)),
         Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
     )  # fmt: skip

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.chat.trust_dialog import settle_trust, trust_question
@@ -19,12 +20,14 @@ from cowork.sessions.resume_state import rewind_points
 _WARM_AFTER_S = 0.5  # the screen and the first keys come first
 
 
-def chat(options: RunOptions) -> int:
-    """Talk until the person leaves; gives the exit code."""
-    return asyncio.run(_chat(options, os.environ))
+def chat(options: RunOptions, beside: Callable[[Repl], Coroutine[Any, Any, None]] | None = None) -> int:
+    """Talk until the person leaves; gives the exit code. `beside` goes on meanwhile, such as a hand that types."""
+    return asyncio.run(_chat(options, os.environ, beside))
 
 
-async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
+async def _chat(
+    options: RunOptions, environ: Mapping[str, str], beside: Callable[[Repl], Coroutine[Any, Any, None]] | None
+) -> int:
     host = ChatHost(options, environ, open_chat)
     ui = host.run.config.ui
     repl = Repl(
@@ -44,6 +47,7 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
     question = trust_question(host) if available() else None
     asyncio.get_running_loop().call_later(_WARM_AFTER_S, host.warm)
     why: EndReason = "other"
+    other = asyncio.ensure_future(beside(repl)) if beside else None
     try:
 
         def join() -> None:
@@ -57,6 +61,8 @@ async def _chat(options: RunOptions, environ: Mapping[str, str]) -> int:
         why = "other" if code else "prompt_input_exit"
         return code
     finally:
+        if other is not None:
+            other.cancel()
         await host.close(why)
         if line := resume_line(host):
             print(line)

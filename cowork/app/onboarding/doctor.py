@@ -63,12 +63,19 @@ class Check:
 
 async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | None = None) -> list[Check]:
     """Every check, in the order a person would ask."""
-    found = [_python(), _package()]
+    found = [
+        Check("python", "ok", f"{platform.python_version()} at {sys.executable}"),
+        Check("cowork", "ok", f"{__version__} in {Path(__file__).parents[1]}"),
+    ]
     config, checks = _config(environ, root, options or RunOptions())
     found += checks
     if config is not None:
         found += await _models(config, environ)
-    found += [_rg(), await asyncio.to_thread(_git, environ), _trust(environ, root)]
+    git = shutil.which("git", path=clean_environ(environ).get("PATH", os.defpath))
+    missing_rg = Check("ripgrep", "bad", "not found: nothing can be searched", "Install ripgrep (rg).")
+    missing_git = Check("git", "note", "not found: no branch, no diffs", "Install git.")
+    found.append(await asyncio.to_thread(_program, rg.program(), missing_rg))
+    found += [await asyncio.to_thread(_program, git, missing_git), _trust(environ, root)]
     mode, network = (config.sandbox.mode, config.sandbox.network) if config else ("auto", False)
     box = Sandbox(workspace=Workspace(root), mode=mode, network=network, environ=environ)
     found.append(await asyncio.to_thread(_sandbox, box))
@@ -100,14 +107,6 @@ def session(environ: Mapping[str, str], session_id: str) -> list[Check]:
 def _line(check: Check) -> str:
     said = f"{check.text}. {check.fix}" if check.fix else check.text
     return said.replace("\n", "\\n")  # a check is one row, whatever a folder is called
-
-
-def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
-
-
-def _package() -> Check:
-    return Check("cowork", "ok", f"{__version__} in {Path(__file__).parents[1]}")
 
 
 def _config(environ: Mapping[str, str], root: Path, options: RunOptions) -> tuple[Config | None, list[Check]]:
@@ -168,26 +167,16 @@ async def _reachable(url: str) -> Check:
     return Check("endpoint", "ok", f"{where} answers ({(time.monotonic() - started) * 1000:.0f} ms)")
 
 
-def _rg() -> Check:
-    program = rg.program()
-    if not program:
-        return Check("ripgrep", "bad", "not found: nothing can be searched", "Install ripgrep (rg).")
-    return Check("ripgrep", "ok", f"{_version([program, '--version'])} at {program}")
-
-
-def _git(environ: Mapping[str, str]) -> Check:
-    path = shutil.which("git", path=clean_environ(environ).get("PATH", os.defpath))
+def _program(path: str | None, missing: Check) -> Check:
+    """The version of a program, or what to say where there is none."""
     if not path:
-        return Check("git", "note", "not found: no branch, no diffs", "Install git.")
-    return Check("git", "ok", f"{_version([path, '--version'])} at {path}")
-
-
-def _version(command: list[str]) -> str:
+        return missing
     try:
-        done = spawn.run(command, environ={"PATH": os.defpath}, seconds=5)
+        done = spawn.run([path, "--version"], environ={"PATH": os.defpath}, seconds=5)
+        version = done.stdout.decode("utf-8", "replace").split("\n")[0].strip() or "does not say its version"
     except OSError:
-        return "does not start"
-    return done.stdout.decode("utf-8", "replace").split("\n")[0].strip() or "does not say its version"
+        version = "does not start"
+    return Check(missing.name, "ok", f"{version} at {path}")
 
 
 def _trust(environ: Mapping[str, str], root: Path) -> Check:

@@ -20,7 +20,7 @@ from cowork.http.proxies import proxy_for
 from cowork.providers.open import default_tls, open_provider
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))
-KEYS = (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY"))
+VENDORS = {"anthropic": ("Anthropic", "ANTHROPIC_API_KEY"), "openai": ("OpenAI", "OPENAI_API_KEY")}
 LOOK_SECONDS = 1.5
 TRIAL_SECONDS = 60.0
 _MOST_BYTES = 1 << 20
@@ -45,19 +45,12 @@ class FoundService:
 
     def settings(self, model: str = "") -> dict[str, str]:
         """What goes into the settings file; the name of the key's variable, never the key."""
-        main = model or (self.models[0] if self.models else "")
-        given = {"models.main.provider": self.provider, "models.main.model": main}
-        if self.base_url:
-            return given | {"models.main.base_url": self.base_url}
-        given["models.main.api_key_env"] = self.key_env
-        light = self.models[1] if len(self.models) > 1 and not model else ""
-        if light:
-            given |= {
-                "models.light.provider": self.provider,
-                "models.light.model": light,
-                "models.light.api_key_env": self.key_env,
-            }
-        return given
+        wanted = {"main": model or next(iter(self.models), "")}
+        if not model and not self.base_url and len(self.models) > 1:
+            wanted["light"] = self.models[1]
+        place = ("base_url", self.base_url) if self.base_url else ("api_key_env", self.key_env)
+        rows = {role: (("provider", self.provider), ("model", name), place) for role, name in wanted.items()}
+        return {f"models.{role}.{key}": value for role, row in rows.items() for key, value in row}
 
     def variables(self, model: str = "") -> dict[str, str]:
         """The environment that stands for this choice, for a run that stores nothing."""
@@ -67,7 +60,7 @@ class FoundService:
     def spec(self, environ: Mapping[str, str], model: str = "") -> ModelSpec:
         return ModelSpec(
             self.provider,
-            model or (self.models[0] if self.models else ""),
+            model or next(iter(self.models), ""),
             base_url=self.base_url,
             api_key=_key(self.key_env, environ),
         )
@@ -75,10 +68,9 @@ class FoundService:
 
 def keys(environ: Mapping[str, str]) -> list[FoundService]:
     """Vendors whose key is in the environment or the keyring."""
-    names = {"anthropic": "Anthropic", "openai": "OpenAI"}
     return [
-        FoundService(names[provider], provider, DEFAULT_MODELS[provider], key_env=variable)
-        for provider, variable in KEYS
+        FoundService(name, provider, DEFAULT_MODELS[provider], key_env=variable)
+        for provider, (name, variable) in VENDORS.items()
         if _key(variable, environ)
     ]
 
@@ -145,12 +137,10 @@ async def trial(spec: ModelSpec) -> str:
             async for item in provider.stream(ask):
                 if isinstance(item, Reply):
                     return ""
-    except ProviderError as error:
+    except (ProviderError, UserError) as error:
         return error.message
     except TimeoutError:
         return f"no answer within {TRIAL_SECONDS:.0f} s"
-    except UserError as error:
-        return error.message
     finally:
         await provider.aclose()
     return "the answer ended early"
