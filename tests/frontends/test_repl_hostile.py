@@ -233,8 +233,8 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 JOINS = {
     "notes.note_lines", "boxes.barred", "panels._Roster.panel", "panels._Roster.row",
     "styled.cut_rows", "styled.hanging", "styled.option",
-    "boxes.box", "boxes.divider", "completer.Completer.lines", "frame.compose", "styled.beside", "styled.clip_line",
-    "markdown.code_lines", "markdown.render", "paragraph.after", "paragraph.steady", "repl.Repl.compose",
+    "boxes.box", "boxes.divider", "frame.compose", "styled.beside", "styled.clip_line",
+    "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",
 }  # fmt: skip
@@ -277,8 +277,10 @@ def test_the_theme_lets_nothing_through_but_its_own_colours() -> None:
 # What may reach a terminal past the standard streams, through which nothing steers: each is harmless by itself.
 PAST = {
     ("app/mcp/serve.py", "sys.stdin.buffer"),
-    ("app/mcp/serve.py", "sys.stdout.buffer"),  # lines of JSON for the program that started it
-    ("app/onboarding/demo.py", "os.write"),  # what the chat it plays has drawn
+    (
+        "app/mcp/serve.py",
+        "sys.stdout.buffer",
+    ),  # lines of JSON for the program that started it  # what the chat it plays has drawn
     ("app/chat/own_command.py", "os.write"),  # what is typed, to the command that runs
     ("cli/config_commands.py", "sys.stdout.buffer"),  # a path, only where no terminal reads it
     ("cli/config_commands.py", "typer.prompt"),

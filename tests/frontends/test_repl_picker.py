@@ -37,11 +37,16 @@ async def pick(keys: list[str], choose: Choose | None = None) -> Row | None:
     picker = Picker(lambda: None)
     waiting = asyncio.ensure_future(picker.choose(choose or of()))
     await asyncio.sleep(0)
-    acts = {"enter": picker.enter, "esc": picker.escape, "back": picker.backspace, "clear": picker.clear,
-            "down": lambda: picker.move(1), "up": lambda: picker.move(-1),
-            "page": lambda: picker.move(1, page=True)}  # fmt: skip
+    acts = {"enter": Picking.enter, "back": lambda p: p.narrow(p.query[:-1]), "clear": lambda p: p.narrow(""),
+            "page": lambda p: p.move(1, page=True),
+            "down": lambda p: p.move(1), "up": lambda p: p.move(-1)}  # fmt: skip
     for key in keys:
-        acts.get(key, lambda key=key: picker.type(key))()
+        if key == "esc":
+            picker.escape()
+        elif key in acts:
+            picker.act(acts[key])
+        else:
+            picker.type(key)
     row = await asyncio.wait_for(waiting, 60)
     assert picker.current is None
     return row
@@ -108,9 +113,9 @@ async def test_a_preview_is_found_when_its_row_is_looked_at_and_only_once() -> N
                 await drawn.wait()
 
     await shows("about one")
-    picker.move(1)
+    picker.act(lambda p: p.move(1))
     await shows("No preview: it is gone")
-    picker.move(-1)
+    picker.act(lambda p: p.move(-1))
     await shows("about one")
     assert asked == ["one", "two"]
     picker.leave()
@@ -122,13 +127,13 @@ async def test_a_second_list_waits_for_the_first() -> None:
     first = asyncio.ensure_future(picker.choose(of()))
     second = asyncio.ensure_future(picker.choose(of(ROWS[1:])))
     await asyncio.sleep(0)
-    picker.enter()
+    picker.act(Picking.enter)
     row = await first
     assert row is not None
     assert row.value == "a1"
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    picker.enter()
+    picker.act(Picking.enter)
     row = await second
     assert row is not None
     assert row.value == "b2"

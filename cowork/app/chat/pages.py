@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core import format
@@ -126,25 +127,24 @@ def _figures(rows: Sequence[TaskRow]) -> list[str]:
 def context_use(agent: Agent) -> ContextUse:
     """What fills the window, by estimate, beside what the service last counted."""
     window = agent.provider.context_window
-    parts = {"system prompt": len(agent.system), "tools": 0}
+    parts = Counter({"system prompt": len(agent.system), "tools": 0})
     for spec in agent.specs:
         key = f"MCP server {spec.name.split('__')[1]}" if spec.name.startswith("mcp__") else "tools"
-        parts[key] = parts.get(key, 0) + len(spec.description) + len(json.dumps(spec.schema))
-    names = {call.id: call.name for m in agent.transcript.messages() for call in m.calls}
-    for message in agent.transcript.messages():
+        parts[key] += len(spec.description) + len(json.dumps(spec.schema))
+    messages = agent.transcript.messages()
+    names = {call.id: call.name for message in messages for call in message.calls}
+    for message in messages:
         for block in message.content:
             match block:
                 case Text(text):
-                    key = "your messages" if message.role == "user" else "answers"
-                    parts[key] = parts.get(key, 0) + len(text)
+                    parts["your messages" if message.role == "user" else "answers"] += len(text)
                 case ToolUse(input=given):
-                    parts["calls"] = parts.get("calls", 0) + len(json.dumps(given))
+                    parts["calls"] += len(json.dumps(given))
                 case ToolResult(tool_use_id=id, content=content):
-                    key = f"results of {names.get(id, '?')}"
-                    size = len(content) if isinstance(content, str) else sum(_size(b) for b in content)
-                    parts[key] = parts.get(key, 0) + size
+                    size = len(content) if isinstance(content, str) else sum(map(_size, content))
+                    parts[f"results of {names.get(id, '?')}"] += size
                 case Image():
-                    parts["images"] = parts.get("images", 0) + 6_000
+                    parts["images"] += _size(block)
     return ContextUse([(name, size // 4) for name, size in parts.items()], agent.context_tokens, window)
 
 
@@ -161,20 +161,14 @@ def plan_list(plan: RewindPlan) -> str:
     """What a rewind would do to files, a line each."""
     if not plan.files:
         return "No files would change."
-    parts = ((_action(s), f"`{s.path}`", _counts(s), f"({_remark(s)})" if _remark(s) else "") for s in plan.files)
-    return "\n".join("- " + " ".join(part for part in row if part) for row in parts)
+    return "\n".join(map(_step_line, plan.files))
 
 
-def _action(step: RewindStep) -> str:
-    return {"create": "brings back", "modify": "restores", "delete": "removes"}.get(step.action, step.action)
-
-
-def _counts(step: RewindStep) -> str:
-    return "" if step.added is None else f"+{step.added} −{step.removed}"
-
-
-def _remark(step: RewindStep) -> str:
-    return step.problem or ("changed outside since: kept" if step.conflict else "")
+def _step_line(step: RewindStep) -> str:
+    action = {"create": "brings back", "modify": "restores", "delete": "removes"}.get(step.action, step.action)
+    counts = "" if step.added is None else f" +{step.added} −{step.removed}"
+    remark = step.problem or ("changed outside since: kept" if step.conflict else "")
+    return f"- {action} `{step.path}`{counts}" + (f" ({remark})" if remark else "")
 
 
 def _size(block: Text | Image) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
@@ -37,7 +37,7 @@ KEYS = """
 def own_commands(repl: Repl) -> Sequence[Command]:
     """The commands that need nothing but the chat."""
 
-    def leave(_: str) -> None:
+    async def leave(_: str) -> None:
         repl.leave(0)
 
     async def help_text(_: str) -> CommandResult:
@@ -61,7 +61,7 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         on = repl.toggle_vi()
         return f"The input has {'vi' if on else 'emacs'} keys now. `ui.keys` in the settings keeps them."
 
-    def todo(_: str) -> None:
+    async def todo(_: str) -> None:
         todos = repl.scene.todos
         repl.scene.say(
             "output",
@@ -79,21 +79,13 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         Command("help", "commands and keys", help_text, busy=True),
         Command("theme", "dark or light colours", theme, "[dark|light]", lambda: ("dark", "light"), busy=True),
         Command("vim", "vi keys in the input, on and off", vim, busy=True),
-        Command("todo", "the todo list", _plain(todo), busy=True),
+        Command("todo", "the todo list", todo, busy=True),
         Command("copy", "copy the last answer to the clipboard", copy, busy=True),
-        Command("exit", "leave", _plain(leave), busy=True),
-        Command("quit", "leave", _plain(leave), busy=True),
+        Command("exit", "leave", leave, busy=True),
+        Command("quit", "leave", leave, busy=True),
     )
 
 
 def _cell(text: str) -> str:
     """Text that may stand in a table."""
     return text.replace("|", "\\|")
-
-
-def _plain(work: Callable[[str], None]) -> Callable[[str], Awaitable[CommandResult]]:
-    async def run(rest: str) -> CommandResult:
-        work(rest)
-        return None
-
-    return run

@@ -18,7 +18,6 @@ from cowork.frontends.repl.input.completion import (
     match_words,
 )
 from cowork.frontends.repl.input.composer import Composer
-from cowork.frontends.repl.view.styled import Line
 
 _FRESH_S = 20.0  # how long the list of files is good for
 _HISTORY_SHOWN = 40
@@ -40,9 +39,6 @@ class Completer:
         self._draft = ""
         composer.buffer.on_text_changed += lambda _: self._update()
         composer.buffer.on_cursor_position_changed += lambda _: self._close_if_moved()
-
-    def lines(self, columns: int, rows: int) -> list[Line]:
-        return self.menu.lines(columns, rows) if self.menu.items and rows > 0 else []
 
     def quiet(self, change: Callable[[], object]) -> None:
         """Change the text without offering anything for it."""

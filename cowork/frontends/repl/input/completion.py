@@ -48,6 +48,8 @@ class Menu:
             self.index = (self.index + step) % len(self.items)
 
     def lines(self, columns: int, rows: int = ROWS) -> list[Line]:
+        if not self.items or rows <= 0:
+            return []
         rows = min(rows, ROWS)
         shown = self.items[window(self.index, len(self.items), rows)]
         room = min(max((width(one_line(item.text)) for item in shown), default=0), max(8, columns * 3 // 5))
@@ -90,7 +92,7 @@ def match_commands(commands: Iterable[Command], query: str) -> list[Item]:
     query = query.lower()
     named = sorted(commands, key=lambda c: c.name)
     first = [c for c in named if c.name.lower().startswith(query)]
-    rest = [c for c in named if c not in first and _holds(query, c.name.lower())]
+    rest = [c for c in named if c not in first and in_order(query, c.name.lower())]
     return [
         Item(f"/{c.name}", f"{c.arguments}  {c.help}".strip() if c.arguments else c.help, "command", not c.arguments)
         for c in (*first, *rest)
@@ -139,7 +141,9 @@ class FileIndex:
 
 def match_agents(agents: Sequence[tuple[str, str]], query: str) -> list[Item]:
     query = query.lower()
-    return [Item(f"@{name}", f"agent · {about}", "agent") for name, about in agents if _holds(query, name.lower())][:6]
+    return [Item(f"@{name}", f"agent · {about}", "agent") for name, about in agents if in_order(query, name.lower())][
+        :6
+    ]
 
 
 def agents_and_files(agents: Sequence[Item], files: Sequence[Item], query: str) -> list[Item]:
@@ -150,7 +154,7 @@ def agents_and_files(agents: Sequence[Item], files: Sequence[Item], query: str) 
     return [*named, *files, *(agent for agent in agents if agent not in named)]
 
 
-def _holds(query: str, name: str) -> bool:
-    """The letters of the query in order."""
-    rest = iter(name)
-    return all(letter in rest for letter in query)
+def in_order(letters: str, text: str) -> bool:
+    """Whether the letters stand in the text in this order."""
+    rest = iter(text)
+    return all(letter in rest for letter in letters)

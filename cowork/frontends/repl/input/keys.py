@@ -13,6 +13,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from cowork.frontends.repl.input.picker import Picking
+
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
@@ -154,22 +156,21 @@ def _picker_keys(keys: KeyBindings, repl: Repl) -> None:
     picker = repl.picker
     picking = Condition(lambda: repl.mode == "pick")
 
-    def back() -> None:
-        picker.move(-1)
-
-    def on() -> None:
-        picker.move(1)
-
     def write(data: str) -> None:
         if data.isprintable() or "\n" in data:
             picker.type(data)
 
-    _bind(keys, picking, {
-        "up": back, "c-p": back, "s-tab": back, "down": on, "c-n": on, "tab": on,
-        "pageup": lambda: picker.move(-1, page=True), "pagedown": lambda: picker.move(1, page=True),
-        "enter": picker.enter, "c-j": picker.enter, "escape": picker.escape, "backspace": picker.backspace,
-        "c-u": picker.clear, "c-w": picker.clear,
-    }, eager=True)  # fmt: skip
+    acts: dict[str, Callable[[Picking], None]] = {
+        **dict.fromkeys(("up", "c-p", "s-tab"), lambda shown: shown.move(-1)),
+        **dict.fromkeys(("down", "c-n", "tab"), lambda shown: shown.move(1)),
+        "pageup": lambda shown: shown.move(-1, page=True),
+        "pagedown": lambda shown: shown.move(1, page=True),
+        **dict.fromkeys(("enter", "c-j"), Picking.enter),
+        "backspace": lambda shown: shown.narrow(shown.query[:-1]),
+        **dict.fromkeys(("c-u", "c-w"), lambda shown: shown.narrow("")),
+    }
+    _bind(keys, picking, {name: partial(picker.act, act) for name, act in acts.items()}, eager=True)
+    _bind(keys, picking, {"escape": picker.escape}, eager=True)
     _bind_text(keys, picking, write, Keys.Any, Keys.BracketedPaste)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
+from cowork.frontends.repl.input.completion import in_order
 from cowork.frontends.repl.view.boxes import MARGIN, box, divider
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.styled import (
@@ -34,9 +35,9 @@ _PAUSE_S = 0.04  # a preview is found when the cursor rests, not for every row i
 _WAITING = "…"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Picking:
-    """One list on the screen."""
+    """One list on the screen, and what keys do to it."""
 
     choose: Choose
     future: asyncio.Future[Row | None]
@@ -55,88 +56,75 @@ class Picking:
         shown = self.shown
         return shown[min(self.index, len(shown) - 1)] if shown else None
 
+    def move(self, step: int, *, page: bool = False) -> None:
+        """Up and down; at the ends it goes round, by pages it stops."""
+        if count := len(self.shown):
+            at = min(self.index, count - 1)
+            self.index = max(0, min(at + step * _LIST_ROWS, count - 1)) if page else (at + step) % count
+
+    def narrow(self, query: str) -> None:
+        kept = self.chosen
+        self.query = query
+        shown = self.shown
+        self.index = shown.index(kept) if not query and kept in shown else 0
+
+    def enter(self) -> None:
+        if self.chosen is not None:
+            self.settle(self.chosen)
+        elif self.choose.write and (written := self.query.strip()):
+            self.settle(Row(written, written))
+
+    def settle(self, row: Row | None) -> None:
+        if not self.future.done():
+            self.future.set_result(row)
+
 
 class Picker:
     """Lets the person choose; keys are given by the methods below `choose`. A second list waits for the first."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
-        self.current: Picking | None = None
+        self._open: Picking | None = None
         self._changed = changed
         self._free = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
+
+    @property
+    def current(self) -> Picking | None:
+        """The list that takes the keys: once a choice is made, the next key belongs to the input."""
+        return self._open if self._open is not None and not self._open.future.done() else None
 
     async def choose(self, choose: Choose) -> Row | None:
         """Wait for a choice; None when the person leaves without one."""
         async with self._free:
             start = max(0, min(choose.start, len(choose.rows) - 1))
-            picking = Picking(choose, asyncio.get_running_loop().create_future(), start)
-            self.current = picking
+            self._open = picking = Picking(choose, asyncio.get_running_loop().create_future(), start)
             self._look(pause=0)
             try:
                 return await picking.future
             finally:
-                self.current = None
+                self._open = None
                 if self._looking is not None:
                     self._looking.cancel()
                 self._changed()
 
-    def move(self, step: int, *, page: bool = False) -> None:
-        """Up and down; at the ends it goes round, by pages it stops."""
-        picking = self.current
-        if picking is None or not (count := len(picking.shown)):
-            return
-        at = min(picking.index, count - 1)
-        picking.index = max(0, min(at + step * _LIST_ROWS, count - 1)) if page else (at + step) % count
-        self._look()
+    def act(self, act: Callable[[Picking], None]) -> None:
+        """Let a key act on the list that is open."""
+        if self.current is not None:
+            act(self.current)
+            self._look()
 
     def type(self, text: str) -> None:
-        if self.current is not None:
-            self._narrow(self.current, self.current.query + text)
-
-    def backspace(self) -> None:
-        if self.current is not None:
-            self._narrow(self.current, self.current.query[:-1])
-
-    def clear(self) -> None:
-        if self.current is not None:
-            self._narrow(self.current, "")
-
-    def enter(self) -> None:
-        picking = self.current
-        if picking is None:
-            return
-        if picking.chosen is not None:
-            self._settle(picking, picking.chosen)
-        elif picking.choose.write and (written := picking.query.strip()):
-            self._settle(picking, Row(written, written))
+        self.act(lambda picking: picking.narrow(picking.query + text))
 
     def escape(self) -> None:
         """Take back what was typed, then leave."""
-        if self.current is None:
-            return
-        if self.current.query:
-            self.clear()
-        else:
-            self._settle(self.current, None)
+        self.act(lambda picking: picking.narrow("") if picking.query else picking.settle(None))
 
     def leave(self) -> bool:
         """Close the list without a choice; False when there was none."""
-        if self.current is None:
-            return False
-        self._settle(self.current, None)
-        return True
-
-    def _settle(self, picking: Picking, row: Row | None) -> None:
-        self.current = None  # at once: the next key belongs to the input
-        if not picking.future.done():
-            picking.future.set_result(row)
-
-    def _narrow(self, picking: Picking, query: str) -> None:
-        kept = picking.chosen
-        picking.query = query
-        shown = picking.shown
-        picking.index = shown.index(kept) if not query and kept in shown else 0
-        self._look()
+        was_open = self.current is not None
+        self.act(lambda picking: picking.settle(None))
+        return was_open
 
     def _look(self, pause: float = _PAUSE_S) -> None:
         """Find the preview of the chosen row."""
@@ -179,16 +167,11 @@ def _rank(row: Row, words: Sequence[str]) -> int | None:
             total += 1
         elif word in rest:
             total += 2
-        elif _in_order(word, label):
+        elif in_order(word, label):
             total += 4
         else:
             return None
     return total
-
-
-def _in_order(letters: str, text: str) -> bool:
-    rest = iter(text)
-    return all(letter in rest for letter in letters)
 
 
 def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> list[Line]:

@@ -77,10 +77,6 @@ class Painter(Renderer):
         self.bytes_written = 0
         super().__init__(DummyStyle(), output)
 
-    @property
-    def in_full_screen(self) -> bool:
-        return self._full is not None
-
     def render(self, app: Any, layout: Any, is_done: bool = False) -> None:
         """Bring the terminal to the state of the frame."""
         size = self.output.get_size()
@@ -98,7 +94,7 @@ class Painter(Renderer):
         if frame.full and not is_done:
             self._draw_full(parts, frame, size.columns, size.rows)
         else:
-            self._leave_full(parts, size.columns)
+            self._leave_full(parts)
             self._draw_inline(parts, finished, frame, size.columns, size.rows, is_done=is_done)
         if begins:
             parts.append("\x1b[6n")
@@ -114,7 +110,7 @@ class Painter(Renderer):
                 self._full = _Surface()
                 self._write(["\x1b[H\x1b[2J"])
                 return
-            self._leave_full(parts, columns)
+            self._leave_full(parts)
         self._erase_inline(parts, columns)
         self._write([*parts, "\x1b[?25h"])
 
@@ -180,11 +176,8 @@ class Painter(Renderer):
         self._inline = _Surface(columns=columns)
 
     def _draw_full(self, parts: list[str], frame: Frame, columns: int, rows: int) -> None:
-        if self._full is None:
-            parts.append("\x1b[?1049h\x1b[H\x1b[2J")
-            self._full = _Surface()
-        elif self._full.columns not in (0, columns):
-            parts.append("\x1b[H\x1b[2J")
+        if self._full is None or self._full.columns not in (0, columns):
+            parts.append(("" if self._full else "\x1b[?1049h") + "\x1b[H\x1b[2J")
             self._full = _Surface()
         theme = self._theme()
         lines = [theme.encode(clip_line(line, columns - 1)) for line in frame.lines[:rows]]
@@ -197,7 +190,7 @@ class Painter(Renderer):
             parts.append(f"\x1b[{frame.cursor[0] + 1};{frame.cursor[1] + 1}H\x1b[?25h")
         self._full.drawn, self._full.columns = lines, columns
 
-    def _leave_full(self, parts: list[str], columns: int) -> None:
+    def _leave_full(self, parts: list[str]) -> None:
         if self._full is not None:
             self._full = None
             parts.append("\x1b[?1049l")

@@ -96,7 +96,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
     if picking is not None:
         width = min(box_width, columns - 1, WIDEST)
         return [*([] if repl.resizing else picker_lines(picking, width, rows - 1, repl.theme)), status], None
-    menu = repl.completer.lines(columns - 1, rows // 3)
+    menu = repl.completer.menu.lines(columns - 1, rows // 3)
     # While something is live above the input its cursor is drawn, and the terminal's own rests at the top of the live
     # part: a window that gets lower loses rows below the cursor first, and only then pushes rows out at the top.
     resting = repl.turns.working or bool(repl.scene.panels)

@@ -9,7 +9,6 @@ from cowork.core.blocks import Json
 from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.hints import in_chat
 from cowork.frontends.repl.view.styled import Line, clip, clip_line, hanging, wrap
 
 _PROMPT_ROWS = 12
@@ -33,6 +32,22 @@ _ENDINGS = {
     "auth": "the service refused the credentials",
     "unavailable": "the service could not be reached",
 }
+
+_HERE = {  # what a shell user runs, and what does the same in the chat
+    "/model or `cowork config init`": "/login or /model",
+    "`cowork doctor`": "/doctor",
+    "`cowork config init`": "/model",
+    "`cowork sessions list`": "/resume",
+    "`cowork config show`": "/config",
+    "`cowork agents list`": "/agents",
+}
+
+
+def in_chat(text: str) -> str:
+    """A hint with the slash commands that do the same."""
+    for shell, here in _HERE.items():
+        text = text.replace(shell, here)
+    return text
 
 
 def prompt_lines(event: PromptAdded, columns: int) -> list[Line]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cowork.core import format
 from cowork.core.format import one_line
 from cowork.frontends.host import Status
-from cowork.frontends.repl.view.hints import in_chat
+from cowork.frontends.repl.view.notes import in_chat
 from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, hanging, line_width, width
 
 _MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}

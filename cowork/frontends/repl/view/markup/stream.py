@@ -14,8 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cowork.core.hygiene import Visible, visible
-from cowork.frontends.repl.view.markup import paragraph
-from cowork.frontends.repl.view.styled import Line, wrap
+from cowork.frontends.repl.view.styled import Line, plain, wrap
 from cowork.frontends.repl.view.theme import Theme
 
 if TYPE_CHECKING:
@@ -32,6 +31,8 @@ _DEEPEST = 18  # levels of lists and quotes: the parser leaves out what is insid
 _TABLE_HEAD = re.compile(r"\s*[^\n]*\|[^\n]*\n[ |:-]+\n")
 _OTHER_BLOCK = re.compile(r"\s*(?:#|>|[-+*]\s|\d{1,9}[.)]\s|```|~~~|\|)")  # not worth a parse
 _FENCE = re.compile(r" {0,3}(?:```|~~~)[^\n]*\n")
+# A mark that stands in the text may yet become emphasis, code, a link or a table; inside a word `_` cannot.
+_OPEN = re.compile(r"[*`\[\]<|~\\&]|(?<!\w)_|_(?!\w)")
 _ENDS_AT_BLANK = ("paragraph_open", "heading_open", "fence", "hr")
 
 
@@ -129,10 +130,10 @@ class MarkdownStream:
         tokens = _tokens(self._tail)
         if [t.type for t in tokens if t.level == 0] != ["paragraph_open", "paragraph_close"]:
             return []
-        steady = paragraph.steady(paragraph.after(_draw(tokens, columns, theme), self._printed))
-        self._tried = 0 if steady else len(self._tail)
-        lines = steady if self._printed else self._following(steady)
-        self._printed += paragraph.letters(steady)
+        rows = _steady(_after(_draw(tokens, columns, theme), self._printed))
+        self._tried = 0 if rows else len(self._tail)
+        lines = rows if self._printed else self._following(rows)
+        self._printed += _letters(rows)
         self.started = self.started or bool(lines)
         if len(self._tail) > _LONG_TAIL:
             self._drop_printed()
@@ -140,14 +141,14 @@ class MarkdownStream:
 
     def _drop_printed(self) -> None:
         """Forget the source of rows that are printed, where it is plainly the same text."""
-        rest = paragraph.rest_of(self._tail, self._printed)
+        rest = _rest_of(self._tail, self._printed)
         if rest and not _OTHER_BLOCK.match(rest):
             self._tail, self._printed, self._glued = rest, 0, True
 
     def _following(self, lines: list[Line]) -> list[Line]:
         """The lines without what was printed of them, set apart from the block before."""
         if self._printed:
-            return paragraph.after(lines, self._printed)
+            return _after(lines, self._printed)
         return [[], *lines] if lines and self.started and not self._glued else lines
 
     def _gather(self) -> None:
@@ -161,7 +162,7 @@ class MarkdownStream:
     def _lines(self, source: str, columns: int, theme: Theme) -> list[Line]:
         whole = _render(source, columns, theme)
         lines = self._following(whole)
-        self._printed = max(0, self._printed - paragraph.letters(whole)) if self._printed else 0
+        self._printed = max(0, self._printed - _letters(whole)) if self._printed else 0
         self.started = self.started or bool(lines)
         return lines
 
@@ -170,7 +171,7 @@ def split(tail: str) -> tuple[str, str, bool]:
     """(finished source, the rest, whether the rest goes on with the last block of the finished part)."""
     complete = tail[: tail.rfind("\n") + 1]
     lines = complete.splitlines(keepends=True)
-    blocks = [t for t in parser().parse(complete) if t.level == 0 and t.map and t.nesting >= 0]
+    blocks = [t for t in _parser().parse(complete) if t.level == 0 and t.map and t.nesting >= 0]
     if not blocks:
         return "", tail, False
     last = blocks[-1]
@@ -182,11 +183,6 @@ def split(tail: str) -> tuple[str, str, bool]:
     return _split_long_block(tail, complete, lines, last)
 
 
-def parser() -> MarkdownIt:
-    """CommonMark with tables and strike-through; raw HTML is text."""
-    return _parser()
-
-
 def warm_up() -> None:
     """Load what rendering needs; a tenth of a second that is best spent in a thread while a model thinks."""
     _render("*a*\n\n```python\nx = 1\n```\n\n| a |\n|---|\n| b |\n", 40, Theme())
@@ -194,7 +190,7 @@ def warm_up() -> None:
 
 def _split_long_block(tail: str, complete: str, lines: list[str], block: Token) -> tuple[str, str, bool]:
     if block.type in ("bullet_list_open", "ordered_list_open") and len(complete) > _LONG_LIST:
-        tokens = parser().parse(complete)
+        tokens = _parser().parse(complete)
         items = [t.map[0] for t in tokens if t.type == "list_item_open" and t.level == 1 and t.map]
         if len(items) > 1:
             return _cut(tail, lines, items[-1], glued=True)
@@ -260,7 +256,7 @@ def _render(source: str, columns: int, theme: Theme) -> list[Line]:
 
 def _tokens(source: str) -> list[Token]:
     """The blocks to draw. Entities and addresses are spelled out by the parser: `&#8238;`, `<http://x/%1b[2J>`."""
-    tokens = parser().parse(source)
+    tokens = _parser().parse(source)
     for token in tokens:
         for part in (token, *(token.children or ())):
             part.content = visible(part.content)
@@ -277,8 +273,65 @@ def _draw(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
     return markdown.render(tokens, columns, theme)
 
 
+# What was printed of a paragraph is remembered as its characters without the blanks, so that a change of width in
+# between does no harm.
+
+
+def _letters(lines: Sequence[Line]) -> int:
+    """How many characters there are, blanks not counted."""
+    return sum(len("".join(plain(line).split())) for line in lines)
+
+
+def _after(lines: Sequence[Line], count: int) -> list[Line]:
+    """The lines without their first `count` characters, blanks not counted."""
+    for index, line in enumerate(lines):
+        if count == 0:
+            return list(lines[index:])
+        inside = _letters([line])
+        if inside > count:
+            return [_without(line, count), *lines[index + 1 :]]
+        count -= inside
+    return []
+
+
+def _steady(lines: Sequence[Line]) -> list[Line]:
+    """The rows that stay as they are however the paragraph goes on: not the last, nor any from an open mark on."""
+    out: list[Line] = []
+    for line in lines[:-1]:
+        if _OPEN.search(plain(line)):
+            break
+        out.append(line)
+    return out
+
+
+def _rest_of(source: str, count: int) -> str:
+    """The source behind its first `count` characters; nothing where marks make it differ from what was drawn."""
+    at, _ = _skip(source, count)
+    return "" if _OPEN.search(source, 0, at) else source[at:].lstrip()
+
+
+def _skip(text: str, count: int) -> tuple[int, int]:
+    """Where the text goes on behind `count` characters, blanks not counted, and how many it was short of."""
+    at = 0
+    while count and at < len(text):
+        count -= not text[at].isspace()
+        at += 1
+    return at, count
+
+
+def _without(line: Line, count: int) -> Line:
+    out: Line = []
+    for style, text in line:
+        at, count = _skip(text, count)
+        rest = text[at:] if out else text[at:].lstrip()
+        if not count and rest:
+            out.append((style, rest))
+    return out
+
+
 @cache
 def _parser() -> MarkdownIt:
+    """CommonMark with tables and strike-through; raw HTML is text."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
