@@ -8,6 +8,7 @@ from cowork.core.events import ContextCompacted
 from cowork.core.ports import Question
 from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialog_lines import what_lines
+from cowork.frontends.repl.view.boxes import barred, box
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.notes import compacted_lines
 from cowork.frontends.repl.view.scene import Scene
@@ -118,3 +119,10 @@ def test_a_compaction_tells_only_the_numbers_it_has() -> None:
         in text(compacted_lines(ContextCompacted("s", tokens_before=3400, tokens_after=1200), 80))[0]
     )
     assert ": 3.4k tokens" in text(compacted_lines(ContextCompacted("s", tokens_before=3400), 80))[0]
+
+
+@pytest.mark.parametrize("style", ["rule", "accent"])
+def test_a_box_as_a_bar_keeps_its_words_and_its_colours(style: str) -> None:
+    drawn = box([("accent", "? "), ("", "the task")], "facts", [[("", "a row")]], "foot", 60, style)
+    assert [plain(barred(line)) for line in drawn] == ["┃ ? the task   facts", "┃ a row", "┃ foot"]
+    assert ("text", "the task") in drawn[0]  # not in the colour of the frame

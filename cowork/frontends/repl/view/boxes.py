@@ -47,7 +47,9 @@ def _panel(title: Sequence[Span], rows: Sequence[Line], foot: Sequence[Span], co
 def _text(spans: Sequence[Span]) -> Text:
     from rich.text import Text
 
-    return Text.assemble(*((piece, _carried(style)) for style, piece in spans), no_wrap=True, overflow="ignore", end="")
+    # What has no style of its own is named, or a title would take on the colour of the frame.
+    pieces = [(piece, _carried(style or "text")) for style, piece in spans]
+    return Text.assemble(*pieces, no_wrap=True, overflow="ignore", end="")
 
 
 def _line(segments: Iterable[Any]) -> Line:
@@ -84,7 +86,8 @@ def barred(line: Line) -> Line:
     style = line[0][0] if line else ""
     if style not in _EDGES or line[0][1][0] not in _LEFT or line[-1][1][-1:] not in _RIGHT:
         return line
-    inside: Line = [("", " ")] if line[0][1] != "│" else []
+    lead = line[0][1].lstrip(_LEFT + "─ ")  # what is drawn in the frame's own colour right behind it
+    inside: Line = [("", " "), (style, lead)] if line[0][1] != "│" else []
     for kind, text in line[1:-1]:
         rule = kind in _EDGES and text.strip() and not text.strip(" ─")  # between a title and its facts
         inside.append((kind, "   " if rule else text[:_DIVIDER] if text.startswith("╌") else text))
