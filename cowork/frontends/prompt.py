@@ -40,7 +40,7 @@ def available(path: str = TERMINAL) -> bool:
 
     A run whose streams all lead elsewhere was started by a program; its question would wait for ever, unseen.
     """
-    if not any(_is_terminal(stream) for stream in (0, 1, 2)):
+    if not any(map(os.isatty, (0, 1, 2))):
         return False
     try:
         with _opened(path) as terminal:
@@ -141,13 +141,6 @@ def _bounded(lines: list[str]) -> Iterator[str]:
     yield from lines[:_SHOWN_LINES]
     if len(lines) > _SHOWN_LINES:
         yield f"   … {len(lines) - _SHOWN_LINES} more lines"
-
-
-def _is_terminal(stream: int) -> bool:
-    try:
-        return os.isatty(stream)
-    except OSError:
-        return False
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from cowork.core.format import one_line
@@ -70,17 +70,13 @@ class LineChat:
                 print(plain(line).rstrip(), file=self._sink)
             answers: list[str] = []
             for step in steps_of(question):
-                print(f"{one_line(step.title)} (asked by {one_line(question.agent)})", file=self._sink)
-                for number, choice in enumerate(step.choices, 1):
-                    print(f"  {number} {choice.line}", file=self._sink)
-                words = "number, or your answer: " if question.kind == "questions" else "number, or why not: "
-                print(words, end="", file=self._sink, flush=True)
-                said = await self._next_line()
-                text = (said or "").strip()
+                title = f"{step.title} (asked by {question.agent})"
+                words = "number, or your answer" if question.kind == "questions" else "number, or why not"
+                text = await self._offer(title, [choice.line for choice in step.choices], words)
                 chosen = by_number(step, text)
                 if question.kind != "questions":
                     return _answer(chosen, text, step)
-                if said is None or not text:
+                if not text:
                     return Answer("no")
                 answers.append(chosen.label if chosen and not chosen.writes else text)
         return Answer("once", data={"answers": answers})
@@ -89,20 +85,22 @@ class LineChat:
         """The list with numbers; a line that is no number of it chooses nothing and is taken as the next message."""
         async with self._asking:
             self.flush()
-            print(one_line(choose.title), file=self._sink)
-            for number, row in enumerate(choose.rows, 1):
-                detail = f" · {one_line(row.detail)}" if row.detail else ""
-                print(f"  {number} {one_line(row.label)}{detail}", file=self._sink)
+            rows = [f"{row.label} · {row.detail}" if row.detail else row.label for row in choose.rows]
             words = f"number, or {choose.write}" if choose.write else "number"
-            print(f"{words} (Enter for none): ", end="", file=self._sink, flush=True)
-            said = await self._next_line()
-        text = (said or "").strip()
+            text = await self._offer(choose.title, rows, f"{words} (Enter for none)")
         if text.isdigit() and 1 <= int(text) <= len(choose.rows):
             return choose.rows[int(text) - 1]
         if choose.write and text:
             return Row(text, text)
         self._unread = text or None
         return None
+
+    async def _offer(self, title: str, rows: Sequence[str], words: str) -> str:
+        """Print what can be answered, numbered; gives the next line, empty at the end of the input."""
+        numbered = [f"  {number} {one_line(row)}" for number, row in enumerate(rows, 1)]
+        print("\n".join([one_line(title), *numbered]), file=self._sink)
+        print(f"{words}: ", end="", file=self._sink, flush=True)
+        return (await self._next_line() or "").strip()
 
     async def _serve(self) -> None:
         """One line at a time: while a turn works, the next line may be the answer to a question."""

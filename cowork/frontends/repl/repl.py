@@ -153,7 +153,7 @@ class Repl:
     async def _run_live(self, input: Input | None, output: Output | None) -> int:
         self._output = output or create_output(stdout=sys.stdout)
         source = input or create_input()
-        if watch(source, self._set_kind) and self.options.theme == "auto" and self.theme.depth is not None:
+        if watch(source, self.set_theme) and self.options.theme == "auto" and self.theme.depth is not None:
             self._output.write_raw(OSC11_QUERY)
         self.terminal.start()
         self._app = self._application(source, self._output)
@@ -215,8 +215,9 @@ class Repl:
         return self._app is not None and self._app.toggle_vi()
 
     def set_theme(self, kind: Kind) -> None:
-        self.theme = Theme(kind, self.theme.depth)
-        self.redraw()
+        if kind != self.theme.kind:
+            self.theme = Theme(kind, self.theme.depth)
+            self.redraw()
 
     # ---------------------------------------------------------------- drawing
 
@@ -252,7 +253,6 @@ class Repl:
         """Show what was held: the end of another conversation, or more of this one."""
         events, self._held = self._held or [], None
         if fresh:
-            self.scene.reset()
             self.scene.replay(events)
             if left := self.host.kept_waiting():
                 self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
@@ -322,10 +322,6 @@ class Repl:
         if (due := self.dialogs.due) is not None:
             loop.call_later(due + 0.001, self.dialogs.tick)
         self.redraw()
-
-    def _set_kind(self, kind: Kind) -> None:
-        if kind != self.theme.kind:
-            self.set_theme(kind)
 
     def _unexpected(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """A bug somewhere in a task: one calm line instead of a torn screen."""

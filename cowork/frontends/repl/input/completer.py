@@ -54,13 +54,10 @@ class Completer:
         item = self.menu.chosen
         if item is None:
             return True
-        typed = self._composer.buffer.document.text_before_cursor[-self.menu.start :] if self.menu.start else ""
-        if self.searching:
-            self.accept()
-            return False
-        exact = typed == item.text
+        is_whole = self._composer.buffer.document.text_before_cursor.endswith(item.text)
+        searching = self.searching
         self.accept()
-        return exact or (item.kind == "command" and item.final)
+        return not searching and (is_whole or (item.kind == "command" and item.final))
 
     def accept(self) -> None:
         """Put the chosen item into the input."""

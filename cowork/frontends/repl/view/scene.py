@@ -88,21 +88,14 @@ class Scene:
         self.working_since = None
         self.version += 1
 
-    def reset(self) -> None:
-        """Another conversation: forget this one."""
-        self.finish()
-        self.panels.clear()
-        self.todos = ()
-        self.last_answer = ""
-
-    def settle(self, todos: tuple[Json, ...]) -> None:
-        """An earlier conversation was shown: nothing of it runs any more, but its todo list stands."""
-        self.finish()
-        self.panels.clear()
-        self.todos = todos
-
     def replay(self, events: Sequence[Event], prompts: int = 3) -> None:
-        """Print the end of an earlier conversation, from the last few prompts on; the viewer has all of it."""
+        """Another conversation: forget this one, and print the end of it, from the last few prompts on.
+
+        Nothing of it runs any more, but its todo list stands; the viewer has all of it.
+        """
+        self.finish()
+        self.panels.clear()
+        self.last_answer = ""
         starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
         start = starts[-prompts] if len(starts) > prompts else 0
         if start:
@@ -110,7 +103,9 @@ class Scene:
             self.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
         for event in events[start:]:
             self.apply(event)
-        self.settle(next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ()))
+        self.finish()
+        self.panels.clear()
+        self.todos = next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ())
 
     @contextmanager
     def asking(self, question: Question) -> Iterator[None]:
