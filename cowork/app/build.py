@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,13 +15,10 @@ from cowork.app import logs
 from cowork.app.extend.hooks import file_hooks
 from cowork.app.extend.launch import launcher
 from cowork.app.kept_files import KeptFiles
-from cowork.app.mcp import any_servers
 from cowork.app.models import Models
-from cowork.app.notes import notes
-from cowork.app.project import Additions, Project, load_project
+from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
 from cowork.app.run import Run
 from cowork.app.safety import safety, tightened
-from cowork.app.worktrees import Worktrees
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
@@ -29,6 +27,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookGroup, Hooks, NoHooks
+from cowork.core.later import later
 from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
@@ -39,20 +38,26 @@ from cowork.engine.loop import Agent, AgentOptions
 from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
 from cowork.engine.subagents.order import Rights
-from cowork.sessions import index
-from cowork.sessions.log.fork import origins
+from cowork.permissions import Permissions
 from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.sessions.retention import OUTPUTS, drop_old_outputs
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.base import TreeState
-from cowork.tools.json_schema import schema_problems
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:  # loaded only where they are configured
+if TYPE_CHECKING:  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
+    from cowork.app.worktrees import Worktree
+    from cowork.sessions import index
+    from cowork.sessions.log.fork import origins
     from cowork.telemetry.exporters import TelemetryExport
+    from cowork.tools.json_schema import schema_problems
+else:
+    index = later("cowork.sessions.index")
+    origins = later("cowork.sessions.log.fork", "origins")
+    schema_problems = later("cowork.tools.json_schema", "schema_problems")
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 LOG_LINES = "log.txt"  # there too: log lines of a chat
@@ -151,7 +156,7 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
         model=models,
         compact=(compaction := _compaction(place.config)),
         hooks=HookGroup([hooks, files, place.invoker.withheld]),
-        isolate=Worktrees(place, emitter, permissions, tree),
+        isolate=_worktrees(place, emitter, permissions, tree),
         recall=lambda path: _recalled(log, path),
         prepare=mcp.ready_for if mcp else None,
     )
@@ -178,7 +183,7 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
 def _start_notes(place: Project) -> tuple[Notice, ...]:
     if place.options.replay:
         return ()
-    return tuple(Notice(text, "info", "start") for text in notes(place.config, place.environ))
+    return tuple(Notice(text, "info", "start") for text in start_notes(place.config, place.environ))
 
 
 def _subagents(place: Project, services: Services, ledger: Ledger, past: Sequence[Event]) -> Subagents:
@@ -195,9 +200,24 @@ def _servers(place: Project, emitter: Emitter, ask: Ask | None, tree: TreeState,
     return open_mcp(place, McpPorts(emitter.bind("main"), ask, tree, agent))
 
 
+def _worktrees(
+    place: Project, emitter: Emitter, permissions: Permissions, tree: TreeState
+) -> Callable[[Services, str], Worktree]:
+    """Makes the places of children that work apart."""
+
+    @cache
+    def worktrees() -> Callable[[Services, str], Worktree]:
+        from cowork.app.worktrees import Worktrees
+
+        return Worktrees(place, emitter, permissions, tree)
+
+    return lambda services, name: worktrees()(services, name)
+
+
 def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], scratch: Path) -> Workspace:
     """The folders that file tools may use; long outputs of this session and of those it came from can be read."""
-    earlier = [log.folder.parent / origin / OUTPUTS for origin in origins(past) if is_id(origin)] if log else []
+    names = [origin for origin in origins(past) if is_id(origin)] if past else []
+    earlier = [log.folder.parent / name / OUTPUTS for name in names] if log else []
     added = [Path(folder).expanduser() for folder in place.config.permissions.add_dirs]
     own = (paths.config_dir(place.environ), paths.state_dir(place.environ))
     workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
@@ -30,6 +32,7 @@ from cowork.tools.base import Tool
 from cowork.tools.builtin import builtin_tools
 from cowork.tools.toolset import ToolSet
 
+NO_KEY = "no key was found"  # how the configuration explains that it chose the offline model
 _SEARCHERS = {"anthropic": "api.anthropic.com", "openai": "api.openai.com"}  # wire format: the service that searches
 
 
@@ -155,3 +158,31 @@ def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:
     """Whether no rule denies a file to be read."""
     denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.speaks_of("read")]
     return lambda path: not any(path_matches(rule, path, root, fold=True) for rule in denied)
+
+
+def start_notes(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What a person should know at the start: that there is no model, or no box for commands, and what to do."""
+    told = []
+    if config.models.main.provider == "offline" and config.origin("models.main.provider") == NO_KEY:
+        told.append(
+            "no model key found: running on the built-in offline model (search only). "
+            "/model or `cowork config init` sets one up"
+        )
+    if config.sandbox.auto_allow:
+        told.append('sandbox.auto_allow is the mode auto now: write permissions.mode = "auto" instead')
+    linux = sys.platform.startswith("linux") and config.sandbox.mode == "auto"
+    if linux and shutil.which("bwrap", path=environ.get("PATH", "")) is None:
+        told.append("bubblewrap is not installed, so commands ask more often: install bwrap; `cowork doctor` says more")
+    return tuple(told)
+
+
+def any_servers(place: Project) -> bool:
+    """Whether servers are configured for a run; without any, nothing more is loaded."""
+    options, config = place.options, place.config
+    if options.mcp_config or options.mcp_servers or config.mcp_servers or place.invoker.extensions.servers:
+        return True
+    if any(definition.own_servers for definition in place.agents.values()):
+        return True
+    files = [] if place.options.bare else [paths.config_dir(place.environ) / "mcp.json"]
+    files += [project_root(place.root) / ".mcp.json"] if place.trusted else []
+    return any(file.exists() for file in files)

@@ -6,16 +6,26 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
+from cowork.core.later import later
 from cowork.core.modes import tighter
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
-from cowork.engine.subagents.child import background_result
-from cowork.engine.subagents.result import ChildResult, record_of
-from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving
+
+if TYPE_CHECKING:
+    from cowork.engine.subagents.child import background_result
+    from cowork.engine.subagents.result import ChildResult, record_of
+    from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving
+else:
+    background_result = later("cowork.engine.subagents.child", "background_result")
+    ChildResult = later("cowork.engine.subagents.result", "ChildResult")
+    record_of = later("cowork.engine.subagents.result", "record_of")
+    restore = later("cowork.sessions.resume_state", "restore")
+    surviving = later("cowork.sessions.resume_state", "surviving")
 
 _SAID = 2  # damages that are told one by one
 
@@ -26,16 +36,16 @@ def begin(run: Run, mode: str = "", *, cleared: bool = False) -> None:
     `mode`: the one the same conversation was in a moment ago, in the same chat. `cleared`: this one follows /clear.
     """
     past = run.log.loaded.events if run.log else ()
-    found = restore(past, run.root)
+    found = restore(past, run.root) if past else None
     run.permissions.mode = mode or run.permissions.mode
     # First, for the story starts by saying what is in force.
-    said = ["" if mode else _settle_mode(run, found.mode, past), _settle(run, found)]
+    said = ["" if mode else _settle_mode(run, found.mode, past), _settle(run, found)] if found else []
     run.begin(resumed=bool(past), cleared=cleared)
     if run.log and (run.project.options.resume or run.project.options.continue_):
         _say_damage(run, run.log.loaded.damage or ([] if past else ["Nothing is in it."]))
     for line in filter(None, said):
         run.emit(Notice(line))
-    if past:
+    if found:
         _say_moved(run, past)
         _take_up(run, past, found)
     if run.log:

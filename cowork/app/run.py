@@ -27,7 +27,6 @@ from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import Agent
-from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
@@ -37,10 +36,12 @@ from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
+    from cowork.engine import output_schema
     from cowork.sessions.checkpoints.recorder import Checkpoints
     from cowork.telemetry.exporters import TelemetryExport
     from cowork.tools.shell import jobs
 else:
+    output_schema = later("cowork.engine.output_schema")
     jobs = later("cowork.tools.shell.jobs")
 
 _LAST_WAIT_S = 1.5  # for the hooks of SessionStart, when the session ends that early
@@ -173,13 +174,13 @@ class Run:
             prompt.context = "\n\n".join(p for p in (prompt.context, begun.context) if p)
         if self.output_schema is None:
             return await self.agent.run(prompt)
-        prompt.text = f"{prompt.text}\n\n{instruction(self.output_schema)}"
+        prompt.text = f"{prompt.text}\n\n{output_schema.instruction(self.output_schema)}"
         outcome = await self.agent.run(prompt)
         if outcome.reason != "completed":
             return outcome
         try:
-            self.structured, outcome = await typed(self.agent, outcome, self.output_schema)
-        except SchemaFailed as failure:
+            self.structured, outcome = await output_schema.typed(self.agent, outcome, self.output_schema)
+        except output_schema.SchemaFailed as failure:
             if failure.outcome.reason != "completed":
                 return (
                     failure.outcome

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cowork.config import files, merge, models, paths
+from cowork.config import key as merge
+from cowork.config import models, paths
 from cowork.config.key import Key, Section
 from cowork.config.sections import (
     KEYS,
@@ -30,7 +32,13 @@ from cowork.config.sections import (
     Web,
 )
 from cowork.core.errors import UserError
+from cowork.core.later import later
 from cowork.core.ports import ModelSpec
+
+if TYPE_CHECKING:
+    from cowork.config import files
+else:
+    files = later("cowork.config.files")
 
 
 class ModelSettings:
@@ -164,7 +172,7 @@ class Layers:
 
     def add_file(self, path: Path, *, required: bool = False) -> None:
         """A file of the user: it may set everything."""
-        found = files.read(path, paths.short(path, self.environ))
+        found = files.read(path, paths.short(path, self.environ)) if os.path.lexists(path) else None
         if found is None:
             if required:
                 raise UserError(f"config: {path} does not exist", "`cowork config init` writes one.")
@@ -180,7 +188,7 @@ class Layers:
 
     def add_project(self, path: Path) -> None:
         """A file of the project: it may only tighten, and one that is wrong stops the run."""
-        found = files.read(path, paths.short(path, self.environ))
+        found = files.read(path, paths.short(path, self.environ)) if os.path.lexists(path) else None
         if found is None:
             return
         self.files.append(path)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cowork.config import keyring
 from cowork.core.errors import UserError
+from cowork.core.later import later
 from cowork.core.ports import ModelSpec
+
+if TYPE_CHECKING:
+    from cowork.config import keyring
+else:
+    keyring = later("cowork.config.keyring")
 
 Values = dict[str, Any]
 

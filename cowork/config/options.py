@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cowork.config.merge import split_list
+from cowork.config.key import split_list
 from cowork.config.sections import PROVIDERS
 from cowork.core.errors import UserError
 from cowork.core.modes import MODES

@@ -6,9 +6,8 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from cowork.config.key import Key, Section
+from cowork.config.key import Key, Section, show
 from cowork.config.load import Config
-from cowork.config.merge import show
 from cowork.config.sections import KEYS, PRICES, SECTIONS
 from cowork.core.hygiene import has_password
 

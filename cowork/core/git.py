@@ -7,12 +7,17 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cowork.core import spawn
 from cowork.core.errors import UserError
 from cowork.core.hygiene import clean_environ
+from cowork.core.later import later
 from cowork.core.workspace import start_of
+
+if TYPE_CHECKING:
+    from cowork.core import spawn
+else:
+    spawn = later("cowork.core.spawn")
 
 # No hooks, no file system monitor, no questions, and nothing of our keys.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")

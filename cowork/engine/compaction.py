@@ -26,8 +26,7 @@ from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
-from cowork.engine.metering import NOTHING, Cost
-from cowork.engine.token_estimate import estimate_messages, estimate_tokens
+from cowork.engine.metering import NOTHING, Cost, estimate_messages, estimate_tokens
 
 CHARS_A_TOKEN = 4
 BULKY = 500  # tokens of a result worth clearing

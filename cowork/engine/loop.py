@@ -25,9 +25,8 @@ from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, Tool
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
 from cowork.engine.exchange import Outcome, Prompt
-from cowork.engine.metering import NOTHING, Cost, RequestMeter
+from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
 from cowork.engine.runner import Runner
-from cowork.engine.token_estimate import upper_bound_tokens
 from cowork.tools.toolset import ToolSet
 
 Compact = Callable[["Agent", str], Awaitable[bool]]

@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cowork.core.blocks import Json
+from cowork.core.later import later
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import Agent
-from cowork.tools.json_schema import validate
+
+if TYPE_CHECKING:
+    from cowork.tools.json_schema import validate
+else:
+    validate = later("cowork.tools.json_schema", "validate")
 
 REPAIRS = 2
 

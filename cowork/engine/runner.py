@@ -9,7 +9,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from cowork.core.blocks import Json, Tally, ToolUse, outcome_of
@@ -17,9 +19,9 @@ from cowork.core.errors import ToolError
 from cowork.core.events import QuestionAnswered, QuestionAsked, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookEvent, Hooks, HookVerdict, NoHooks
+from cowork.core.later import later
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
-from cowork.engine.changed_files import ChangedFiles
 from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, weighed
 from cowork.engine.slots import SlotPool
@@ -27,6 +29,11 @@ from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.call_lines import call_line, flat
 from cowork.tools.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from cowork.engine.changed_files import ChangedFiles
+else:
+    ChangedFiles = later("cowork.engine.changed_files", "ChangedFiles")
 
 log = logging.getLogger("cowork.engine")
 
@@ -89,13 +96,16 @@ class Runner:
         self.denials: list[Denial] = []
         self.tally = Tally()
         self.exit_codes: list[int] = []
-        self.changed = ChangedFiles(tree, workspace, agent)
         self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
         self._consult = ports.consult
         self._prepare = ports.prepare
         self._workspace = workspace
         self._failures: dict[str, int] = {}
         self._slots = SlotPool(AT_ONCE)
+
+    @cached_property
+    def changed(self) -> ChangedFiles:
+        return ChangedFiles(self.tree, self._workspace, self.agent)
 
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
         """Every call's record, in call order. Readers run side by side, writers one after another."""

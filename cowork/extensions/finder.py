@@ -6,16 +6,23 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from cowork.agents import Agents, load_agents
 from cowork.core.blocks import Json
 from cowork.core.front_matter import MAX_FILES, Problem, files_below, leads_out
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.core.ports import AgentDef, AgentOrigin
-from cowork.extensions.hook_files import HookRule, read_hooks
-from cowork.extensions.plugins import Plugin, read_plugin, read_servers
 from cowork.extensions.recipes import SKILL_FILE, Recipe, read_recipe
+
+if TYPE_CHECKING:
+    from cowork.extensions.hook_files import HookRule, read_hooks
+    from cowork.extensions.plugins import Plugin, read_plugin, read_servers
+else:
+    read_hooks = later("cowork.extensions.hook_files", "read_hooks")
+    read_plugin = later("cowork.extensions.plugins", "read_plugin")
+    read_servers = later("cowork.extensions.plugins", "read_servers")
 
 Kind = Literal["agent", "skill", "command", "hook", "plugin", "server"]
 CHARS_A_TOKEN = 4

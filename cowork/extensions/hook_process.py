@@ -6,12 +6,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookCall, HookEvent, HookVerdict, joined
-from cowork.extensions.hook_files import Contract, HookRule
+
+if TYPE_CHECKING:
+    from cowork.extensions.hook_files import Contract, HookRule
 
 MOST_TEXT = 10_000  # characters of what a hook says
 BLOCKED = 2  # the exit code that says no

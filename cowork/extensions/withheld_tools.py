@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
-from cowork.extensions.hook_files import holds
+from cowork.core.later import later
+
+if TYPE_CHECKING:
+    from cowork.extensions.hook_files import holds
+else:
+    holds = later("cowork.extensions.hook_files", "holds")
 
 
 @frozen

@@ -11,10 +11,9 @@ from cowork.core.frozen import frozen
 from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect, Family, ToolFacts
 from cowork.core.workspace import Workspace
-from cowork.permissions.policy import decide
+from cowork.permissions.policy import Situation, decide
 from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rules
-from cowork.permissions.scene import Situation
 
 
 class Box(Protocol):

@@ -14,8 +14,8 @@ from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
 from cowork.core.ports import Decision, Effect
 from cowork.permissions.offers import offer
+from cowork.permissions.policy import PLAN, Situation
 from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, path_matches
-from cowork.permissions.scene import PLAN, Situation
 from cowork.permissions.shell.follow import Followed, follow, program
 from cowork.permissions.shell.hints import Place, hint, in_workspace, words_hint
 from cowork.permissions.shell.never import expanded, folders_of, never_of

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.rules import Rule, Rules, host_of, path_matches, url_matches
-from cowork.permissions.scene import PLAN, Situation
 
 if TYPE_CHECKING:
     from cowork.permissions.commands import decide_command
@@ -23,6 +23,28 @@ if TYPE_CHECKING:
 else:
     decide_command = later("cowork.permissions.commands", "decide_command")
     holds_password = later("cowork.permissions.sandbox.masks", "holds_password")
+
+
+PLAN = (
+    "plan mode is read-only. Look around with the tools that read, then present your plan as text"
+    " and let the user leave plan mode"
+)
+
+
+@frozen
+class Situation:
+    """What a judgement knows beside the call. `boxes`: both, the read box only, or none work on this system."""
+
+    workspace: Workspace
+    trusted: bool = False
+    boxes: Literal["both", "read", ""] = ""
+    network: bool = False  # the write box has the network, so that nothing runs there unasked
+    hides_git: Callable[[Path], str] = lambda cwd: ""  # the tracked secret for which git's objects are hidden inside
+    refusal: str = ""  # why no command may run at all
+    given: tuple[str, ...] = ()  # paths as the model wrote them, before links were followed
+    exact: frozenset[str] = frozenset()  # texts granted as they were shown
+    granted: frozenset[Rule] = frozenset()  # rules of a dialog, which hold for a program as it was then
+    changed: Callable[[Path], bool] = lambda path: False  # whether a granted program is another by now
 
 
 def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Situation) -> Decision:

@@ -6,15 +6,20 @@ import os
 import ssl
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from cowork import __version__
 from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
+from cowork.core.later import later
 from cowork.core.ports import ModelSpec, Provider
-from cowork.http.proxies import proxy_for
 from cowork.providers.catalog import default_output, known
+
+if TYPE_CHECKING:
+    from cowork.http.proxies import proxy_for
+else:
+    proxy_for = later("cowork.http.proxies", "proxy_for")
 
 IDLE_TIMEOUT = 180.0
 

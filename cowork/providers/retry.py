@@ -13,9 +13,9 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
+from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
-from cowork.providers.wrapped import Wrapped
 
 FIRST_DELAY = 1.0
 MAX_BACKOFF = 20.0
@@ -31,6 +31,35 @@ def with_retry(
 ) -> Provider:
     """The model, trying up to `max_attempts` times and waiting at most `max_delay` seconds between two."""
     return _Retrying(provider, max_attempts, max_delay, sleep, jitter)
+
+
+class Wrapped:
+    """Everything of the inner model but its `stream`, which each wrapper writes itself."""
+
+    def __init__(self, inner: Provider) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def context_window(self) -> int:
+        return self.inner.context_window
+
+    @property
+    def max_output_tokens(self) -> int:
+        return self.inner.max_output_tokens
+
+    def price(self, usage: Usage) -> float | None:
+        return self.inner.price(usage)
+
+    async def aclose(self) -> None:
+        await self.inner.aclose()
 
 
 class _Retrying(Wrapped):

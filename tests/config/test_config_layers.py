@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork.config import load, merge
+from cowork.config import key as merge
+from cowork.config import load
 from cowork.config.key import Key
 from cowork.config.sections import KEYS
 from cowork.core.errors import UserError

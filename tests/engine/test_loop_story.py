@@ -16,9 +16,8 @@ from cowork.engine.budget import Ledger, Limits
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import EMPTY_NUDGE
 from cowork.engine.runner import AT_ONCE
-from cowork.providers.retry import with_retry
+from cowork.providers.retry import Wrapped, with_retry
 from cowork.providers.scripted import Scripted
-from cowork.providers.wrapped import Wrapped
 from cowork.tools.base import ToolContext, tool
 from tests.fakes.stage import Stage, call, say, turn
 from tests.fakes.wire_rules import violations

@@ -16,10 +16,9 @@ from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.policy import decide
+from cowork.permissions.policy import Situation, decide
 from cowork.permissions.rulebook import RuleBook
 from cowork.permissions.rules import Rules, check_tools, parse, parse_all
-from cowork.permissions.scene import Situation
 from tests.fakes.calls import TOOLS, Facts
 
 # What a call does                          plan    ask     accept  bypass

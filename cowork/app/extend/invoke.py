@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from cowork import prompts
@@ -13,19 +13,25 @@ from cowork.app.extend.places import SKILL_TOOL, Places
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded
+from cowork.core.later import later
 from cowork.core.ports import AgentDef, Effect, Question, TaskOrder, ToolRecord, ok
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import Agent
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
-from cowork.extensions.filling import FILE, pieces
 from cowork.extensions.finder import Extensions
-from cowork.extensions.hook_process import FileHooks
 from cowork.extensions.recipes import Recipe
 from cowork.extensions.withheld_tools import WithheldTools
 from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
+
+if TYPE_CHECKING:
+    from cowork.extensions.filling import FILE, pieces
+    from cowork.extensions.hook_process import FileHooks
+else:
+    FILE = later("cowork.extensions.filling", "FILE")
+    pieces = later("cowork.extensions.filling", "pieces")
 
 REPORT = "That was asked for with {name}. Give the result to the user."
 MOST_FILES = 20  # that a text may bring in by @path

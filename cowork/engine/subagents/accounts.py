@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cowork.core.blocks import Json, Usage, add_cost
+from cowork.core.later import later
 from cowork.core.ports import ToolRecord
 from cowork.engine.runner import Denial
-from cowork.engine.subagents.child import Child
-from cowork.engine.subagents.result import ChildResult, view_002
+
+if TYPE_CHECKING:
+    from cowork.engine.subagents.child import Child
+    from cowork.engine.subagents.result import ChildResult, view_002
+else:
+    view_002 = later("cowork.engine.subagents.result", "view_002")
 
 
 class Accounts:

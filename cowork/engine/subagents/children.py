@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.agents import Agents
@@ -15,6 +16,7 @@ from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import CoworkError, ToolError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
+from cowork.core.later import later
 from cowork.core.ports import AgentDef, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
@@ -23,15 +25,21 @@ from cowork.engine.exchange import Prompt
 from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
 from cowork.engine.slots import SlotPool
 from cowork.engine.subagents.accounts import Accounts
-from cowork.engine.subagents.assembly import AgentSpec, Services, build_agent, with_agents
-from cowork.engine.subagents.child import Child, background_result
-from cowork.engine.subagents.clock import Clock
-from cowork.engine.subagents.isolation import IsolatedChildren
+from cowork.engine.subagents.assembly import AgentSpec, IsolatedChildren, Services, build_agent, with_agents
 from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
-from cowork.engine.subagents.result import ChildResult, record_of
-from cowork.engine.subagents.telemetry import Telemetry
 from cowork.tools.base import Interrupted, ToolContext
 from cowork.tools.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from cowork.engine.subagents.child import Child, Clock, background_result
+    from cowork.engine.subagents.result import ChildResult, record_of
+    from cowork.engine.subagents.telemetry import Telemetry
+else:
+    Child = later("cowork.engine.subagents.child", "Child")
+    Clock = later("cowork.engine.subagents.child", "Clock")
+    background_result = later("cowork.engine.subagents.child", "background_result")
+    record_of = later("cowork.engine.subagents.result", "record_of")
+    Telemetry = later("cowork.engine.subagents.telemetry", "Telemetry")
 
 log = logging.getLogger("cowork.engine")
 
@@ -51,7 +59,6 @@ class Subagents:
         self.accounts = Accounts()
         self.slots = SlotPool(settings.max_concurrent)
         self._number = first_number
-        self._telemetry = Telemetry(services.emitter.session_id, enabled=settings.telemetry_enabled)
         self._delegators: dict[str, Delegator] = {}  # by path
         self._isolated = IsolatedChildren(services)
         self._specs: dict[str, tuple[object, tuple[ToolSpec, ...]]] = {}  # by path, with what they were made from
@@ -64,6 +71,10 @@ class Subagents:
             settings.max_executions or None,
         )
         self._ledger = Ledger(limits, parent=ledger)
+
+    @cached_property
+    def _telemetry(self) -> Telemetry:
+        return Telemetry(self.services.emitter.session_id, enabled=self.settings.telemetry_enabled)
 
     def use(self, agents: Agents) -> None:
         """Send out these from now on."""
@@ -318,7 +329,7 @@ class Subagents:
                 self.kill(child.id, "the parent was interrupted")
                 cancelled = error
         # A task that was cancelled before its first step never saw it coming.
-        end = _aborted(child) if task.cancelled() else task.result()
+        end = child.aborted() if task.cancelled() else task.result()
         record = self._close(child, end)
         if cancelled:
             raise Interrupted(record) from cancelled
@@ -342,7 +353,7 @@ class Subagents:
             emitter.publish(child.updated_event(), child.path)
             return await child.run()
         except asyncio.CancelledError:
-            return _aborted(child)
+            return child.aborted()
         except Exception as error:
             log.exception("subagent %s failed", child.path)
             return child.failure("INTERNAL_ERROR", f"Subagent execution failed: {type(error).__name__}: {error}")
@@ -384,7 +395,3 @@ class Subagents:
         self._finished.move_to_end(path)
         while len(self._finished) > KEPT_TRANSCRIPTS:
             self._finished.popitem(last=False)
-
-
-def _aborted(child: Child) -> ChildResult:
-    return child.failure("ABORTED", f"Subagent was aborted: {child.stop_reason or 'it was cancelled'}")

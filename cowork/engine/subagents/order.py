@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
 from cowork.core.errors import ToolError, ToolErrorCode
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, TaskOrder
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent
 from cowork.engine.slots import Slot
-from cowork.tools.json_schema import schema_problems
 from cowork.tools.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from cowork.tools.json_schema import schema_problems
+else:
+    schema_problems = later("cowork.tools.json_schema", "schema_problems")
 
 GENERAL_PURPOSE = "general-purpose"
 

@@ -19,7 +19,7 @@ from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.providers.recording.canonical import error_to_dict, item_to_dict, request_to_dict
-from cowork.providers.wrapped import Wrapped
+from cowork.providers.retry import Wrapped
 
 FORMAT_VERSION = 1
 HIDDEN = "<key>"

@@ -6,15 +6,20 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import yaml
 
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import ProviderError, ProviderErrorKind, UserError
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.core.ports import StopReason
-from cowork.providers.errors import kind_of_status
+
+if TYPE_CHECKING:
+    from cowork.providers.errors import kind_of_status
+else:
+    kind_of_status = later("cowork.providers.errors", "kind_of_status")
 
 At = Literal["before", "first", "middle", "last"]
 

@@ -18,15 +18,21 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
 from cowork.core.events import ContextCompacted, Event, PromptAdded, TurnEnded
+from cowork.core.later import later
 from cowork.sessions.log.lines import encode
 from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.reader import Loaded
-from cowork.sessions.log.resume_reader import LARGE, read_to_resume
 from cowork.sessions.private_files import open_private, own_mode, private_folder, replace_private
-from cowork.sessions.summary import Summary
+
+if TYPE_CHECKING:
+    from cowork.sessions.log import resume_reader
+    from cowork.sessions.summary import Summary
+else:
+    resume_reader = later("cowork.sessions.log.resume_reader")
 
 LOG = "events.jsonl"
 LOCK = "lock"
@@ -107,7 +113,9 @@ class SessionLog:
         own_mode(folder)
         lock = Lock(folder / LOCK)
         try:
-            return cls(folder, lock, read_to_resume(existing(sessions, session_id) / LOG), report, new=False)
+            return cls(
+                folder, lock, resume_reader.read_to_resume(existing(sessions, session_id) / LOG), report, new=False
+            )
         except BaseException:
             lock.release()
             raise
@@ -128,7 +136,8 @@ class SessionLog:
         self._flush()
         if isinstance(event, TurnEnded) and event.agent == "main":
             self.sync()
-        if isinstance(event, ContextCompacted) and event.agent == "main" and self._size - self._resume_point >= LARGE:
+        compacted = isinstance(event, ContextCompacted) and event.agent == "main"
+        if compacted and self._size - self._resume_point >= resume_reader.LARGE:
             self._move_resume_point()
 
     def sync(self) -> None:
@@ -232,7 +241,7 @@ class SessionLog:
 
 def _read_again(path: Path) -> None:
     with contextlib.suppress(OSError):
-        read_to_resume(path)  # which notes how far it need not be read any more
+        resume_reader.read_to_resume(path)  # which notes how far it need not be read any more
 
 
 def _sync_folder(folder: Path) -> None:
