@@ -180,14 +180,14 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
 ) -> int:
     """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
-    from cowork.app.mcp.manage import found_elsewhere
     from cowork.app.mcp.sources import change_file
+    from cowork.extensions.importing import servers_elsewhere
     from cowork.mcp.entries import entry_of
 
     have, _ = _configured(cwd, trust=True)
     path, _ = _file("user", cwd)
     taken: set[str] = set(have)
-    for program, name, raw in found_elsewhere(_root(cwd), os.environ):
+    for program, name, raw in servers_elsewhere(_root(cwd), paths.home(os.environ)):
         try:
             line = visible_line(entry_of(name, raw, "user").line)
         except ValueError as problem:

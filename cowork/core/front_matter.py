@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.workspace import sensitive, start_of
 
@@ -74,6 +75,26 @@ def text_of_file(path: Path, most: int = MAX_FILE) -> str:
         raise BadFile(1, "the file is not UTF-8", "Store it as UTF-8") from error
     except OSError as error:
         raise BadFile(1, f"cannot be read: {error.strerror or error}") from error
+
+
+def json_of_file(path: Path, most: int = MAX_FILE, *, comments: bool = False) -> tuple[Json, str]:
+    """The object in a JSON file, and its text; BadFile when it is none. `comments`: whole lines of them are allowed."""
+    text = text_of_file(path, most)
+    try:
+        found = json.loads(re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE) if comments else text)
+    except json.JSONDecodeError as error:
+        raise BadFile(error.lineno, f"is not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:
+        raise BadFile(1, f"is not JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise BadFile(1, "must be a JSON object")
+    return found, text
+
+
+def line_of(text: str, key: object, otherwise: int = 1) -> int:
+    """The line of a JSON text on which a string stands first."""
+    at = text.find(json.dumps(str(key)))
+    return otherwise if at < 0 else text.count("\n", 0, at) + 1
 
 
 def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:

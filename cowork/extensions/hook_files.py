@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.front_matter import BadFile, Problem, text_of_file
+from cowork.core.front_matter import BadFile, Problem, json_of_file, line_of
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HOOK_EVENTS, HookEvent
 from cowork.core.ports import AgentOrigin
@@ -62,17 +61,11 @@ def read_hooks(
 ) -> tuple[list[HookRule], list[Problem]]:
     """The hooks of a JSON file, and what is wrong with it; a wrong hook leaves the others."""
     try:
-        text = text_of_file(path)
-        found = json.loads(text)
+        found, text = json_of_file(path)
     except BadFile as bad:
         return [], [bad.problem(path)]
-    except ValueError as error:
-        where = error.lineno if isinstance(error, json.JSONDecodeError) else 1
-        return [], [Problem(path, where, f"is not JSON: {getattr(error, 'msg', error)}")]
-    except RecursionError:
-        return [], [Problem(path, 1, "is nested too deeply")]
-    hooks = found.get("hooks", {}) if isinstance(found, dict) else None
-    if not isinstance(found, dict) or not isinstance(hooks, dict):
+    hooks = found.get("hooks", {})
+    if not isinstance(hooks, dict):
         return [], [Problem(path, 1, "hooks: must be an object of events")]
     if found.get("disableAllHooks") is True:
         return [], []
@@ -92,7 +85,7 @@ class _Reader:
         self.problems: list[Problem] = []
 
     def read_event(self, event: str, groups: Any) -> None:
-        line = self._line(f'"{event}"')
+        line = line_of(self.text, event)
         if event not in HOOK_EVENTS:
             self._wrong(line, f"{event}: is no event here", f"There are {', '.join(HOOK_EVENTS)}", fatal=False)
             return
@@ -127,17 +120,13 @@ class _Reader:
             return
         rule = HookRule(
             event, matcher, command, None if args is None else tuple(args), float(timeout), str(hook.get("if") or ""),
-            not (hook.get("async") or hook.get("asyncRewake")), self.path, self._line(json.dumps(command), line),
+            not (hook.get("async") or hook.get("asyncRewake")), self.path, line_of(self.text, command, line),
             self.origin, self.plugin_root, self.contract,
         )  # fmt: skip
         self.rules.append(rule)
 
     def _wrong(self, line: int, message: str, hint: str = "", *, fatal: bool = True) -> None:
         self.problems.append(Problem(self.path, line, message, fatal=fatal, hint=hint))
-
-    def _line(self, text: str, otherwise: int = 1) -> int:
-        at = self.text.find(text)
-        return otherwise if at < 0 else self.text.count("\n", 0, at) + 1
 
 
 def holds(condition: str, tool: str, data: Mapping[str, Any]) -> bool:

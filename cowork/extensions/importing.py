@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.core.front_matter import BadFile, files_below, text_of_file
+from cowork.core.front_matter import BadFile, files_below, json_of_file, text_of_file
 from cowork.core.frozen import frozen
 
+_MOST_BYTES = 4 << 20
 PROGRAMS = ("claude", "codex", "gemini", "opencode")
 _NOTES = {"claude": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md", "opencode": "AGENTS.md"}
 _HOMES = {"claude": ".claude", "codex": ".codex", "gemini": ".gemini", "opencode": ".config/opencode"}
@@ -81,7 +82,7 @@ def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
             name = path.parent.name if kind == "skills" else path.stem
             yield ImportStep(kind[:-1], name, "used as it is", path)
     settings = base / "settings.json"
-    found = _json(settings)
+    found = yield from _settings(settings)
     if found.get("hooks"):
         yield ImportStep("hooks", ", ".join(found["hooks"]), "used as it is", settings)
     yield from _permissions(found.get("permissions") or {}, settings, own)
@@ -90,21 +91,17 @@ def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
         yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
     yield from _left(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
     outside = base.parent / ".claude.json"
-    yield from _servers(_json(outside).get("mcpServers"), outside)
+    yield from _servers(_read(outside).get("mcpServers"), outside)
 
 
 def _codex(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _copies("command", base / "prompts", own / "commands")
     yield from _copies("skill", base / "skills", own / "skills")
-    if hooks := _json(base / "hooks.json"):
+    if hooks := _read(base / "hooks.json"):
         text = json.dumps({"contract": "codex", **hooks}, indent=2, ensure_ascii=False) + "\n"
         yield ImportStep("hooks", "hooks.json", "write", base / "hooks.json", own / "hooks.json", text)
     path = base / "config.toml"
-    try:
-        found = tomllib.loads(path.read_text("utf-8")) if path.is_file() else {}
-    except (OSError, ValueError) as error:
-        yield ImportStep("setting", path.name, "no counterpart", path, why=f"cannot be read: {error}")
-        return
+    found = yield from _settings(path)
     yield from _servers(found.get("mcp_servers"), path)
     yield from _left(found, path, ("mcp_servers",))
 
@@ -122,7 +119,7 @@ def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
             continue
         yield ImportStep("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
     settings = base / "settings.json"
-    found = _json(settings)
+    found = yield from _settings(settings)
     yield from _servers(found.get("mcpServers"), settings)
     yield from _left(found, settings, ("mcpServers",))
 
@@ -139,7 +136,7 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
         for folder in (kind, f"{kind}s"):
             yield from _copies(kind, base / folder, own / f"{kind}s")
     path = next((base / name for name in ("opencode.json", "opencode.jsonc") if (base / name).is_file()), base)
-    found = _json(path)
+    found = yield from _settings(path)
     servers = {}
     for name, entry in (found.get("mcp") or {}).items():
         words = entry.get("command") or [""]
@@ -162,8 +159,7 @@ def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
 def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
     for name, entry in found.items() if isinstance(found, dict) else ():
         if isinstance(entry, dict):
-            known = {k: v for k, v in entry.items() if k in ("type", "command", "args", "env", "cwd", "url", "headers")}
-            yield ImportStep("server", str(name), "server", path, text=json.dumps(known))
+            yield ImportStep("server", str(name), "server", path, text=json.dumps(_adapted(entry)))
 
 
 def _permissions(found: Any, path: Path, own: Path) -> Iterator[ImportStep]:
@@ -189,10 +185,61 @@ def _left(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportSte
             )
 
 
-def _json(path: Path) -> Json:
-    """What a JSON file holds, comments aside; nothing when it cannot be read."""
+def _settings(path: Path) -> Generator[ImportStep, None, Json]:
+    """What a file of settings holds; that it cannot be read is a step of its own."""
     try:
-        found = json.loads(re.sub(r"^\s*//.*$", "", text_of_file(path, 4 << 20), flags=re.MULTILINE))
-    except (BadFile, ValueError, RecursionError):
+        return _loaded(path) if path.is_file() else {}
+    except BadFile as bad:
+        yield ImportStep("setting", path.name, "no counterpart", path, why=f"cannot be read: {bad.message}")
         return {}
-    return found if isinstance(found, dict) else {}
+
+
+def _read(path: Path) -> Json:
+    """What a JSON or TOML file holds; nothing when it cannot be read."""
+    try:
+        return _loaded(path)
+    except BadFile:
+        return {}
+
+
+def _loaded(path: Path) -> Json:
+    if path.suffix != ".toml":
+        return json_of_file(path, _MOST_BYTES, comments=True)[0]
+    try:
+        return tomllib.loads(text_of_file(path, _MOST_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise BadFile(1, f"is not TOML: {error}") from error
+
+
+# ------------------------------------------------------------ servers
+
+
+def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
+    """(program, name, entry) of the MCP servers that other programs have, for everywhere and for this folder."""
+    files = [
+        ("Claude Code", home / ".claude.json", ("mcpServers",)),
+        ("Claude Code", home / ".claude.json", ("projects", str(root), "mcpServers")),
+        ("Claude Desktop", home / ".config/Claude/claude_desktop_config.json", ("mcpServers",)),
+        ("Codex", home / ".codex/config.toml", ("mcp_servers",)),
+        ("Cursor", home / ".cursor/mcp.json", ("mcpServers",)),
+        ("Cursor", root / ".cursor/mcp.json", ("mcpServers",)),
+        ("VS Code", home / ".config/Code/User/mcp.json", ("servers",)),
+        ("VS Code", root / ".vscode/mcp.json", ("servers",)),
+    ]
+    found = []
+    for program, path, keys in files:
+        table: Any = _read(path)
+        for key in keys:
+            table = table.get(key) if isinstance(table, dict) else None
+        found += [(program, step.name, json.loads(step.text)) for step in _servers(table, path)]
+    return found
+
+
+def _adapted(entry: Json) -> Json:
+    """An entry in the form of .mcp.json."""
+    kept = {key: entry[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in entry}
+    if isinstance(entry.get("http_headers"), dict):
+        kept["headers"] = entry["http_headers"]
+    if variable := entry.get("bearer_token_env_var"):
+        kept["headers"] = {**kept.get("headers", {}), "Authorization": f"Bearer ${{{variable}}}"}
+    return dict(json.loads(json.dumps(kept).replace("${env:", "${")))

@@ -4,7 +4,6 @@ Agent Plugins 1.0 (`plugin.json`, `mcp.json`) and Claude's (`.claude-plugin/plug
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.core.blocks import Json
-from cowork.core.front_matter import MAX_FILES, BadFile, Problem, leads_out, text_of_file
+from cowork.core.front_matter import MAX_FILES, BadFile, Problem, json_of_file, leads_out, line_of
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
 from cowork.core.workspace import start_of
@@ -62,19 +61,19 @@ def _plugin(
     notes: list[Problem] = []
     if standard and found.get("$schema") != f"{SCHEMAS}plugin.schema.json":
         raise BadFile(
-            _line(text, "$schema"), "$schema: is not a version known here", f"Write {SCHEMAS}plugin.schema.json"
+            line_of(text, "$schema"), "$schema: is not a version known here", f"Write {SCHEMAS}plugin.schema.json"
         )
     name = found.get("name")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise BadFile(_line(text, "name"), "name: use a-z, 0-9, single - or ., 1 to 64 characters")
+        raise BadFile(line_of(text, "name"), "name: use a-z, 0-9, single - or ., 1 to 64 characters")
     for key, value in found.items():
         wanted = _FIELDS.get(key)
         if wanted and not isinstance(value, wanted):
             if standard:
-                raise BadFile(_line(text, key), f"{key}: must be {wanted.__name__}")
-            notes.append(Problem(path, _line(text, key), f"{key}: must be {wanted.__name__}", fatal=False))
+                raise BadFile(line_of(text, key), f"{key}: must be {wanted.__name__}")
+            notes.append(Problem(path, line_of(text, key), f"{key}: must be {wanted.__name__}", fatal=False))
         elif standard and not wanted and key not in ("$schema", "name", "extensions"):
-            notes.append(Problem(path, _line(text, key), f"{key}: is not a field of plugin.json", fatal=False))
+            notes.append(Problem(path, line_of(text, key), f"{key}: is not a field of plugin.json", fatal=False))
     version, description = str(found.get("version") or ""), str(found.get("description") or "")
     return Plugin(name, root, origin, version, description, standard), notes
 
@@ -88,7 +87,7 @@ def read_servers(plugin: Plugin, data: Path) -> tuple[dict[str, Json], list[Prob
         found, text = _object(path, plugin.root)
         if plugin.standard and found.get("$schema") != f"{SCHEMAS}mcp.schema.json":
             raise BadFile(
-                _line(text, "$schema"), "$schema: is not that of plugin.json", f"Write {SCHEMAS}mcp.schema.json"
+                line_of(text, "$schema"), "$schema: is not that of plugin.json", f"Write {SCHEMAS}mcp.schema.json"
             )
         servers = found.get("mcpServers")
         if not isinstance(servers, dict):
@@ -99,7 +98,7 @@ def read_servers(plugin: Plugin, data: Path) -> tuple[dict[str, Json], list[Prob
     problems: list[Problem] = []
     for name, server in servers.items():
         try:
-            good[str(name)] = _server(plugin, server, data, _line(text, name))
+            good[str(name)] = _server(plugin, server, data, line_of(text, name))
         except BadFile as bad:
             problems.append(Problem(path, bad.line, f"{name}: {bad.message}", hint=bad.hint))
     return good, problems
@@ -183,16 +182,4 @@ def plugin_files(root: Path) -> list[Path]:
 def _object(path: Path, root: Path) -> tuple[Json, str]:
     if leads_out(path, root):
         raise BadFile(1, "is a link out of the plugin")
-    text = text_of_file(path)
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadFile(getattr(error, "lineno", 1), f"is not JSON: {getattr(error, 'msg', error)}") from error
-    if not isinstance(found, dict):
-        raise BadFile(1, "must be a JSON object")
-    return found, text
-
-
-def _line(text: str, key: object) -> int:
-    at = text.find(json.dumps(str(key)))
-    return 1 if at < 0 else text.count("\n", 0, at) + 1
+    return json_of_file(path)

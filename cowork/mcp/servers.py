@@ -204,25 +204,16 @@ class Server:
         task.add_done_callback(self._background.discard)
 
 
-class Servers(Mapping[str, Server]):
+class Servers(dict[str, Server]):
     """All servers of a run, by name."""
 
     def __init__(self, entries: Mapping[str, ServerEntry], ports: ServerPorts) -> None:
+        super().__init__({name: Server(entry, ports) for name, entry in entries.items()})
         self._ports = ports
-        self._servers = {name: Server(entry, ports) for name, entry in entries.items()}
-
-    def __getitem__(self, name: str) -> Server:
-        return self._servers[name]
-
-    def __iter__(self) -> Any:
-        return iter(self._servers)
-
-    def __len__(self) -> int:
-        return len(self._servers)
 
     def add(self, entry: ServerEntry) -> Server:
         """One more, as the file of an agent may bring."""
-        return self._servers.setdefault(entry.name, Server(entry, self._ports))
+        return self.setdefault(entry.name, Server(entry, self._ports))
 
     async def prepare(self, names: list[str], seconds: float) -> list[Server]:
         """Connect those whose tools nobody knows yet, and wait so long; gives those that are late or failed."""

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from cowork.app.mcp.manage import found_elsewhere
 from cowork.app.mcp.sources import change_file
 from cowork.app.mcp.tokens import KeptTokens
 from cowork.core.errors import UserError
+from cowork.extensions.importing import servers_elsewhere
 from cowork.mcp.content import tool_name
 from cowork.mcp.entries import entry_of, filled, read_file, strongest
 from cowork.mcp.param_headers import header_paths, header_value, headers_for
@@ -104,7 +104,7 @@ def test_servers_of_other_programs_are_found(tmp_path: Path) -> None:
     (home / ".codex").mkdir()
     codex = '[mcp_servers.e]\nurl = "https://z"\nbearer_token_env_var = "TOKEN"\n'
     (home / ".codex/config.toml").write_text(codex)
-    found = {name: (program, entry) for program, name, entry in found_elsewhere(root, {"HOME": str(home)})}
+    found = {name: (program, entry) for program, name, entry in servers_elsewhere(root, home)}
     assert {name: program for name, (program, _) in found.items()} == {
         "a": "Claude Code", "b": "Claude Code", "c": "Cursor", "d": "VS Code", "e": "Codex",
     }  # fmt: skip

@@ -1,21 +1,16 @@
-"""What `cowork mcp` does: looks at servers, tries them, logs in, and takes over the entries of other programs."""
+"""What `cowork mcp` does with servers: tries them and logs in."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import tomllib
 import webbrowser
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 from cowork.app.build import build
 from cowork.app.mcp.join import McpRun
 from cowork.app.mcp.tokens import KeptTokens
 from cowork.app.mcp.tools import tokens_of, tools_of
 from cowork.app.run import Run
-from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json
@@ -97,57 +92,3 @@ def _remote(entry: ServerEntry) -> ServerEntry:
         hint = "Give it what it needs in env."
         raise UserError(f"{entry.name} runs on this machine: there is nothing to log in to.", hint)
     return entry
-
-
-# ------------------------------------------------------------ entries of other programs
-
-
-def found_elsewhere(root: Path, environ: Mapping[str, str]) -> list[tuple[str, str, Json]]:
-    """(program, name, entry) of the servers that other programs have."""
-    home = paths.home(environ)
-    claude = _json(home / ".claude.json")
-    tables: list[tuple[str, Any]] = [
-        ("Claude Code", claude.get("mcpServers")),
-        ("Claude Code", _table(_table(claude.get("projects")).get(str(root))).get("mcpServers")),
-        ("Claude Desktop", _json(home / ".config/Claude/claude_desktop_config.json").get("mcpServers")),
-        ("Codex", _toml(home / ".codex/config.toml").get("mcp_servers")),
-        ("Cursor", _json(home / ".cursor/mcp.json").get("mcpServers")),
-        ("Cursor", _json(root / ".cursor/mcp.json").get("mcpServers")),
-        ("VS Code", _json(home / ".config/Code/User/mcp.json").get("servers")),
-        ("VS Code", _json(root / ".vscode/mcp.json").get("servers")),
-    ]
-    return [
-        (program, str(name), _adapted(entry))
-        for program, table in tables
-        for name, entry in _table(table).items()
-        if isinstance(entry, dict)
-    ]
-
-
-def _adapted(entry: Json) -> Json:
-    """An entry in the form of .mcp.json."""
-    kept = {key: entry[key] for key in ("type", "command", "args", "env", "cwd", "url", "headers") if key in entry}
-    if isinstance(entry.get("http_headers"), dict):
-        kept["headers"] = entry["http_headers"]
-    if variable := entry.get("bearer_token_env_var"):
-        kept.setdefault("headers", {})["Authorization"] = f"Bearer ${{{variable}}}"
-    text = json.dumps(kept).replace("${env:", "${")
-    return dict(json.loads(text))
-
-
-def _json(path: Path) -> Json:
-    try:
-        return _table(json.loads(path.read_bytes()))
-    except (OSError, ValueError):
-        return {}
-
-
-def _toml(path: Path) -> Json:
-    try:
-        return _table(tomllib.loads(path.read_text("utf-8")))
-    except (OSError, ValueError):
-        return {}
-
-
-def _table(found: Any) -> Json:
-    return found if isinstance(found, dict) else {}
