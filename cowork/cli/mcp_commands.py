@@ -162,7 +162,7 @@ def login(
 @app.command("logout", cls=HelpCommand)
 def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
     """Forget the token of a server."""
-    from cowork.app.mcp.tokens import KeptTokens
+    from cowork.app.mcp.sources import KeptTokens
     from cowork.mcp.entries import filled
 
     found, _ = _configured(cwd, trust=trust)

@@ -55,9 +55,9 @@ def schema_of(tool: Json) -> Json:
     if not isinstance(schema, dict) or size > _MOST_SCHEMA:
         return {"type": "object", "properties": {}, "description": "Its schema is too large to show."}
     flat = {key: value for key, value in schema.items() if key not in _COMBINED}
-    properties = dict(_table(schema.get("properties")))
+    properties = dict(table(schema.get("properties")))
     for part in (part for key in _COMBINED for part in schema.get(key) or () if isinstance(part, dict)):
-        for name, inner in _table(part.get("properties")).items():
+        for name, inner in table(part.get("properties")).items():
             properties.setdefault(name, inner)
     if any(key in schema for key in _COMBINED):
         said = json.dumps({key: schema[key] for key in _COMBINED if key in schema})[:500]
@@ -68,7 +68,8 @@ def schema_of(tool: Json) -> Json:
     return flat
 
 
-def _table(value: Any) -> Json:
+def table(value: Any) -> Json:
+    """The value if it is a table, else an empty one: what servers and files say may be anything."""
     return value if isinstance(value, dict) else {}
 
 
@@ -124,7 +125,7 @@ def _blocks(content: Iterable[Any]) -> tuple[list[str], list[Image]]:
             case "image":
                 _image(block.get("mimeType"), block.get("data"), texts, images)
             case "resource":
-                _resource(_table(block.get("resource")), texts, images)
+                _resource(table(block.get("resource")), texts, images)
             case "resource_link":
                 about = one_liner(str(block.get("description") or block.get("name") or ""))
                 texts.append(f"[resource {visible_line(str(block.get('uri', '')))}{f': {about}' if about else ''}]")

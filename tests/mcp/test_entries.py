@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from cowork.app.mcp.sources import change_file
-from cowork.app.mcp.tokens import KeptTokens
+from cowork.app.mcp.sources import KeptTokens, change_file
 from cowork.core.errors import UserError
 from cowork.extensions.importing import servers_elsewhere
 from cowork.mcp.content import tool_name

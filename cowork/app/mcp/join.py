@@ -9,8 +9,7 @@ from dataclasses import field
 from cowork import prompts
 from cowork.app.mcp import questions
 from cowork.app.mcp.processes import start_server
-from cowork.app.mcp.sources import Approvals, configured
-from cowork.app.mcp.tokens import KeptTokens
+from cowork.app.mcp.sources import Approvals, KeptTokens, configured
 from cowork.app.mcp.tools import resource_line, resource_tools, tokens_of, tools_of
 from cowork.app.project import Project
 from cowork.config import paths

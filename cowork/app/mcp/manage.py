@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from cowork.app.build import build
 from cowork.app.mcp.join import McpRun
-from cowork.app.mcp.tokens import KeptTokens
+from cowork.app.mcp.sources import KeptTokens
 from cowork.app.mcp.tools import tokens_of, tools_of
 from cowork.app.run import Run
 from cowork.config.options import RunOptions

@@ -7,6 +7,7 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Ask, Question
+from cowork.mcp.content import table
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit
 
@@ -29,81 +30,74 @@ def approval(entry: ServerEntry) -> Question:
 def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
     """Puts a server's questions to the person, through the dialog that a model's questions use."""
 
-    async def elicit(params: Json) -> Json:
-        if ask is None:
-            return {"action": "decline"}
-        message = visible(str(params.get("message", "")))[:2_000]
-        if params.get("mode") == "url":
-            return await _by_url(ask, agent, server, message, str(params.get("url", "")))
-        schema = params.get("requestedSchema")
-        properties = schema.get("properties") if isinstance(schema, dict) else None
-        fields = properties if isinstance(properties, dict) else {}
-        needed = schema.get("required") or () if isinstance(schema, dict) else ()
-        steps = [_step(server, message, name, field, name in needed) for name, field in fields.items()][:_MOST_FIELDS]
-        steps = steps or [{"question": f"{server} asks: {message}", "options": ["Yes", "No"]}]
+    async def put(steps: list[Json]) -> tuple[list[str], bool]:
+        """(the answers, none when the person left; whether they said something instead)."""
+        assert ask is not None
         answer = await ask(
             Question("questions", f"{server} asks", agent=agent, tool=server, input={"questions": steps})
         )
         answers = [str(text) for text in answer.data.get("answers") or ()]
-        if answer.choice == "no" or len(answers) != len(steps):
-            return {"action": "cancel" if not answer.note else "decline"}
+        return answers if answer.choice != "no" and len(answers) == len(steps) else [], bool(answer.note)
+
+    async def agreed(question: str, yes: str) -> Json:
+        answers, _ = await put([{"question": question, "options": [yes, "No"]}])
+        return {"action": "accept" if answers == [yes] else "decline"}
+
+    async def elicit(params: Json) -> Json:
+        if ask is None:
+            return {"action": "decline"}
+        message = visible(str(params.get("message", "")))[:2_000]
+        if params.get("mode") == "url":  # the person opens it; its address is shown whole, and nothing is fetched here
+            page = visible_line(str(params.get("url", "")))
+            return await agreed(f"{server} asks: {message}\nOpen this page in a browser: {page}", "Done")
+        schema = table(params.get("requestedSchema"))
+        fields = dict(list(table(schema.get("properties")).items())[:_MOST_FIELDS])
         if not fields:
-            return {"action": "accept" if answers[0] == "Yes" else "decline"}
-        pairs = zip(fields.items(), answers, strict=False)
-        return {"action": "accept", "content": {n: _value(f, text) for (n, f), text in pairs if text != _SKIP}}
+            return await agreed(f"{server} asks: {message}", "Yes")
+        needed = schema.get("required") or ()
+        answers, said = await put(
+            [_step(f"{server}: {message}", name, table(field), name in needed) for name, field in fields.items()]
+        )
+        if not answers:
+            return {"action": "decline" if said else "cancel"}
+        pairs = zip(fields.items(), answers, strict=True)
+        content = {name: _value(table(field), text) for (name, field), text in pairs if text != _SKIP}
+        return {"action": "accept", "content": content}
 
     return elicit
 
 
-async def _by_url(ask: Ask, agent: str, server: str, message: str, url: str) -> Json:
-    """The person opens the page themselves; its address is shown whole, and nothing of it is fetched here."""
-    shown = visible_line(url)
-    step = {"question": f"{server} asks: {message}\nOpen this page in a browser: {shown}", "options": ["Done", "No"]}
-    answer = await ask(Question("questions", f"{server} asks", agent=agent, tool=server, input={"questions": [step]}))
-    done = answer.choice != "no" and list(answer.data.get("answers") or ()) == ["Done"]
-    return {"action": "accept" if done else "decline"}
-
-
-def _step(server: str, message: str, name: str, field: Any, needed: bool) -> Json:
-    field = field if isinstance(field, dict) else {}
+def _step(asked: str, name: str, field: Json, needed: bool) -> Json:
     about = " — ".join(str(part) for part in (field.get("title") or name, field.get("description")) if part)
-    options = _choices(field)
+    options = [label for label, _ in _choices(field)]
     if (default := field.get("default")) is not None:
-        text = _spelled(field, default)
+        text = next((label for label, value in _choices(field) if value == default), _spelled(default))
         options = [text, *(option for option in options if option != text)]
-    if not needed:
-        options.append(_SKIP)
-    return {"question": visible(f"{server}: {message}\n{about}"), "options": options}
+    return {"question": visible(f"{asked}\n{about}"), "options": [*options, *([] if needed else [_SKIP])]}
 
 
-def _choices(field: Json) -> list[str]:
+def _choices(field: Json) -> list[tuple[str, Any]]:
+    """(as the person sees it, what it stands for) of each value a field may have; none: any."""
     if field.get("type") == "boolean":
-        return ["Yes", "No"]
-    values = field.get("enum")
+        return [("Yes", True), ("No", False)]
+    if isinstance(values := field.get("enum"), list):
+        names = field.get("enumNames")
+        names = names if isinstance(names, list) and len(names) == len(values) else values
+        return [(_spelled(name), value) for name, value in zip(names, values, strict=True)]
     titled = field.get("oneOf") or field.get("anyOf")
-    if isinstance(values, list):
-        return [_spelled(field, value) for value in values]
-    if isinstance(titled, list):
-        return [str(one.get("title", one.get("const"))) for one in titled if isinstance(one, dict)]
-    return []
+    titled = [one for one in titled if isinstance(one, dict)] if isinstance(titled, list) else []
+    return [(str(one.get("title", one.get("const"))), one.get("const")) for one in titled]
 
 
-def _spelled(field: Json, value: Any) -> str:
-    """A value as the person sees it: by its title where there is one."""
-    if isinstance(value, bool):
-        return "Yes" if value else "No"
-    values, names = field.get("enum"), field.get("enumNames")
-    if isinstance(values, list) and isinstance(names, list) and value in values and len(names) == len(values):
-        return str(names[values.index(value)])
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    titled = [one for one in field.get("oneOf") or () if isinstance(one, dict)]
-    return next((str(one.get("title", value)) for one in titled if one.get("const") == value), str(value))
+def _spelled(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _value(field: Any, text: str) -> Any:
+def _value(field: Json, text: str) -> Any:
     """What the person's words mean for a field."""
-    field = field if isinstance(field, dict) else {}
+    for label, value in _choices(field):
+        if text == label:
+            return value
     match field.get("type"):
         case "boolean":
             return text.strip().casefold() in ("yes", "true", "y", "1")
@@ -114,10 +108,4 @@ def _value(field: Any, text: str) -> Any:
                 return text
         case "array":
             return [part.strip() for part in text.split(",") if part.strip()]
-    for one in field.get("oneOf") or ():
-        if isinstance(one, dict) and text == str(one.get("title", one.get("const"))):
-            return one.get("const")
-    for value in field.get("enum") or ():
-        if text == _spelled(field, value):
-            return value
     return text

@@ -1,17 +1,18 @@
-"""Where servers are configured, and which of a project's a person has approved."""
+"""Where servers are configured, which of a project's a person has approved, and the tokens of logins."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from cowork.app.project import Project
-from cowork.config import paths
+from cowork.config import keyring, paths
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.git import project_root
+from cowork.mcp.content import table
 from cowork.mcp.entries import Scope, ServerEntry, entries_of, read_file, strongest
 from cowork.permissions.private import write_private
 
@@ -56,7 +57,7 @@ class Approvals:
         self._file = paths.state_dir(environ) / "mcp_approved.json"
 
     def has(self, root: Path, entry: ServerEntry) -> bool:
-        return _text(self._read().get(str(project_root(root)), {})).get(entry.name) == entry.digest
+        return table(self._read().get(str(project_root(root)), {})).get(entry.name) == entry.digest
 
     def add(self, root: Path, entry: ServerEntry) -> None:
         kept = self._read()
@@ -65,13 +66,26 @@ class Approvals:
 
     def _read(self) -> Json:
         try:
-            return _text(json.loads(self._file.read_bytes()))
+            return table(json.loads(self._file.read_bytes()))
         except (OSError, ValueError):
             return {}
 
 
-def _text(found: Any) -> Json:
-    return found if isinstance(found, dict) else {}
+class KeptTokens:
+    """What a login to a server gave, where /login keeps keys: by its name and address, so no other gets it."""
+
+    def __init__(self, entry: ServerEntry, environ: Mapping[str, str]) -> None:
+        mark = hashlib.sha256(entry.url.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        self._name, self._environ = f"MCP_{entry.name}_{mark}", environ
+
+    def get(self) -> Json:
+        try:
+            return table(json.loads(keyring.stored(self._name, self._environ) or "{}"))
+        except ValueError:
+            return {}
+
+    def put(self, kept: Json) -> None:
+        keyring.keep(self._name, json.dumps(kept) if kept else "", self._environ)
 
 
 def change_file(path: Path, name: str, entry: Json | None, folder: Path | None = None) -> bool:
