@@ -168,7 +168,7 @@ def try_hooks(
     trust: Trust = False,
 ) -> int:
     """Run the hooks that match an event and show what they decide; exit code 1 when they refuse."""
-    from cowork.app.extend.hook_trial import run_trial
+    from cowork.app.extend.hooks import run_trial
     from cowork.core.hooks import HOOK_EVENTS
 
     name = next((known for known in HOOK_EVENTS if known.casefold() == event.casefold()), None)

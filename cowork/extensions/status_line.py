@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cowork.core.blocks import Json
-from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible_line
 from cowork.extensions.hook_process import Launch
 
@@ -19,30 +18,21 @@ MOST_CHARS = 500
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 
 
-@frozen
-class StatusPrograms:
-    """What the settings say: a template, a program for the line, a program for the rows of children."""
-
-    template: str = ""
-    command: str = ""
-    subagent_command: str = ""
-
-    def __bool__(self) -> bool:
-        return bool(self.template or self.command or self.subagent_command)
-
-
 class StatusLine:
     """Keeps the line up to date: soon after a change, one program at a time, the newest state wins."""
 
     def __init__(
         self,
-        programs: StatusPrograms,
         launch: Launch,
         state: Callable[[], Json],
         show: Callable[[str, Mapping[str, str]], None],
         root: Path,
+        *,
+        template: str = "",
+        command: str = "",
+        subagent_command: str = "",  # for the rows of children
     ) -> None:
-        self.programs, self.root = programs, root
+        self._template, self._command, self._subagent_command, self._root = template, command, subagent_command, root
         self._launch, self._state, self._show = launch, state, show
         self._text, self._rows = "", dict[str, str]()
         self._timer: asyncio.TimerHandle | None = None
@@ -68,12 +58,12 @@ class StatusLine:
 
     async def _update(self) -> None:
         state = self._state()
-        if self.programs.template:
-            self._text = filled(self.programs.template, state)
-        out = await self._run(self.programs.command, state)
+        if self._template:
+            self._text = filled(self._template, state)
+        out = await self._run(self._command, state)
         if out is not None:
             self._text = first_line(out)
-        rows = await self._run(self.programs.subagent_command, state) if state["tasks"] else None
+        rows = await self._run(self._subagent_command, state) if state["tasks"] else None
         if rows is not None:
             self._rows = rows_of(rows)
         self._show(self._text, self._rows)
@@ -83,7 +73,7 @@ class StatusLine:
         if not command:
             return None
         try:
-            ended = await self._launch(command, json.dumps(state).encode(), self.root, {}, SECONDS)
+            ended = await self._launch(command, json.dumps(state).encode(), self._root, {}, SECONDS)
         except OSError:
             return None
         return ended.out if ended.code == 0 else None

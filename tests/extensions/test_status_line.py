@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cowork.extensions.hook_process import Launched
-from cowork.extensions.status_line import StatusLine, StatusPrograms, filled, first_line, rows_of
+from cowork.extensions.status_line import StatusLine, filled, first_line, rows_of
 from cowork.frontends.host import Status
 from cowork.frontends.repl.view.status import status_line
 from tests.e2e.test_slash_commands import chat
@@ -55,7 +55,7 @@ async def test_a_burst_is_one_run_and_a_newer_state_ends_an_older_run() -> None:
         shown.append(f"{text} {dict(rows)}")
         told.set()
 
-    line = StatusLine(StatusPrograms("", "main", "rows"), launch, lambda: STATE, show, Path("/"))
+    line = StatusLine(launch, lambda: STATE, show, Path("/"), command="main", subagent_command="rows")
     for _ in range(5):
         line.poke()
     line._start()  # the debounce is over

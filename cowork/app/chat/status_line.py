@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from cowork import __version__
 from cowork.app.extend.launch import launcher
 from cowork.app.run import Run
-from cowork.config.load import Config
 from cowork.core.blocks import Json
 from cowork.core.events import (
     AgentEnded,
@@ -21,7 +20,7 @@ from cowork.core.events import (
     SessionStarted,
 )
 from cowork.core.ports import Emit
-from cowork.extensions.status_line import StatusLine, StatusPrograms
+from cowork.extensions.status_line import StatusLine
 from cowork.frontends.host import StatusLines
 
 _TELLING = (SessionStarted, ReplyAdded, ContextCompacted, AgentStarted, AgentUpdated, AgentEnded)
@@ -33,9 +32,16 @@ class ChatStatusLine:
     def __init__(self, run: Run, show: Emit, cost: Callable[[], float | None]) -> None:
         self.text = ""
         self._run, self._cost, self._send = run, cost, show
-        programs = programs_of(run.config)
+        ui = run.config.ui
+        programs = {
+            "template": ui.statusline,
+            "command": ui.statusline_command,
+            "subagent_command": ui.subagent_statusline_command,
+        }
         launch = launcher(run.tree, run.permissions.workspace)
-        self._line = StatusLine(programs, launch, self._state, self._shown, run.root) if programs else None
+        self._line: StatusLine | None = None
+        if any(programs.values()):
+            self._line = StatusLine(launch, self._state, self._shown, run.root, **programs)
 
     def on_event(self, event: Event) -> None:
         """Note what may have changed the line."""
@@ -96,9 +102,3 @@ class ChatStatusLine:
                 for child in run.subagents.running.values()
             ],
         }
-
-
-def programs_of(config: Config) -> StatusPrograms:
-    """What `[ui]` says of the status line."""
-    ui = config.ui
-    return StatusPrograms(ui.statusline, ui.statusline_command, ui.subagent_statusline_command)
