@@ -29,7 +29,7 @@ class LinePrompt:
     async def __call__(self, question: Question) -> Answer:
         async with self._turn:
             try:
-                with _opened(self._path) as terminal:
+                with _open_terminal(self._path) as terminal:
                     return await _ask(terminal, question)
             except (OSError, termios.error):
                 return Answer("no", "there is no terminal to ask on")
@@ -43,7 +43,7 @@ def available(path: str = TERMINAL) -> bool:
     if not any(map(os.isatty, (0, 1, 2))):
         return False
     try:
-        with _opened(path) as terminal:
+        with _open_terminal(path) as terminal:
             return os.tcgetpgrp(terminal) == os.getpgrp()
     except OSError:
         return False
@@ -112,7 +112,7 @@ def _body(question: Question) -> Iterator[str]:
     yield f"\n? {visible_line(question.title)}{asked_by}"
     if question.reason:
         yield f"  {visible_line(question.reason)}"
-    yield from _bounded(list(_display(question.display)))
+    yield from _limit(list(_display(question.display)))
 
 
 def _display(display: dict[str, Any]) -> Iterator[str]:
@@ -137,14 +137,14 @@ def _lines(text: object) -> Iterator[str]:
         yield f"   {line}"
 
 
-def _bounded(lines: list[str]) -> Iterator[str]:
+def _limit(lines: list[str]) -> Iterator[str]:
     yield from lines[:_SHOWN_LINES]
     if len(lines) > _SHOWN_LINES:
         yield f"   … {len(lines) - _SHOWN_LINES} more lines"
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[int]:
+def _open_terminal(path: str) -> Iterator[int]:
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
     try:
         yield descriptor

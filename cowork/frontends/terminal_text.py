@@ -23,18 +23,18 @@ class TerminalText:
     def feed(self, text: str) -> str:
         """Take a piece of an answer; gives what of it is finished."""
         self._stream.feed(text)
-        return self._encoded(self._stream.take(_columns(), self._theme))
+        return self._encode(self._stream.take(_columns(), self._theme))
 
     def end(self) -> str:
         """The rest of the answer; the next piece begins another."""
         stream, self._stream = self._stream, MarkdownStream()
-        return self._encoded(stream.end(_columns(), self._theme))
+        return self._encode(stream.end(_columns(), self._theme))
 
     def diff(self, diff: str) -> str:
         """A diff with its colours."""
-        return self._encoded(diff_lines(diff, _columns(), limit=_DIFF_ROWS, theme=self._theme))
+        return self._encode(diff_lines(diff, _columns(), limit=_DIFF_ROWS, theme=self._theme))
 
-    def _encoded(self, lines: Iterable[Line]) -> str:
+    def _encode(self, lines: Iterable[Line]) -> str:
         return "".join(f"{self._theme.encode(line)}\n" for line in lines)
 
 

@@ -183,12 +183,12 @@ class TextOutput:
 
     def _finish_reply(self, event: ReplyAdded) -> None:
         text = Message("assistant", event.content).text
-        self._print(self._stream.end() if self._streamed else self._rendered(text))
+        self._print(self._stream.end() if self._streamed else self._render(text))
         self._fresh_line()
         self._last_reply = text
         self._restart()
 
-    def _rendered(self, text: str) -> str:
+    def _render(self, text: str) -> str:
         return self._stream.feed(text) + self._stream.end()
 
     def _restart(self) -> None:
@@ -202,7 +202,7 @@ class TextOutput:
             self._end_looks(agent)
         text = str(result.get("result") or "")
         if text and not (self._live and text.strip() == self._last_reply.strip()):
-            self._print(self._rendered(text))
+            self._print(self._render(text))
         self._fresh_line()
         error = result.get("error")
         reason = str(result.get("terminal_reason", ""))

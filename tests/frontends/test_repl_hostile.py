@@ -231,11 +231,11 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "notes.note_lines", "boxes.barred", "panels._Roster.panel", "panels._Roster.row",
-    "styled.cut_rows", "styled.hanging", "styled.option",
+    "notes.note_lines", "boxes.as_bar", "panels._Roster.panel", "panels._Roster.row",
+    "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
     "boxes.box", "boxes.divider", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "repl.Repl.compose",
-    "scene.bulleted", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
+    "scene.with_bullet", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",
 }  # fmt: skip
 

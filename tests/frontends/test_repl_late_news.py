@@ -17,7 +17,7 @@ from prompt_toolkit.output import DummyOutput
 
 from cowork.frontends.repl.terminal.painter import Frame, Painter
 from cowork.frontends.repl.view.markup.stream import MarkdownStream
-from cowork.frontends.repl.view.scene import bulleted
+from cowork.frontends.repl.view.scene import with_bullet
 from cowork.frontends.repl.view.styled import Line, plain
 from cowork.frontends.repl.view.theme import Theme
 from tests.e2e.terminal import Screen
@@ -102,7 +102,7 @@ class Chat:
         lines = self.stream.take(columns - 3, THEME)
         if self.ended:
             lines += self.stream.end(columns - 3, THEME)
-        return bulleted(lines, first=first)
+        return with_bullet(lines, first=first)
 
 
 STEPS = st.one_of(

@@ -8,7 +8,7 @@ from cowork.core.events import ContextCompacted
 from cowork.core.ports import Question
 from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialog_lines import what_lines
-from cowork.frontends.repl.view.boxes import barred, box
+from cowork.frontends.repl.view.boxes import as_bar, box
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.notes import compacted_lines
 from cowork.frontends.repl.view.scene import Scene
@@ -124,5 +124,5 @@ def test_a_compaction_tells_only_the_numbers_it_has() -> None:
 @pytest.mark.parametrize("style", ["rule", "accent"])
 def test_a_box_as_a_bar_keeps_its_words_and_its_colours(style: str) -> None:
     drawn = box([("accent", "? "), ("", "the task")], "facts", [[("", "a row")]], "foot", 60, style)
-    assert [plain(barred(line)) for line in drawn] == ["┃ ? the task   facts", "┃ a row", "┃ foot"]
+    assert [plain(as_bar(line)) for line in drawn] == ["┃ ? the task   facts", "┃ a row", "┃ foot"]
     assert ("text", "the task") in drawn[0]  # not in the colour of the frame

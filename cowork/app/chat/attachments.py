@@ -25,7 +25,7 @@ _ROOM = 150_000  # characters of all texts of one message
 
 
 @dataclass(slots=True)
-class Attached:
+class Attachments:
     """What goes along with a message; `lines` tell a person about it."""
 
     texts: list[str] = field(default_factory=list)
@@ -57,9 +57,9 @@ def named_paths(text: str) -> list[str]:
 
 async def attach(
     text: str, images: Sequence[Path], runner: Runner, permissions: Permissions, agents: Collection[str]
-) -> Attached:
+) -> Attachments:
     """Read what the message names. The person chose it, so nobody is asked; what a rule denies stays out."""
-    out = Attached()
+    out = Attachments()
     names = [(name, Path(name).expanduser()) for name in named_paths(text) if name not in agents]
     for path in images:  # put into the message by hand
         data = path.read_bytes()

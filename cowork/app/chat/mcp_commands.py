@@ -30,10 +30,10 @@ class McpCommands:
         if not words:
             return f"{self.table()}\n\n`/mcp NAME` shows its tools; `/mcp reconnect|on|off NAME`."
         if words[0] not in ACTIONS:
-            return _page(mcp, self._named(mcp, words[0]))
+            return _page(mcp, self._find(mcp, words[0]))
         if len(words) < 2:
             raise UserError(f"Which server? /mcp {words[0]} NAME", f"There are {', '.join(mcp.servers)}.")
-        server = self._named(mcp, words[1])
+        server = self._find(mcp, words[1])
         await server.switch(on=words[0] != "off")
         if words[0] == "off":
             return f"{server.name} is off in this chat."
@@ -54,7 +54,7 @@ class McpCommands:
             raise UserError("No MCP servers are configured.", "`cowork mcp add NAME -- COMMAND` adds one.")
         return self.host.run.mcp
 
-    def _named(self, mcp: McpRun, name: str) -> Server:
+    def _find(self, mcp: McpRun, name: str) -> Server:
         if name not in mcp.servers:
             raise UserError(f"There is no MCP server {name!r}.", f"There are {', '.join(mcp.servers)}.")
         return mcp.servers[name]

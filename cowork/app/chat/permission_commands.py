@@ -26,7 +26,7 @@ class PermissionCommands:
     async def permissions(self, rest: str) -> CommandResult:
         word, _, given = rest.partition(" ")
         if not rest:
-            return Choose(f"Rules · mode {self.host.run.permissions.mode}", self._rows(), self._chosen)
+            return Choose(f"Rules · mode {self.host.run.permissions.mode}", self._rows(), self._choose)
         if word not in _WORDS or not given.strip():
             raise UserError(
                 f"/permissions does not know {rest!r}.", "/permissions allow RULE, remove RULE, try COMMAND"
@@ -69,11 +69,11 @@ class PermissionCommands:
             rows += [Row(f"={rule}", str(rule), f"{kind} · {origin}", about) for rule in rules]
         return rows
 
-    async def _chosen(self, row: Row) -> CommandResult:
+    async def _choose(self, row: Row) -> CommandResult:
         if row.value == "+":
             return Choose("A rule to allow", (), self._where, write="a rule, such as Bash(git commit:*)")
         if row.value == "?":
-            return Choose("A command to try", (), self._tried, write="a command, such as git push")
+            return Choose("A command to try", (), self._try_row, write="a command, such as git push")
         if row.value.startswith("="):
             return f"`{row.label}`: {row.detail}. It is changed in the settings, not here."
         return self._remove(row.value)
@@ -87,7 +87,7 @@ class PermissionCommands:
 
         return Choose(f"Allow {rule}", rows, allow)
 
-    async def _tried(self, row: Row) -> CommandResult:
+    async def _try_row(self, row: Row) -> CommandResult:
         return self._try(row.value)
 
     def _allow(self, text: str, where: str) -> str:

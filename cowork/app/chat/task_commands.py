@@ -34,7 +34,7 @@ class TaskCommands:
         rows += [self._job_row(job) for job in self._jobs().values()]
         if not rows:
             return "Nothing runs in the background."
-        return Choose("Children and background commands", rows, self._chosen)
+        return Choose("Children and background commands", rows, self._choose)
 
     async def status(self, rest: str) -> CommandResult:
         """What this chat is and runs on, in one table."""
@@ -71,7 +71,7 @@ class TaskCommands:
         return Row(job.id, f"{job.id}  {job.command}", f"command · {state} · {job.seconds:.0f} s",
                    _output(job))  # fmt: skip
 
-    async def _chosen(self, row: Row) -> CommandResult:
+    async def _choose(self, row: Row) -> CommandResult:
         if row.value not in self.host.run.subagents.running and not self._jobs()[row.value].running:
             return self._show(row.value)
         rows = [Row("show", "Look at its output"), Row("stop", "Stop it")]

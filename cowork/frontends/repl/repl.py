@@ -238,7 +238,7 @@ class Repl:
             asyncio.get_running_loop().call_later(_CALM_S, self.redraw)
         self._size = size
 
-    def _finished(self, columns: int) -> list[Line]:
+    def _take_finished(self, columns: int) -> list[Line]:
         if self.viewer is not None:  # held back until the viewer closes
             return []
         return self.scene.take(columns - 1, self.theme)
@@ -264,7 +264,7 @@ class Repl:
 
     def _application(self, source: Input, output: Output) -> ChatApplication:
         painter = Painter(
-            output, self.compose, self._finished, lambda: self.theme, reflows=terminal_reflows(self.environ)
+            output, self.compose, self._take_finished, lambda: self.theme, reflows=terminal_reflows(self.environ)
         )
         app = ChatApplication(self.composer.buffer, bindings(self), source, painter, vi=self.options.keys == "vi")
         app.key_processor.before_key_press += self._before_key

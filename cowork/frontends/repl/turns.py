@@ -144,7 +144,7 @@ class Turns:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _changed(self) -> None:
-        """What waits is another: it is drawn anew, and kept should the process die."""
+        """Redraw what waits, and store it in case the process dies."""
         self.scene.version += 1
         begun = [self._begun.text] if self._begun else []
         self.host.keep_waiting([*begun, *self.steering, *(sent.text for sent in self.queue)])

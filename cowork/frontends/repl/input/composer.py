@@ -14,7 +14,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.styled import Line, cut_rows, fitting, plain, width
+from cowork.frontends.repl.view.styled import Line, clip_cells, cut_rows, plain, width
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
 _CHIP = re.compile(r"\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\]")
@@ -197,7 +197,7 @@ def _reversed_at(line: Line, column: int) -> Line:
     out: Line = []
     place = 0
     for style, text in line:
-        head = fitting(text, column - place) if place <= column < place + width(text) else text
+        head = clip_cells(text, column - place) if place <= column < place + width(text) else text
         rest = text[len(head) :]
         out.append((style, head))
         if rest:

@@ -11,7 +11,17 @@ from cowork.core.ports import Question
 from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
 from cowork.frontends.repl.view.boxes import MARGIN, box
 from cowork.frontends.repl.view.markup.diffs import command_lines, diff_lines
-from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, hanging, option, width, wrap
+from cowork.frontends.repl.view.styled import (
+    WIDEST,
+    Line,
+    clip,
+    clip_start,
+    limit_rows,
+    option,
+    width,
+    wrap,
+    wrap_behind,
+)
 from cowork.frontends.repl.view.theme import Theme
 
 _MARGIN = ("", "  ")
@@ -38,11 +48,7 @@ def dialog_lines(
     room = max(0, rows - len(box))
     is_diff = dialog.question.display.get("kind") == "diff"
     body = what_lines(dialog.question, columns if is_diff else narrow, theme)
-    if len(body) > room:
-        kept = max(0, room - 1)
-        more: Line = [("dim", f"  … {len(body) - kept:,} more lines · Ctrl+O shows all")]
-        body = [*body[:kept], clip_line(more, columns)][:room]
-    return [*body, *box]
+    return [*limit_rows(body, room, columns, "Ctrl+O shows all"), *box]
 
 
 def what_lines(question: Question, columns: int, theme: Theme | None = None) -> list[Line]:
@@ -56,12 +62,12 @@ def what_lines(question: Question, columns: int, theme: Theme | None = None) -> 
         case "command":
             out.extend(command_lines(parts, columns))
         case "path":
-            out.extend(hanging(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
+            out.extend(wrap_behind(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
         case "text" | "terminal":
-            out.extend(hanging(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
+            out.extend(wrap_behind(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
     beside_parts = [part.get("why") for part in parts]
     for about in (question.reason if question.reason not in beside_parts else "", _BOXES.get(question.box)):
-        out.extend(hanging(_MARGIN, visible(about), columns, "dim") if about else ())
+        out.extend(wrap_behind(_MARGIN, visible(about), columns, "dim") if about else ())
     return out
 
 
@@ -85,7 +91,7 @@ def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
     count = f" ({len(dialog.answers) + 1} of {len(dialog.steps)})" if len(dialog.steps) > 1 else ""
     title = one_line(dialog.step.title) + count
     if width(title) + 6 > columns:  # a long question stands in the box, whole
-        rows = [*hanging(("", ""), title, inner + 1, "bold"), *rows]
+        rows = [*wrap_behind(("", ""), title, inner + 1, "bold"), *rows]
         title = one_line(question.title)
     who = one_line(question.agent.rpartition("/")[2])
     asked = f"asked by {who}" if who else ""
@@ -103,13 +109,13 @@ def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:
         first, *rest = wrap(choice.label, inner - 4)
         out.append([mark, ("dim", digit), (style, first)])
         out.extend([("", "    "), (style, piece)] for piece in rest)
-        out.extend(hanging(("", "    "), choice.detail, inner + 1, "dim") if choice.detail else ())
+        out.extend(wrap_behind(("", "    "), choice.detail, inner + 1, "dim") if choice.detail else ())
     return out
 
 
 def _field_rows(dialog: Dialog, text: str, inner: int) -> list[Line]:
     field: Line = [("accent", "❯ "), ("", clip_start(visible_line(text), inner - 4)), ("reverse", " ")]
-    return [*hanging(("", ""), dialog.writes, inner + 1, "dim"), field]
+    return [*wrap_behind(("", ""), dialog.writes, inner + 1, "dim"), field]
 
 
 def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool, ready: bool) -> str:

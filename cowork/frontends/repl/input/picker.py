@@ -186,7 +186,7 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     total = len(picking.choose.rows)
     count = "" if not total else f"{len(shown)} of {total}" if picking.query else str(total)
     listed = _list(picking, shown, inner, height)
-    inside = [_typed(picking, inner), *listed, *[[]] * (height - len(listed))]
+    inside = [_query_line(picking, inner), *listed, *[[]] * (height - len(listed))]
     below = [*body, *[[]] * spare][:spare] if spare > 0 else []
     out = box([("bold", one_line(picking.choose.title))], count, [*inside, *below], "↑↓ Enter · Esc leaves", columns,
               "accent")  # fmt: skip
@@ -195,7 +195,7 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     return out[:rows]
 
 
-def _typed(picking: Picking, inner: int) -> Line:
+def _query_line(picking: Picking, inner: int) -> Line:
     mark = "❯ " if picking.choose.write and not picking.choose.rows else "/ "
     if picking.query:
         shown = "•" * len(picking.query) if picking.choose.secret else re.sub(r"\s", " ", visible(picking.query))

@@ -38,7 +38,7 @@ def _panel(title: Sequence[Span], rows: Sequence[Line], foot: Sequence[Span], co
     body = [span for row in rows for span in (*row, ("", "\n"))]
     drawn = Panel(
         _text(body), title=_text(title) if title else None, title_align="left",
-        subtitle=_text(foot) if foot else None, subtitle_align="left", width=columns, border_style=_carried(style),
+        subtitle=_text(foot) if foot else None, subtitle_align="left", width=columns, border_style=_carry(style),
     )  # fmt: skip
     console = _console()
     return [_line(segments) for segments in console.render_lines(drawn, console.options.update(width=columns))]
@@ -48,7 +48,7 @@ def _text(spans: Sequence[Span]) -> Text:
     from rich.text import Text
 
     # What has no style of its own is named, or a title would take on the colour of the frame.
-    pieces = [(piece, _carried(style or "text")) for style, piece in spans]
+    pieces = [(piece, _carry(style or "text")) for style, piece in spans]
     return Text.assemble(*pieces, no_wrap=True, overflow="ignore", end="")
 
 
@@ -64,7 +64,7 @@ def _line(segments: Iterable[Any]) -> Line:
 
 
 @cache
-def _carried(style: str | Style) -> Style:
+def _carry(style: str | Style) -> Style:
     """A name of the theme as a rich style: rich carries a link along untouched, so the theme decides at the end."""
     return style if isinstance(style, Style) else Style(link=style or None)
 
@@ -81,7 +81,7 @@ def divider(columns: int, style: str) -> Line:
     return [(style, "├"), ("faint", "╌" * max(0, columns - 2)), (style, "┤")]
 
 
-def barred(line: Line) -> Line:
+def as_bar(line: Line) -> Line:
     """A row of a box with a bar at its left instead of the frame, as short as what it holds; others as they are."""
     style = line[0][0] if line else ""
     if style not in _EDGES or line[0][1][0] not in _LEFT or line[-1][1][-1:] not in _RIGHT:

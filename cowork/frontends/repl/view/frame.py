@@ -11,10 +11,10 @@ from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.terminal.painter import Frame, rows_taken
 from cowork.frontends.repl.view import status as bar
-from cowork.frontends.repl.view.boxes import barred
+from cowork.frontends.repl.view.boxes import as_bar
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.scene import markdown_lines
-from cowork.frontends.repl.view.styled import WIDEST, Line, line_width
+from cowork.frontends.repl.view.styled import WIDEST, Line, limit_rows, line_width
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -35,16 +35,16 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)
     above = min(above, rows - len(frame.lines))
     spare = 0 if repl.environ.get("TMUX") else rows - 1 - len(frame.lines) - above  # other terminals use these first
-    if not boxes or _pushed(frame.lines, narrow) <= above + spare:
+    if not boxes or _count_pushed(frame.lines, narrow) <= above + spare:
         return frame
-    short = [barred(line) for line in frame.lines]
-    if _pushed(short, narrow) > above:
+    short = [as_bar(line) for line in frame.lines]
+    if _count_pushed(short, narrow) > above:
         frame = _inline(repl, columns, rows, max(_LEAST, narrow))
-        short = [barred(line) for line in frame.lines]
+        short = [as_bar(line) for line in frame.lines]
     return Frame(short, frame.cursor)
 
 
-def _pushed(lines: Sequence[Line], columns: int) -> int:
+def _count_pushed(lines: Sequence[Line], columns: int) -> int:
     """How many rows that are not blank a window of so many columns would push out."""
     blank = next((row for row, line in enumerate(lines) if line), len(lines))
     return rows_taken(map(line_width, lines), columns) - len(lines) - blank
@@ -110,7 +110,8 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
     )
     box: list[Line] = []
     if repl.actions.keys_shown:
-        box = markdown_lines(KEYS, columns - 1, repl.theme)[: max(0, rows - len(written) - 2)]
+        keys = markdown_lines(KEYS, columns - 1, repl.theme)
+        box = limit_rows(keys, rows - len(written) - 2, columns - 1, "/help shows all")
     box = asked(max(4, rows - len(menu) - len(written) - 2)) or box
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 

@@ -9,7 +9,7 @@ from cowork.core.format import one_line
 from cowork.core.ports import Question
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.children.panels import panels_lines
-from cowork.frontends.repl.view.scene import Scene, bulleted
+from cowork.frontends.repl.view.scene import Scene, with_bullet
 from cowork.frontends.repl.view.styled import SPINNER, WIDEST, Line, clip, clip_line, clip_start
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
@@ -59,7 +59,7 @@ def _tail(scene: Scene, columns: int, rows: int, theme: Theme) -> list[Line]:
     if stream is None or rows <= 0:
         return []
     lines = stream.tail(columns - 3, rows, theme)
-    return [clip_line(line, columns) for line in bulleted(lines, first=not stream.started)]
+    return [clip_line(line, columns) for line in with_bullet(lines, first=not stream.started)]
 
 
 def _tool_lines(

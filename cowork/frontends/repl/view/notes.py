@@ -9,7 +9,7 @@ from cowork.core.blocks import Json
 from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.styled import Line, clip, clip_line, hanging, wrap
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, wrap, wrap_behind
 
 _PROMPT_ROWS = 12
 _PROMPT_LINE = 4_000  # characters shown of one line
@@ -137,7 +137,7 @@ def note_lines(event: Event, columns: int) -> list[Line]:
 def notice_lines(event: Notice, columns: int) -> list[Line]:
     style, glyph = _LEVELS.get(event.level, _LEVELS["info"])
     text_style = "dim" if event.level == "info" else ""
-    return hanging((style, f"{glyph} "), visible(event.text), columns, text_style)
+    return wrap_behind((style, f"{glyph} "), visible(event.text), columns, text_style)
 
 
 def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
@@ -147,7 +147,7 @@ def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
         what += f": {format.tokens(event.tokens_before)}{after} tokens"
     if event.kept:
         what += f" · kept {', '.join(one_line(k) for k in event.kept)}"
-    return hanging(("dim", "· "), what, columns, "dim")
+    return wrap_behind(("dim", "· "), what, columns, "dim")
 
 
 def rewound_lines(event: SessionRewound, columns: int) -> list[Line]:
@@ -177,5 +177,5 @@ def turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
         return [clip_line([("faint", "  "), ("dim", " · ".join(facts))], columns)]
     message = str(event.error.get("message") or _ENDINGS.get(event.reason) or event.reason.replace("_", " "))
     hint = in_chat(str(event.error.get("hint") or ""))
-    told = hanging(("bad", "✗ "), visible(message), columns)
-    return [*told, *(hanging(("", "  "), visible(hint), columns, "dim") if hint else ())]
+    told = wrap_behind(("bad", "✗ "), visible(message), columns)
+    return [*told, *(wrap_behind(("", "  "), visible(hint), columns, "dim") if hint else ())]

@@ -161,7 +161,7 @@ class Scene:
     def _stream_lines(self, stream: MarkdownStream, columns: int, theme: Theme, *, end: bool) -> list[Line]:
         first = not stream.started
         lines = stream.end(columns - 2, theme) if end else stream.take(columns - 2, theme)
-        return bulleted(lines, first=first)
+        return with_bullet(lines, first=first)
 
     def _apply_main(self, event: Event) -> None:
         match event:
@@ -293,7 +293,7 @@ class Scene:
         self.say("end", lambda columns, theme: notes.turn_end_lines(event, columns))
 
 
-def bulleted(lines: Sequence[Line], *, first: bool) -> list[Line]:
+def with_bullet(lines: Sequence[Line], *, first: bool) -> list[Line]:
     """The lines of an answer, set in by two; the very first carries the glyph."""
     out: list[Line] = []
     for line in lines:

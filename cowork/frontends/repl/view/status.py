@@ -10,7 +10,7 @@ from cowork.core import format
 from cowork.core.format import one_line
 from cowork.frontends.host import Status
 from cowork.frontends.repl.view.notes import in_chat
-from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, hanging, line_width, width
+from cowork.frontends.repl.view.styled import Line, clip, clip_line, clip_start, line_width, width, wrap_behind
 
 _MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
 
@@ -30,7 +30,7 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
         facts.append(format.plural(status.agents, "agent"))
     out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
     for note in status.notes:
-        out.extend(hanging(("warn", " ! "), in_chat(one_line(note)), columns))
+        out.extend(wrap_behind(("warn", " ! "), in_chat(one_line(note)), columns))
     return out
 
 
@@ -40,16 +40,16 @@ def status_line(
     """Mode first, then what is used up. Branch, model, context and cost give way to the end of the hint."""
     facts = _facts(status, queued, children, asking)
     room = columns - 1
-    line = _joined(facts.values())
+    line = _join(facts.values())
     stop = hint.rpartition(" · ")[2] if "Esc" in hint else ""  # how to stop is worth more than what it costs
     for name, wanted in (("branch", hint), ("model", hint), ("context", stop), ("cost", stop)):
         if wanted and line_width(line) + width(wanted) + 3 > room:
             facts.pop(name, None)
-            line = _joined(facts.values())
+            line = _join(facts.values())
     while line_width(line) > room and len(facts) > 1:
         least = next((name for name in ("branch", "model", "context", "cost") if children and name in facts), "")
         facts.pop(least) if least else facts.popitem()
-        line = _joined(facts.values())
+        line = _join(facts.values())
     spare = room - line_width(line)
     while hint and spare < width(hint) + 3:  # its last part matters most
         hint = hint.partition(" · ")[2]
@@ -83,7 +83,7 @@ def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str,
     return facts
 
 
-def _joined(facts: Iterable[Line]) -> Line:
+def _join(facts: Iterable[Line]) -> Line:
     line: Line = []
     for fact in facts:
         line += [("", "   " if line else " "), *fact]

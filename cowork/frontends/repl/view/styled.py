@@ -38,7 +38,7 @@ def clip(text: str, columns: int, *, end: str = "…") -> str:
     """The text in at most `columns`; where something is missing it ends in `…`."""
     if width(text) <= columns:
         return text
-    return fitting(text, columns - width(end)) + end if columns >= width(end) else ""
+    return clip_cells(text, columns - width(end)) + end if columns >= width(end) else ""
 
 
 def clip_start(text: str, columns: int) -> str:
@@ -63,7 +63,7 @@ def clip_middle(text: str, columns: int) -> str:
         return clip(text, columns)
     tail = text[-(columns // 3) :] if text.isascii() else text[-1:]
     tail = tail[tail.rfind("-") :] if "-" in tail else tail
-    return fitting(text, columns - 1 - width(tail)) + "…" + tail
+    return clip_cells(text, columns - 1 - width(tail)) + "…" + tail
 
 
 def clip_call(text: str, columns: int) -> str:
@@ -89,7 +89,7 @@ def clip_line(line: Sequence[Span], columns: int) -> Line:
     out: Line = []
     left = columns - 1
     for style, text in line:
-        taken = fitting(text, left)
+        taken = clip_cells(text, left)
         if taken:
             out.append((style, taken))
         left -= width(taken)
@@ -97,6 +97,15 @@ def clip_line(line: Sequence[Span], columns: int) -> Line:
             out.append((style, "…" if columns > 0 else ""))
             break
     return out
+
+
+def limit_rows(lines: Sequence[Line], rows: int, columns: int, where: str) -> list[Line]:
+    """The lines in at most `rows`; where some are missing the last row says how many, and where they are."""
+    if len(lines) <= rows:
+        return list(lines)
+    kept = max(0, rows - 1)
+    more: Line = [("dim", f"  … {len(lines) - kept:,} more lines · {where}")]
+    return [*lines[:kept], clip_line(more, columns)][: max(0, rows)]
 
 
 def pad(text: str, columns: int) -> str:
@@ -115,7 +124,7 @@ def beside(left: Sequence[Span], right: Sequence[Span], columns: int, fill: str 
     return [*left, (style, fill * gap), *right]
 
 
-def hanging(mark: Span, text: str, columns: int, style: str = "") -> list[Line]:
+def wrap_behind(mark: Span, text: str, columns: int, style: str = "") -> list[Line]:
     """The text wrapped behind a mark, which stands in its first row alone."""
     blank: Span = ("", " " * width(mark[1]))
     rows = wrap(text, columns - width(mark[1]) - 1)
@@ -128,7 +137,7 @@ def cut_rows(line: Sequence[Span], columns: int) -> list[Line]:
     left = columns
     for style, text in line:
         while width(text) > left:
-            start = fitting(text, left)
+            start = clip_cells(text, left)
             rows[-1] += [(style, start)] if start else []
             rows.append([])
             text, left = text[len(start) :], columns
@@ -158,7 +167,7 @@ def wrap(text: str, columns: int) -> list[str]:
 def _wrap_one(line: str, columns: int) -> list[str]:
     out: list[str] = []
     while width(line) > columns:
-        head = fitting(line, columns) or line[0]
+        head = clip_cells(line, columns) or line[0]
         cut = head.rfind(" ")
         if cut > columns // 3 and not line[len(head) : len(head) + 1].isspace():
             head = head[:cut]
@@ -167,7 +176,7 @@ def _wrap_one(line: str, columns: int) -> list[str]:
     return [*out, line]
 
 
-def fitting(text: str, columns: int) -> str:
+def clip_cells(text: str, columns: int) -> str:
     """The longest start of the text that takes at most `columns`."""
     if columns <= 0:
         return ""

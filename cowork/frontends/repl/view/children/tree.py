@@ -79,12 +79,12 @@ def tree(events: Iterable[Event], agent: str = "main") -> list[AgentNode]:
                     out[at] = call(started, event)
                 case _:
                     out.extend(_plain_nodes(event))
-        return [node for _, run in groupby(out, key=lambda n: bool(n.look)) for node in _folded(list(run))]
+        return [node for _, run in groupby(out, key=lambda n: bool(n.look)) for node in _fold_looks(list(run))]
 
     return nodes(agent)
 
 
-def _folded(run: list[AgentNode]) -> list[AgentNode]:
+def _fold_looks(run: list[AgentNode]) -> list[AgentNode]:
     """A run of looks as one node that holds them; anything else as it is."""
     if len(run) <= FEW or not run[0].look:
         return run

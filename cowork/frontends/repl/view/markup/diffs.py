@@ -37,9 +37,9 @@ def diff_lines(
     gutter = max((len(str(number)) for _, number, _ in rows), default=1)
     shown = rows if limit is None or len(rows) <= limit + 1 else rows[:limit]
     out: list[Line] = []
-    marked = list(_marked(shown))
+    marked = list(_mark_words(shown))
     if theme is not None and theme.many_colours:
-        marked = _coloured(marked, diff, theme)
+        marked = _colour(marked, diff, theme)
     for sign, number, spans in marked:
         out.extend(_draw(sign, number, spans, gutter, columns, indent))
     if len(shown) < len(rows):
@@ -48,7 +48,7 @@ def diff_lines(
     return out
 
 
-def _coloured(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
+def _colour(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
     """The rows with the colours of the language of the file, under the marks of what changed."""
     named = _FILE.search(diff)
     language = _language(named[1].strip().rpartition("/")[2] if named else "")
@@ -74,7 +74,7 @@ def _overlay(marks: Sequence[Span], code: Line, theme: Theme) -> list[Span]:
     for name, text in marks:
         mark = theme.definition(name) if isinstance(name, str) else name
         for char in text:
-            style = _mixed(mark, colours[at]) if at < len(colours) else name
+            style = _mix(mark, colours[at]) if at < len(colours) else name
             if out and out[-1][0] == style:
                 out[-1] = style, out[-1][1] + char
             else:
@@ -84,7 +84,7 @@ def _overlay(marks: Sequence[Span], code: Line, theme: Theme) -> list[Span]:
 
 
 @lru_cache(maxsize=1024)
-def _mixed(mark: str | Style, code: Style) -> Style:
+def _mix(mark: str | Style, code: Style) -> Style:
     under = mark if isinstance(mark, Style) else Style.parse(mark)
     return Style(color=code.color or under.color, bgcolor=under.bgcolor, bold=under.bold, italic=code.italic)
 
@@ -138,7 +138,7 @@ def _rows(diff: str) -> Iterator[_Row]:
             old, new = old + 1, new + 1
 
 
-def _marked(rows: Sequence[_Row]) -> Iterator[_Marked]:
+def _mark_words(rows: Sequence[_Row]) -> Iterator[_Marked]:
     """The rows with their text as spans; each removed line is compared with the added one in its place."""
     index = 0
     while index < len(rows):

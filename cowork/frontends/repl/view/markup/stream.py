@@ -69,7 +69,7 @@ class MarkdownStream:
         out: list[Line] = []
         while self._ahead:
             self._tail, self._ahead = self._tail + self._ahead[:_HUGE], self._ahead[_HUGE:]
-            out.extend(self._finished(columns, theme))
+            out.extend(self._take_finished(columns, theme))
         return out
 
     def end(self, columns: int, theme: Theme) -> list[Line]:
@@ -89,7 +89,7 @@ class MarkdownStream:
             self._drawn = key
         return self._drawn_lines[-rows:]
 
-    def _finished(self, columns: int, theme: Theme) -> list[Line]:
+    def _take_finished(self, columns: int, theme: Theme) -> list[Line]:
         """What of the tail can no longer change."""
         out = self._source(columns)
         while "\n" in self._tail and len(self._tail) >= self._parsed * 9 // 8:
