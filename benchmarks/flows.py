@@ -14,7 +14,8 @@ from pathlib import Path
 
 from cowork.config.options import RunOptions
 from cowork.core.events import AgentEnded, Event
-from cowork.flows.run import FlowRequest, run_flow
+from cowork.flows.journal import FlowJournal
+from cowork.flows.run import FlowCall, FlowRequest, run_flow
 
 TASKS, JOBS, REPLY_MS = 1_000, 8, 10
 _FLOW = (
@@ -55,7 +56,8 @@ async def _many() -> tuple[float, float]:
                     sizes.append(_resident())
 
         began = time.process_time()  # the model waits without computing, so all of it is overhead
-        await run_flow(request, ask=None, sinks=[watch])
+        journal = FlowJournal(environ)
+        await run_flow(request, journal, FlowCall.of(request), ask=None, sinks=[watch])
         return (time.process_time() - began) / TASKS * 1000, (sizes[1] - sizes[0]) / 1e6
 
 

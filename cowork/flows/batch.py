@@ -10,18 +10,19 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, add_cost
 from cowork.core.errors import UserError
 from cowork.core.format import duration, money, one_line
 from cowork.core.frozen import frozen
+from cowork.core.hygiene import ascii_json
 from cowork.flows.jobs import job_of
+from cowork.flows.journal import read
 from cowork.flows.places import Place, open_place
 
 _KEPT = ("status", "result", "structured_output", "terminal_reason", "error", "session_id", "num_turns", "duration_ms",
-         "usage", "total_cost_usd", "model")  # fmt: skip
+         "usage", "total_cost_usd", "model", "patch")  # fmt: skip
 
 
 @frozen
@@ -42,27 +43,37 @@ def load_tasks(request: BatchRequest) -> list[Json]:
     """The tasks of this shard; each has an id, a prompt, and perhaps repo, ref, agent and schema."""
     tasks, seen = [], set[str]()
     try:
-        lines = request.tasks.read_text(encoding="utf-8").splitlines()
+        lines = request.tasks.read_bytes().splitlines()
     except OSError as error:
         raise UserError(f"{request.tasks} cannot be read: {error.strerror}.") from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            raw = json.loads(line)
-            task = {**raw, "id": str(raw.get("id") or raw.get("instance_id") or number)}
-            task["prompt"] = raw.get("prompt") or raw["problem_statement"]
-        except (ValueError, KeyError, AttributeError) as error:
+            task = _task(json.loads(line), number, request.repo)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             hint = 'A line is an object such as {"id": "a", "prompt": "fix it", "repo": "…", "ref": "…"}.'
             raise UserError(f"{request.tasks}:{number} is not a task: {error}", hint) from error
         if task["id"] in seen:
             raise UserError(f"{request.tasks}:{number} has the id {task['id']!r} of an earlier line.")
         seen.add(task["id"])
-        task["repo"] = _repo(request.repo, raw.get("repo") or "")
-        task["ref"] = raw.get("ref") or raw.get("base_commit") or ""
         tasks.append(task)
     index, count = shard_of(request.shard)
     return tasks[index::count]
+
+
+def _task(raw: Json, number: int, repo: str) -> Json:
+    """One line of the file, by the names that we or SWE-bench give its parts."""
+    task = {
+        **raw,
+        "id": str(raw.get("id") or raw.get("instance_id") or number),
+        "prompt": raw.get("prompt") or raw["problem_statement"],
+        "ref": raw.get("ref") or raw.get("base_commit") or "",
+        "repo": raw.get("repo") or "",
+    }
+    if wrong := [name for name in ("prompt", "ref", "repo") if not isinstance(task[name], str)]:
+        raise TypeError(f"{wrong[0]!r} is no text")
+    return {**task, "repo": _repo(repo, task["repo"])}
 
 
 def shard_of(words: str) -> tuple[int, int]:
@@ -94,10 +105,13 @@ class Batch:
     async def run(self) -> int:
         """Run what is not done yet; gives the exit code."""
         request = self.request
-        request.out.mkdir(parents=True, exist_ok=True)
-        earlier = read_results(self.results)
-        self.cost_usd = _sum(earlier.values())
-        tasks = [t for t in load_tasks(request) if earlier.get(t["id"], {}).get("status") != "success"]
+        tasks = load_tasks(request)
+        try:
+            request.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{request.out} cannot be made: {error.strerror}.") from error
+        earlier = self._read()
+        tasks = [t for t in tasks if earlier.get(t["id"], {}).get("status") != "success"]
         if request.options.max_cost and (self.cost_usd or 0) >= request.options.max_cost:
             raise UserError("The budget is spent.", "Raise it: --max-cost.", exit_code=4)
         self._say(f"{len(tasks)} tasks to run, {len(earlier)} results from before")
@@ -130,16 +144,29 @@ class Batch:
         spent: list[float] = []
         try:
             result = await place.run(job, lambda line: self._hear(line, spent))
-        except UserError as error:
-            result = {"status": "error", "terminal_reason": "usage", "error": {"code": "usage", "message": str(error)}}
+        except asyncio.CancelledError:
+            if spent:  # it counts against the budget of who goes on
+                stopped = {"terminal_reason": "interrupted", "total_cost_usd": sum(spent)}
+                self._keep({"id": task["id"], "status": "error", **stopped})
+            raise
         self.cost_usd = add_cost(add_cost(self.cost_usd, -sum(spent)), result.get("total_cost_usd") or 0.0)
         self.done += 1
         self.failed += result.get("status") != "success"
-        kept = {name: result[name] for name in _KEPT if name in result}
-        line = {"id": task["id"], **kept, **({"patch": result["patch"]} if "patch" in result else {})}
-        with self.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        self._keep({"id": task["id"], **{name: result[name] for name in _KEPT if name in result}})
         self._tell(task, result, total)
+
+    def _keep(self, result: Json) -> None:
+        with self.results.open("a", encoding="utf-8") as file:
+            file.write(ascii_json(result) + "\n")
+
+    def _read(self) -> Mapping[str, Json]:
+        """The results there are, the last of each id; all of them count for the budget."""
+        found, whole = read(self.results)
+        if self.results.exists():
+            os.truncate(self.results, whole)  # half a line of a process that was killed
+        lines = [line for line in found if "id" in line]
+        self.cost_usd = sum(line.get("total_cost_usd") or 0.0 for line in lines)
+        return {line["id"]: line for line in lines}
 
     def _hear(self, line: str, spent: list[float]) -> None:
         """Count what a job spends while it runs, and stop all at the budget."""
@@ -173,29 +200,9 @@ class Batch:
         rows = [
             {"instance_id": id, "model_name_or_path": self.request.model_name or result.get("model", ""),
              "model_patch": result["patch"]}
-            for id, result in read_results(self.results).items()
+            for id, result in self._read().items()
             if "patch" in result
         ]  # fmt: skip
         if rows:
             file = self.results.with_name(self.results.name.replace("results", "predictions"))
-            file.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-
-
-def read_results(path: Path) -> Mapping[str, Json]:
-    """The results there are, the last of each id; half a line of a killed process is none."""
-    found: dict[str, Json] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                result = json.loads(line)
-            except ValueError:
-                continue
-            found[result["id"]] = result
-    return found
-
-
-def _sum(results: Any) -> float | None:
-    total: float | None = 0.0
-    for result in results:
-        total = add_cost(total, result.get("total_cost_usd") or 0.0)
-    return total
+            file.write_text("".join(ascii_json(row) + "\n" for row in rows), encoding="utf-8")

@@ -6,11 +6,8 @@ import json
 import os
 import sys
 import time
-import traceback
-from pathlib import Path
 from typing import Any
 
-from cowork.api.errors import TaskFailed
 from cowork.config.load import load
 from cowork.core import signals
 from cowork.core.blocks import Json, Usage
@@ -19,34 +16,31 @@ from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
 from cowork.core.format import duration, money, one_line, plural
 from cowork.core.hygiene import ascii_json
 from cowork.core.ports import Ask, Emit
-from cowork.flows.journal import FILE, cost_of, find, known_flows, read
-from cowork.flows.run import FlowEnd, FlowRequest, price_of, run_flow
+from cowork.flows.journal import FILE, LOCK, FlowJournal, cost_of, find, known_flows, read
+from cowork.flows.run import FlowCall, FlowEnd, FlowRequest, flow_file, price_of, run_flow, where_in
+from cowork.sessions.log.lock import holder
 
 _CHARS_A_TOKEN = 4
 
 
 def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -> int:
     """Run a flow or go on with one; gives the exit code."""
-    shown, file = Shown(quiet=request.options.quiet or dry), str(Path(request.file).expanduser())
+    call = FlowCall.of(request)
+    journal = FlowJournal(request.environ, resume)
+    shown, how = Shown(quiet=request.options.quiet or dry), f"Go on with: cowork flow resume {journal.id}"
     try:
-        end = signals.run(run_flow(request, ask=shown.ask, sinks=[shown], resume=resume, dry=dry))
-    except TaskFailed as failure:
-        shown.close()
-        raise UserError(f"The flow stopped: {failure}", _how_to_go_on(request, resume), exit_code=1) from failure
+        end = signals.run(run_flow(request, journal, call, ask=shown.ask, sinks=[shown], dry=dry))
     except signals.Stopped as stop:
-        shown.close()
-        print(f"The flow was {stop.reason}. {_how_to_go_on(request, resume)}", file=sys.stderr)
+        print(f"The flow was {stop.reason}. {how}", file=sys.stderr)
         return stop.exit_code
-    except CoworkError:
-        shown.close()
+    except UserError:
         raise
+    except CoworkError as failure:
+        raise UserError(f"The flow stopped: {failure}", how, exit_code=1) from failure
     except Exception as error:  # in the flow's own code
+        raise UserError(where_in(flow_file(request.file), error), how, exit_code=1) from error
+    finally:
         shown.close()
-        places = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-        where = f"{file}:{places[-1].lineno} " if places else ""
-        message = f"{where}{type(error).__name__}: {error}"
-        raise UserError(message, _how_to_go_on(request, resume), exit_code=1) from error
-    shown.close()
     if end.plan is not None:
         _print_plan(end, request)
     elif request.options.output == "text":
@@ -113,14 +107,9 @@ class Shown:
         return ask
 
 
-def _how_to_go_on(request: FlowRequest, resume: str | None) -> str:
-    known = known_flows(request.environ)
-    return f"Go on with: cowork flow resume {resume or (known[0].name if known else '')}"
-
-
 def _print_end(end: FlowEnd, shown: Shown) -> None:
     if end.value is not None:
-        print(end.value if isinstance(end.value, str) else json.dumps(end.value, indent=2, default=vars))
+        print(end.value if isinstance(end.value, str) else json.dumps(end.value, indent=2))
     facts = [plural(end.done, "task"), f"{end.reused} from before" if end.reused else "", money(end.cost_usd)]
     print(" · ".join(filter(None, [*facts, duration(shown.seconds), f"flow {end.id}"])), file=sys.stderr)
 
@@ -150,13 +139,14 @@ def listed(environ: dict[str, str]) -> list[Json]:
     rows = []
     for folder in known_flows(environ):
         records, _ = read(folder / FILE)
-        if not records or records[0]["type"] != "flow":
+        types = [record.get("type") for record in records]
+        if types[:1] != ["flow"]:
             continue
         done = {(r["key"], r["input"]) for r in records if r["type"] == "done"}
         open = {(r["key"], r["input"]) for r in records if r["type"] in ("started", "failed")} - done
-        ended = any(r["type"] == "end" for r in records)
+        ended = types[-1] == "end"
         head = {key: records[0][key] for key in ("file", "args", "cwd", "at")}
-        state = "done" if ended else "interrupted"
+        state = "done" if ended else "interrupted" if holder(folder / LOCK) is None else "running"
         rows.append({"id": folder.name, **head, "state": state, "tasks": len(done), "open": len(open),
                      "cost_usd": cost_of(records)})  # fmt: skip
     return rows

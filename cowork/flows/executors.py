@@ -18,6 +18,7 @@ from cowork.engine.subagents.result import ChildResult, record_of
 from cowork.flows.flow import Executor, FlowTask, InSession
 from cowork.flows.jobs import job_of
 from cowork.flows.places import Place, open_place
+from cowork.tools.base import Interrupted
 
 
 async def open_executor(on: str, session: Session, options: RunOptions, jobs: int) -> Executor:
@@ -59,7 +60,7 @@ class JobExecutor:
         except asyncio.CancelledError:
             if child.over:
                 return child.failed("QUOTA_EXCEEDED", child.over)
-            raise
+            raise Interrupted(child.failed("ABORTED", "It was interrupted.")) from None
 
     async def aclose(self) -> None:
         for work in self._running:

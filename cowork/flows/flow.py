@@ -51,7 +51,8 @@ class FlowTask:
     @property
     def input(self) -> str:
         """A hash of all that the result depends on."""
-        who = self.agent if isinstance(self.agent, str) else [self.agent.name, self.agent.role, self.agent.tools]
+        agent = self.agent
+        who = agent if isinstance(agent, str) else [agent.name, agent.role, agent.tools, agent.model]
         parts = [who, self.prompt, self.schema, self.model, self.isolation, self.check]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -87,7 +88,7 @@ class Flow:
         self._executor = executor
         self._places = asyncio.Semaphore(jobs)
         self._plan = plan
-        self._seen: Counter[str] = Counter()
+        self._seen: Counter[tuple[str, str]] = Counter()
 
     @property
     def cost(self) -> float | None:
@@ -175,10 +176,15 @@ class Flow:
         return ends
 
     def _key(self, task: FlowTask) -> str:
-        """What the task is called in the journal: its key, or who does what; a second one alike gets a number."""
+        """What the task is called in the journal: its key, or who does what.
+
+        A second one with the same input gets a number; others of that name do not count, for the order in which tasks
+        are asked for may differ from run to run.
+        """
         name = task.key or f"{task.agent_name}:{task.input[:12]}"
-        self._seen[name] += 1
-        return name if self._seen[name] == 1 else f"{name}#{self._seen[name]}"
+        self._seen[name, task.input] += 1
+        number = self._seen[name, task.input]
+        return name if number == 1 else f"{name}#{number}"
 
 
 class InSession:

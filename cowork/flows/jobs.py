@@ -15,6 +15,7 @@ from typing import Any
 from cowork.config.options import Option, RunOptions
 from cowork.core import spawn
 from cowork.core.blocks import Json
+from cowork.core.errors import UserError
 from cowork.core.git import git_output
 
 Hear = Callable[[str], None]  # a line of what happens, which is JSON
@@ -31,6 +32,19 @@ def job_of(
 
 def run_job(job: Json, hear: Hear) -> Json:
     """Run it to its end; gives the object of `--output json`, with a `patch` where it had a checkout."""
+    try:
+        return _run(job, hear)
+    except (UserError, OSError) as error:  # no such repository, no room for it
+        return no_result(str(error))
+
+
+def no_result(message: str) -> Json:
+    """The result of a job that gave none."""
+    error = {"code": "internal_error", "message": message}
+    return {"status": "error", "result": "", "terminal_reason": "internal_error", "error": error}
+
+
+def _run(job: Json, hear: Hear) -> Json:
     with contextlib.ExitStack() as stack:
         folder, base = stack.enter_context(_folder(job))
         flags = [*job["flags"], *_flag("--agent", job.get("agent")), *_flag("--max-cost", job.get("max_cost"))]
@@ -39,7 +53,9 @@ def run_job(job: Json, hear: Hear) -> Json:
             file.write_text(json.dumps(job["schema"]))
             flags += ["--output-schema", str(file)]
         words = [sys.executable, "-m", "cowork", "run", "--non-interactive", "--output", "stream-json", *flags, "-"]
-        process = spawn.streaming(words, environ=dict(os.environ), cwd=folder, given=job["prompt"].encode())
+        process = spawn.streaming(
+            words, environ=dict(os.environ), cwd=folder, given=job["prompt"].encode("utf-8", "replace")
+        )
         hear(json.dumps({"type": "job.started", "id": job["id"], "pid": process.pid}))
         result: Json = {}
         assert process.stdout is not None
@@ -50,10 +66,7 @@ def run_job(job: Json, hear: Hear) -> Json:
             else:
                 hear(line)
         code = process.wait()
-        if not result:
-            message = f"The process ended with code {code} and no result."
-            result = {"status": "error", "result": "", "terminal_reason": "internal_error",
-                      "error": {"code": "internal_error", "message": message}}  # fmt: skip
+        result = result or no_result(f"The process ended with code {code} and no result.")
         return result | ({"patch": _patch(folder, base)} if base else {})
 
 

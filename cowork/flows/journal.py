@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import time
@@ -13,60 +14,49 @@ from typing import Any
 from cowork.config import paths
 from cowork.core.blocks import Json, add_cost
 from cowork.core.errors import UserError
+from cowork.core.hygiene import ascii_json
 from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.writer import is_id, new_id
 from cowork.sessions.private_files import open_private, private_folder
 
-FILE = "journal.jsonl"
+FILE, LOCK = "journal.jsonl", "lock"
 
 
 class FlowJournal:
     """The one writer of a flow's journal. Each record is one write, so a crash tears at most the last line."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, environ: Mapping[str, str], flow_id: str | None = None) -> None:
+        """Open the journal of a flow, by its id or the start of it; without one, of a new flow."""
+        folder = find(environ, flow_id) if flow_id is not None else private_folder(flows_dir(environ)) / new_id()
         self.id = folder.name
         self.folder = private_folder(folder)
-        self._lock = Lock(folder / "lock")
-        self.records, whole = read(folder / FILE)
-        self._done = {(r["key"], r["input"]): r for r in self.records if r["type"] == "done"}
+        self._lock = Lock(folder / LOCK)
+        records, whole = read(folder / FILE)
+        self._before = {(r["key"], r["input"]): r for r in records if r.get("type") == "done"}
+        self.begun = bool(records)
+        self.done_tasks = set(self._before)
+        self.sessions = {r["id"] for r in records if r.get("type") == "session"}
+        self.cost_usd = cost_of(records)  # of all tasks that ended; None when a price is not known
         self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         os.ftruncate(self._fd, whole)  # half a line of a process that was killed
         self._syncing: asyncio.Future[None] | None = None
         self._unsynced = False
 
-    @classmethod
-    def create(cls, environ: Mapping[str, str]) -> FlowJournal:
-        return cls(private_folder(flows_dir(environ)) / new_id())
-
-    @classmethod
-    def open(cls, environ: Mapping[str, str], flow_id: str) -> FlowJournal:
-        return cls(find(environ, flow_id))
-
-    @property
-    def head(self) -> Json:
-        """What the flow was started with."""
-        return next(r for r in self.records if r["type"] == "flow")
-
-    @property
-    def cost_usd(self) -> float | None:
-        return cost_of(self.records)
-
     def done(self, key: str, input: str) -> Json | None:
-        """The record of a task that was done with this input."""
-        return self._done.get((key, input))
+        """The record of a task that an earlier run of the flow did with this input."""
+        return self._before.get((key, input))
 
-    def add(self, type: str, **fields: Any) -> Json:
+    def add(self, type: str, **fields: Any) -> None:
         """Write a record; the disk is asked to keep it soon after, for several at once."""
         record = {"type": type, "at": round(time.time(), 3), **fields}
-        data = json.dumps(record, ensure_ascii=False, separators=(",", ":"), default=str).encode() + b"\n"
+        data = ascii_json(record, separators=(",", ":"), default=str).encode() + b"\n"
         while data:
             data = data[os.write(self._fd, data) :]
+        self.cost_usd = add_cost(self.cost_usd, cost_of([record]))
         if type == "done":
-            self._done[record["key"], record["input"]] = record
+            self.done_tasks.add((fields["key"], fields["input"]))
         if type != "started":
-            self.records.append(record)
             self._sync_soon()
-        return record
 
     def _sync_soon(self) -> None:
         self._unsynced = True
@@ -109,29 +99,33 @@ def known_flows(environ: Mapping[str, str]) -> list[Path]:
 
 
 def read(path: Path) -> tuple[list[Json], int]:
-    """(whole records, bytes they take). What does not parse ends the file: nothing is written after it."""
+    """(records, bytes of whole lines). A line that is damaged is passed over, half of one at the end does not count."""
     records: list[Json] = []
-    whole = 0
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return [], 0
-    for line in data.splitlines(keepends=True):
-        try:
+    whole = data.rfind(b"\n") + 1
+    for line in data[:whole].splitlines():
+        with contextlib.suppress(ValueError):
             record = json.loads(line)
-        except ValueError:
-            break
-        if not line.endswith(b"\n") or not isinstance(record, dict):
-            break
-        whole += len(line)
-        records.append(record)
+            if isinstance(record, dict):
+                records.append(record)
     return records, whole
+
+
+def head_of(folder: Path) -> Json:
+    """What a flow was started with."""
+    records, _ = read(folder / FILE)
+    if not records or records[0].get("type") != "flow":
+        raise UserError(f"Flow {folder.name} was killed before it began.", "Start it again: `cowork flow run`.")
+    return records[0]
 
 
 def cost_of(records: list[Json]) -> float | None:
     """USD of all tasks that ended; None when a price is not known."""
     total: float | None = 0.0
     for record in records:
-        if record["type"] in ("done", "failed"):
+        if record.get("type") in ("done", "failed"):
             total = add_cost(total, record.get("cost_usd"))
     return total

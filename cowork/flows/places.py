@@ -8,18 +8,19 @@ import importlib
 import json
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 from uuid import uuid4
 
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.flows.jobs import Hear, run_job
+from cowork.flows.jobs import Hear, no_result, run_job
 
 TOPIC = "cowork-{}"
 
 
 class Place(Protocol):
-    """Runs jobs, and tells what happens in them as it does. A cancelled job ends its process."""
+    """Runs jobs, and tells what happens in them as it does. A failure is a result; a cancelled job ends its process."""
 
     async def run(self, job: Json, hear: Hear) -> Json: ...
     async def aclose(self) -> None: ...
@@ -30,6 +31,7 @@ class LocalPlace:
 
     def __init__(self, count: int) -> None:
         self._free = asyncio.Semaphore(count)
+        self._threads = ThreadPoolExecutor(count, "cowork-job")  # the loop's own are few, and others need them
 
     async def run(self, job: Json, hear: Hear) -> Json:
         async with self._free:
@@ -40,7 +42,7 @@ class LocalPlace:
                     pids.append(json.loads(line)["pid"])
                 loop.call_soon_threadsafe(hear, line)
 
-            work = asyncio.ensure_future(asyncio.to_thread(run_job, job, told))
+            work = loop.run_in_executor(self._threads, run_job, job, told)
             try:
                 return await asyncio.shield(work)
             except asyncio.CancelledError:
@@ -51,7 +53,7 @@ class LocalPlace:
                 raise
 
     async def aclose(self) -> None:
-        return None
+        self._threads.shutdown(wait=False)
 
 
 class DaskPlace:
@@ -90,6 +92,8 @@ class DaskPlace:
                 with contextlib.suppress(Exception):  # the worker may be gone, and its process with it
                     await self._client.run(terminate, pid, workers=[worker])
             raise
+        except Exception as error:  # every worker that took it died, say
+            return no_result(f"{type(error).__name__}: {error}")
         finally:
             self._hears.pop(job["id"], None)
             future.release()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import json
 import re
+import shutil
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import asdict, field, fields, is_dataclass, replace
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cowork.api.session import Session
@@ -21,7 +24,7 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Ask, Emit
 from cowork.flows.executors import open_executor
 from cowork.flows.flow import Flow, Plan, PlanEnds
-from cowork.flows.journal import FILE, FlowJournal, find, known_flows, read
+from cowork.flows.journal import FILE, FlowJournal, find, head_of, known_flows, read
 from cowork.sessions.index import list_sessions
 
 SHIPPED = Path(__file__).parent / "shipped"
@@ -53,50 +56,82 @@ class FlowEnd:
     plan: Plan | None = None
 
 
+@frozen
+class FlowCall:
+    """The `main` of a flow file with its arguments."""
+
+    main: Callable[..., Any]
+    args: list[Any]
+    kwargs: dict[str, Any]
+
+    @classmethod
+    def of(cls, request: FlowRequest) -> FlowCall:
+        main = load_main(flow_file(request.file))
+        return cls(main, *arguments(main, request.args))
+
+    async def __call__(self, flow: Flow) -> Any:
+        """What `main` returns, as JSON holds it; None where a dry run knows no further."""
+        try:
+            return plain(await self.main(flow, *self.args, **self.kwargs))
+        except BaseException as error:
+            while isinstance(error, BaseExceptionGroup):  # of a TaskGroup: what went wrong first tells the most
+                error = error.exceptions[0]
+            if isinstance(error, PlanEnds):
+                return None
+            raise error
+
+
 async def run_flow(
-    request: FlowRequest, *, ask: Ask | None, sinks: Sequence[Emit], resume: str | None = None, dry: bool = False
+    request: FlowRequest,
+    journal: FlowJournal,
+    call: FlowCall,
+    *,
+    ask: Ask | None,
+    sinks: Sequence[Emit],
+    dry: bool = False,
 ) -> FlowEnd:
-    """Run a flow, or go on with one. Raises what its `main` raises."""
-    main = load_main(request.file)
-    args, kwargs = arguments(main, request.args)
-    if resume is None:
-        journal = FlowJournal.create(request.environ)
-        journal.add("flow", file=request.file, args=list(request.args), options=_stored(request.options),
-                    on=request.on, jobs=request.jobs, cwd=str(request.options.cwd or paths.here()))  # fmt: skip
-    else:
-        journal = FlowJournal.open(request.environ, resume)
-    plan = Plan() if dry else None
-    session = Session.of(_within_budget(request, journal), request.environ, ask, sinks)
+    """Run a flow, or go on with one whose journal has a beginning. Raises what its `main` raises."""
+    plan, begins = Plan() if dry else None, not journal.begun
+    if begins:
+        file = flow_file(request.file)
+        journal.add("flow", file=request.file if file.parent == SHIPPED else str(file), args=list(request.args),
+                    options=_stored(request.options), on=request.on, jobs=request.jobs,
+                    cwd=str(request.options.cwd or paths.here()))  # fmt: skip
     try:
-        async with session:
+        async with Session.of(_within_budget(request, journal), request.environ, ask, sinks) as session:
             if not dry:
                 journal.add("session", id=session.id)
             executor = await open_executor(request.on, session, request.options, request.jobs)
             flow = Flow(session, journal, executor, jobs=_places(request), plan=plan)
             try:
-                value = await _called(main, flow, args, kwargs)
+                value = await call(flow)
             finally:
                 await executor.aclose()
             if not dry:
                 journal.add("end", value=value)
-            done = len({(r["key"], r["input"]) for r in journal.records if r["type"] == "done"})
-            return FlowEnd(journal.id, value, done, flow.reused, journal.cost_usd, plan)
+            return FlowEnd(journal.id, value, len(journal.done_tasks), flow.reused, journal.cost_usd, plan)
     finally:
         await journal.close()
-        if dry and resume is None:
-            _forget(journal.folder)
+        if dry and begins:
+            shutil.rmtree(journal.folder)
 
 
-async def _called(main: Callable[..., Any], flow: Flow, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    try:
-        return await main(flow, *args, **kwargs)
-    except PlanEnds:
-        return None
+def plain(value: Any) -> Any:
+    """A value as JSON holds it: dataclasses and models as objects, sets as lists, anything else as its text."""
+    return json.loads(json.dumps(value, default=_plain_part))
+
+
+def _plain_part(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    return vars(value) if hasattr(value, "__dict__") else str(value)
 
 
 def resumed(environ: Mapping[str, str], flow_id: str, **changes: Any) -> FlowRequest:
     """What to run to go on with a flow."""
-    head = read(find(environ, flow_id) / FILE)[0][0]
+    head = head_of(find(environ, flow_id))
     given: dict[str, Any] = {name: _revived(name, value) for name, value in head["options"].items()}
     given |= {"cwd": Path(head["cwd"])}
     return FlowRequest(
@@ -109,14 +144,19 @@ def resumed(environ: Mapping[str, str], flow_id: str, **changes: Any) -> FlowReq
     )
 
 
-def load_main(file: str) -> Callable[..., Any]:
-    """The `main` of a flow file, or of one that cowork brings, by its name."""
-    path = Path(file).expanduser()
+def flow_file(file: str) -> Path:
+    """The whole path of a flow file, or of one that cowork brings, by its name."""
+    path = Path(file).expanduser().absolute()
     if not path.exists() and re.fullmatch(r"[a-z]+", file) and (SHIPPED / f"{file}.py").exists():
         path = SHIPPED / f"{file}.py"
     if not path.is_file():
         shipped = ", ".join(sorted(p.stem for p in SHIPPED.glob("[a-z]*.py")))
         raise UserError(f"There is no flow file {file}.", f"Give a Python file, or one of {shipped}.")
+    return path
+
+
+def load_main(path: Path) -> Callable[..., Any]:
+    """The `main` of a flow file."""
     spec = importlib.util.spec_from_file_location(f"cowork_flow_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
@@ -126,6 +166,8 @@ def load_main(file: str) -> Callable[..., Any]:
         spec.loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{path}:{error.lineno} {error.msg}") from error
+    except Exception as error:
+        raise UserError(where_in(path, error)) from error
     main: Callable[..., Any] | None = getattr(module, "main", None)
     if not inspect.iscoroutinefunction(main):
         raise UserError(f"{path} has no `async def main(flow, …)`.", "docs/flows.md shows one.")
@@ -135,8 +177,9 @@ def load_main(file: str) -> Callable[..., Any]:
 def arguments(main: Callable[..., Any], words: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
     """The words of a command line as arguments of `main`: in order, or `name=value`; by type where it says one."""
     parameters = list(inspect.signature(main).parameters.values())[1:]
-    hints = get_type_hints(main)
     named = {p.name for p in parameters}
+    written = {name: hint for name, hint in main.__annotations__.items() if name in named}
+    hints = get_type_hints(SimpleNamespace(__annotations__=written), vars(sys.modules[main.__module__]))
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for word in words:
@@ -152,6 +195,13 @@ def arguments(main: Callable[..., Any], words: Sequence[str]) -> tuple[list[Any]
         wanted = " ".join(p.name if p.default is p.empty else f"[{p.name}={p.default}]" for p in parameters)
         raise UserError(f"The flow's arguments do not fit: {error}.", f"It takes: {wanted or 'none'}") from error
     return args, kwargs
+
+
+def where_in(path: Path, error: BaseException) -> str:
+    """What went wrong in a flow file, and on which of its lines."""
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(path)]
+    place = f"{path}:{lines[-1]} " if lines else ""
+    return f"{place}{type(error).__name__}: {error}"
 
 
 def _typed(name: str, word: str, kind: Any) -> Any:
@@ -178,11 +228,11 @@ def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
 
 def _spent(request: FlowRequest, journal: FlowJournal) -> float:
     """USD that earlier parts of the flow took: by its journal, or by its sessions, which know of killed tasks too."""
-    known = {record["id"] for record in journal.records if record["type"] == "session"}
-    if not request.options.max_cost or not known:
+    if not request.options.max_cost or not journal.sessions:
         return journal.cost_usd or 0.0
     entries = list_sessions(paths.sessions_dir(request.environ), None)
-    return max(journal.cost_usd or 0.0, sum(entry.cost_usd or 0.0 for entry in entries if entry.id in known))
+    of_flow = sum(entry.cost_usd or 0.0 for entry in entries if entry.id in journal.sessions)
+    return max(journal.cost_usd or 0.0, of_flow)
 
 
 def _places(request: FlowRequest) -> int:
@@ -213,15 +263,9 @@ def price_of(plan: Plan, environ: Mapping[str, str], price: Callable[[str], floa
     costs: dict[str, list[float]] = {}
     for folder in known_flows(environ)[:50]:
         for record in read(folder / FILE)[0]:
-            if record["type"] == "done" and record.get("cost_usd") is not None:
+            if record.get("type") == "done" and record.get("cost_usd") is not None:
                 costs.setdefault(record["agent"], []).append(record["cost_usd"])
     if plan.open and all(task.agent_name in costs for task in plan.open):
         return sum(sum(known := costs[task.agent_name]) / len(known) for task in plan.open), True
     parts = [price(task.prompt) for task in plan.open]
     return (None if any(p is None for p in parts) else sum(p or 0 for p in parts)), False
-
-
-def _forget(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -83,12 +84,17 @@ def test_shards_share_the_tasks_and_the_budget_stops_a_batch(place: FlowPlace) -
     assert done.returncode == 4
     assert "Stopped at the budget of $0.50" in done.stderr
     assert len(lines(place.folder / "out" / "results.jsonl")) <= 2
+    again = batch(place, *tasks, words=("--jobs", "1", "--max-cost", "0.5"))
+    assert "The budget is spent" in again.stderr  # what was stopped at it counts too
 
 
 @pytest.mark.parametrize(
     ("task", "words", "message"),
     [
         ({"id": "a"}, (), "tasks.jsonl:1 is not a task"),
+        ({"prompt": 5}, (), "tasks.jsonl:1 is not a task: 'prompt' is no text"),
+        ({"prompt": "x", "repo": 5}, (), "'repo' is no text"),
+        ({"prompt": "x"}, ("--out", "/dev/null"), "cannot be made: File exists"),
         ({"prompt": "x"}, ("--shard", "3/2"), "give I/N"),
         ({"prompt": "x"}, ("--on", "mars"), "there is no such place"),
     ],
@@ -115,6 +121,40 @@ def test_a_flow_runs_its_tasks_as_processes(place: FlowPlace) -> None:
     assert "[explore-1" in done.stderr
     again = json.loads(place.cowork("flow", "resume", "--output", "json").stdout)
     assert (again["reused"], again["cost_usd"]) == (2, end["cost_usd"])
+
+
+@pytest.fixture
+def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Jobs that are programs which write down that they began, and end when twelve of them run."""
+    python = tmp_path / "python"
+    python.write_text(
+        f"#!/bin/bash\ntouch {tmp_path}/began-$$\n"
+        f"until [ $(ls {tmp_path} | grep -c began) = 12 ]; do sleep 0.05; done\n"
+        'echo \'{"type": "run.ended", "status": "success"}\'\n'
+    )
+    python.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(python))
+    return tmp_path
+
+
+async def test_as_many_jobs_run_as_were_asked_for(crowd: Path) -> None:
+    there = LocalPlace(12)
+    jobs = [job_of(str(n), "go", RunOptions(cwd=crowd)) for n in range(12)]
+    async with asyncio.timeout(20):
+        ends = await asyncio.gather(*(there.run(job, lambda line: None) for job in jobs))
+    await there.aclose()
+    assert [end["status"] for end in ends] == ["success"] * 12
+
+
+def test_results_of_any_text_and_of_a_killed_process_are_read_again(place: FlowPlace) -> None:
+    place.script({}, main=[{"say": "one\u2028two\x85three"}])
+    assert batch(place, {"id": "a", "prompt": "say \ud800"}).returncode == 0
+    results = place.folder / "out" / "results.jsonl"
+    whole = results.read_bytes()
+    results.write_bytes(whole + b'{"id": "b", "st')
+    done = batch(place, {"id": "a", "prompt": "say \ud800"})
+    assert "0 tasks to run, 1 results from before" in done.stderr
+    assert results.read_bytes() == whole
 
 
 # ---------------------------------------------------------------- a cluster

@@ -103,6 +103,62 @@ def test_flows_are_listed_and_shown(place: FlowPlace) -> None:
     assert "the sum" in shown[-1]
 
 
+GROUP = """
+import asyncio
+
+async def main(flow):
+    async with asyncio.TaskGroup() as group:
+        for n in range(3):
+            group.create_task(flow.task("explore", f"look at part <{n}>"))
+"""
+
+
+def test_a_dry_run_sees_through_a_task_group(place: FlowPlace) -> None:
+    place.script({})
+    done = place.cowork("flow", "run", place.flow(GROUP), "--dry-run", "--script", str(place.folder / "script.json"))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("look at part") == 3
+
+
+def test_tasks_of_one_key_are_known_in_whatever_order_they_are_asked_for(place: FlowPlace) -> None:
+    place.script({"explore": [{"say": "done"}]})
+    text = "async def main(flow):\n    return [await flow.task('explore', p, key='same') for p in ORDER]\n"
+    file = place.flow(text.replace("ORDER", "('one', 'two', 'two')"))
+    assert result_of(place.run(file))["tasks"] == 3
+    place.flow(text.replace("ORDER", "('two', 'one', 'two')"))
+    assert result_of(place.cowork("flow", "resume", "--output", "json"))["reused"] == 3
+
+
+def test_a_flow_goes_on_from_another_folder(place: FlowPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.script({"explore": [{"say": "done"}]})
+    file = place.flow("async def main(flow, word: str):\n    return await flow.task('explore', word)\n")
+    relative = os.path.relpath(file, place.work)
+    assert result_of(place.run(relative, "a\udcffb"))["tasks"] == 1
+    place.work = place.folder
+    assert result_of(place.cowork("flow", "resume", "--output", "json"))["reused"] == 1
+
+
+def test_a_flow_may_return_what_json_does_not_know(place: FlowPlace) -> None:
+    place.script({})
+    file = place.flow(
+        "from __future__ import annotations\nimport dataclasses, typing\nfrom pathlib import Path\n"
+        "if typing.TYPE_CHECKING:\n    from cowork import Flow\n"
+        "@dataclasses.dataclass(slots=True)\nclass Part:\n    n: int\n"
+        "async def main(flow: Flow, n: int):\n    return [Part(n), {2, 1}, Path('a')]\n"
+    )
+    assert result_of(place.run(file, "3"))["result"] == [{"n": 3}, [1, 2], "a"]
+    text = place.cowork("flow", "run", file, "3", "--script", str(place.folder / "script.json")).stdout
+    assert json.loads(text) == [{"n": 3}, [1, 2], "a"]
+
+
+def test_a_flow_that_was_killed_before_it_began_says_so(place: FlowPlace) -> None:
+    result_of(place.run(many(place, 1), "1"))
+    (journal,) = place.home.rglob("journal.jsonl")
+    journal.write_text("")
+    assert "was killed before it began" in place.cowork("flow", "resume").stderr
+    assert place.cowork("flow", "list").stdout == "no flows\n"
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -111,14 +167,20 @@ def test_flows_are_listed_and_shown(place: FlowPlace) -> None:
         (["MINE"], "It takes: count [word=part]"),
         (["MINE", "1", "--on", "mars"], "there is no such place"),
         (["BUGGY"], "buggy.py:2 KeyError: 'x'"),
+        (["GROUP"], "The flow stopped: Subagent 'nobody' not found"),
+        (["ASKS"], "The flow stopped: main: the script is out of turns"),
+        (["LOADS"], "loads.py:1 ModuleNotFoundError: No module named 'nothing'"),
         (["EMPTY"], "has no `async def main(flow, …)`"),
     ],
 )
 def test_mistakes_end_in_two_lines(place: FlowPlace, words: list[str], message: str) -> None:
     files = {"MINE": many(place, 1), "EMPTY": place.flow("x = 1", "empty.py")}
     files["BUGGY"] = place.flow("async def main(flow):\n    return {}['x']\n", "buggy.py")
+    files["GROUP"] = place.flow(GROUP.replace("explore", "nobody"), "group.py")
+    files["ASKS"] = place.flow("async def main(flow):\n    await flow.session.ask('x')\n", "asks.py")
+    files["LOADS"] = place.flow("import nothing\n", "loads.py")
     done = place.run(*[files.get(word, word) for word in words])
-    assert done.returncode == (1 if "BUGGY" in words else 2)
+    assert done.returncode == (1 if words[0] in ("BUGGY", "GROUP", "ASKS") else 2)
     assert message in done.stderr
     assert len(done.stderr.splitlines()) <= 2
 
