@@ -33,6 +33,7 @@ from cowork.sessions.checkpoints.worker import ScanWorker, finish_in_thread
 BACKUPS = "backups"
 STORE_BYTES = 512 * 1024 * 1024
 WAIT_S = 2.0  # a command waits so long for the snapshot before it
+KNOWN_WAIT_S = 0.2  # and only so long where an earlier snapshot has everything
 SAY_AFTER_S = 1.0  # and the person is told after so long
 MOMENT_S = 0.1
 WARM_FILES = 2_000  # contents that are copied before anything asks for them
@@ -136,10 +137,11 @@ class Checkpoints:
             job = turn.job
         if job and not job.done() and not turn.control.overtaken:
             future = asyncio.wrap_future(job)
-            await asyncio.wait([future], timeout=SAY_AFTER_S)
-            if not future.done():
+            patience = min(WAIT_S, KNOWN_WAIT_S) if self._scanner.has_all_contents else WAIT_S
+            await asyncio.wait([future], timeout=min(SAY_AFTER_S, patience))
+            if not future.done() and patience > SAY_AFTER_S:
                 tell(f"Looking at the files first, for /rewind: {turn.control.seen:,} so far …\n")
-                await asyncio.wait([future], timeout=WAIT_S - SAY_AFTER_S)
+                await asyncio.wait([future], timeout=patience - SAY_AFTER_S)
             if not future.done():
                 turn.control.overtaken = self._moment()
                 if not self._scanner.has_all_contents:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -13,6 +14,7 @@ from typing import TypeVar
 
 from cowork.sessions.checkpoints.scan import Control, ScanStopped
 
+SWITCH_S = 0.0005
 Job = Callable[[Control], None]
 _Result = TypeVar("_Result")
 
@@ -35,7 +37,7 @@ class ScanWorker:
         control = control or Control()
 
         def run() -> None:
-            with self.using_disk, contextlib.suppress(ScanStopped):
+            with self.using_disk, _yielding_often(), contextlib.suppress(ScanStopped):
                 job(control)
 
         with self._lock:
@@ -64,6 +66,17 @@ class ScanWorker:
         wait(jobs)
         if pool:
             pool.shutdown()
+
+
+@contextlib.contextmanager
+def _yielding_often() -> Iterator[None]:
+    """Let the event loop in quickly: after each system call of its own it waits for this thread, by default for 5 ms."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(usual)
 
 
 async def finish_in_thread(work: Callable[[], _Result]) -> _Result:
