@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -48,30 +47,31 @@ class Agents(Mapping[str, AgentDef]):
         A misspelt name comes first, then words of the name, then words of the description, then what the task is
         about; a word that few agents have counts more than one that many have.
         """
-        if typo := difflib.get_close_matches(_key(name), self._by_key, n=1, cutoff=0.8):
+        key = _key(name)
+        alike = [known for known in self._by_key if 2 * min(len(known), len(key)) >= _ALIKE * (len(known) + len(key))]
+        if typo := difflib.get_close_matches(key, alike, n=1, cutoff=_ALIKE):
             return [self._by_key[typo[0]]]
+        in_names, in_descriptions, anywhere = self._words_of_agents
         asked, wanted = _words(name), _words(purpose)
-        scores = {
-            agent: (
-                self._weigh(asked & names),
-                self._weigh(asked & described),
-                self._weigh(wanted & (names | described)),
-            )
-            for agent, (names, described) in self._word_index.items()
-        }
-        best = max(scores.values(), default=(0.0,))
-        return [self._by_name[agent] for agent, score in scores.items() if score == best] if any(best) else []
+        scores = {agent: [0.0, 0.0, 0.0] for agent in self._by_name}
+        for place, words, index in ((0, asked, in_names), (1, asked, in_descriptions), (2, wanted, anywhere)):
+            for word in words & index.keys():
+                for agent in index[word]:
+                    scores[agent][place] += 1 / len(anywhere[word])
+        rounded = {agent: [round(score, 6) for score in three] for agent, three in scores.items()}
+        best = max(rounded.values(), default=[0.0])
+        return [self._by_name[agent] for agent, score in rounded.items() if score == best] if any(best) else []
 
     @functools.cached_property
-    def _word_index(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
-        return {name: (_words(name), _words(agent.description)) for name, agent in self._by_name.items()}
-
-    @functools.cached_property
-    def _frequency(self) -> Counter[str]:
-        return Counter(word for names, described in self._word_index.values() for word in names | described)
-
-    def _weigh(self, words: Iterable[str]) -> float:
-        return round(sum(1 / self._frequency[word] for word in words), 6)
+    def _words_of_agents(self) -> tuple[dict[str, set[str]], dict[str, set[str]], dict[str, set[str]]]:
+        """Which agents have a word: in the name, in the description, in either."""
+        found: tuple[dict[str, set[str]], ...] = ({}, {}, {})
+        for name, agent in self._by_name.items():
+            names, described = _words(name), _words(agent.description)
+            for index, words in zip(found, (names, described, names | described), strict=True):
+                for word in words:
+                    index.setdefault(word, set()).add(name)
+        return found[0], found[1], found[2]
 
 
 def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = ()) -> Agents:
@@ -246,6 +246,7 @@ def _key(name: str) -> str:
     return name.casefold().replace("-", "").replace("_", "").strip()
 
 
+_ALIKE = 0.8  # so much of a misspelt name must be right
 _STOP = frozenset(
     {"and", "for", "from", "how", "into", "that", "the", "this", "use", "what", "when", "with", "agent", "task"}
 )

@@ -156,6 +156,7 @@ class Ledger:
         clock = (time.monotonic(), moved)
         for ledger in self.chain():
             ledger._clocks.append(clock)
+        moved()
         self._tell_clocks()
 
         def stop() -> None:
@@ -167,8 +168,10 @@ class Ledger:
         return stop
 
     def _tell_clocks(self) -> None:
-        for _, moved in self.chain()[-1]._clocks:
-            moved()
+        """Only a limit on the sum of all work moves when some begins or ends."""
+        if self.seconds_left is not None:
+            for _, moved in self.chain()[-1]._clocks:
+                moved()
 
     def release(self, reservation: Reservation) -> None:
         if reservation in self._reserved:

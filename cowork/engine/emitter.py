@@ -28,16 +28,16 @@ class Emitter:
         self.next_id = first_id
         self._clock = clock
         self._on_failure = on_failure
-        self._sinks: list[Emit] = []
+        self._sinks: list[tuple[Emit, str]] = []
         self._pending: deque[Event] = deque()
         self._delivering = False
 
-    def add(self, sink: Emit) -> None:
-        self._sinks.append(sink)
+    def add(self, sink: Emit, agent: str = "") -> None:
+        """With `agent` it hears of that one only: fifty children should not each be told of all others."""
+        self._sinks.append((sink, agent))
 
     def remove(self, sink: Emit) -> None:
-        if sink in self._sinks:
-            self._sinks.remove(sink)
+        self._sinks = [known for known in self._sinks if known[0] != sink]
 
     def bind(self, agent: str) -> Emit:
         """The `emit` of one agent."""
@@ -58,7 +58,9 @@ class Emitter:
             self._delivering = False
 
     def _deliver(self, event: Event) -> None:
-        for sink in tuple(self._sinks):
+        for sink, agent in tuple(self._sinks):
+            if agent and agent != event.agent:
+                continue
             try:
                 sink(event)
             except Exception as error:  # a broken consumer is dropped, never the turn

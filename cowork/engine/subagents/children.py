@@ -345,7 +345,7 @@ class Subagents:
     async def _run_in_slot(self, child: Child) -> ChildResult:
         emitter, sinks = self.services.emitter, (child.agent.transcript.apply, partial(self._note_action, child))
         for sink in sinks:
-            emitter.add(sink)
+            emitter.add(sink, child.path)
         try:
             await child.delegator.slot.take()
             child.status, child.started = "active", time.monotonic()
@@ -365,7 +365,7 @@ class Subagents:
 
     def _note_action(self, child: Child, event: Event) -> None:
         """Tell where a child stands with each of its calls."""
-        if isinstance(event, ToolStarted) and event.agent == child.path:
+        if isinstance(event, ToolStarted):
             child.action = f"{event.name} {event.line}".rstrip()
             self.services.emitter.publish(child.updated_event(), child.path)
 

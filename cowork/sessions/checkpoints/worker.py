@@ -70,7 +70,7 @@ class ScanWorker:
 
 @contextlib.contextmanager
 def _yielding_often() -> Iterator[None]:
-    """Let the event loop in quickly: after each system call of its own it waits for this thread, by default for 5 ms."""
+    """Let the event loop in quickly: after each system call of its own it would wait 5 ms for this thread."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_S)
     try:
