@@ -14,7 +14,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,7 +35,6 @@ STORE_BYTES = 512 * 1024 * 1024
 WAIT_S = 2.0  # a command waits so long for the snapshot before it
 KNOWN_WAIT_S = 0.2  # and only so long where an earlier snapshot has everything
 SAY_AFTER_S = 1.0  # and the person is told after so long
-MOMENT_S = 0.1
 WARM_FILES = 2_000  # contents that are copied before anything asks for them
 CLOSE_S = 3.0  # an ending process waits so long for the snapshot after its last turn
 _OVERTAKEN = (
@@ -150,21 +149,7 @@ class Checkpoints:
 
     async def watch(self) -> WorkspaceWatch:
         """Look at the workspace now, so as to name later what changed since. Never fails."""
-        return WorkspaceWatch(await self.look(), self.look, self.look_at_once)
-
-    async def look(self) -> Snapshot | None:
-        """The workspace as it is now, without copying contents; None where that takes too long or fails."""
-        taken, control, job = self._start_look()
-        await asyncio.wait([asyncio.wrap_future(job)], timeout=WAIT_S)
-        control.stop = True
-        return taken[0] if taken else None
-
-    def look_at_once(self) -> Snapshot | None:
-        """The same without the event loop, where it takes a moment."""
-        taken, control, job = self._start_look()
-        wait([job], timeout=MOMENT_S)
-        control.stop = True
-        return taken[0] if taken else None
+        return await WorkspaceWatch(self._scanner, self._worker).start()
 
     def end(self) -> tuple[str, ...]:
         """The prompt is answered; gives the paths that changed."""
@@ -240,16 +225,6 @@ class Checkpoints:
         self._say()
 
     # ---------------------------------------------------------------- jobs of the worker
-
-    def _start_look(self) -> tuple[list[Snapshot], Control, Future[None]]:
-        taken: list[Snapshot] = []
-        control = Control()
-
-        def work(control: Control) -> None:
-            with contextlib.suppress(OSError, TooManyFiles):
-                taken.append(self._scanner.take(control, keep=False))
-
-        return taken, control, self._worker.submit(work, control)
 
     def _open_turn(self) -> _Turn:
         """The turn that runs; a child or command in the background may outlive its prompt's."""
