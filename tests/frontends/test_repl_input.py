@@ -75,6 +75,9 @@ def test_the_path_of_an_image_becomes_an_image(tmp_path: Path) -> None:
     composer.paste(str(picture).replace(" ", "\\ "))
     assert composer.text == "[image shot one.png]"
     assert composer.take()[1] == (picture,)
+    composer.set(f"look: [image {picture}] [image /gone.png]")  # a message that waited comes back
+    assert composer.text == "look: [image shot one.png] [image /gone.png]"
+    assert composer.take()[1] == (picture,)
 
 
 def test_history_survives_a_restart_and_is_private(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded
@@ -75,11 +76,12 @@ async def test_an_interrupt_hands_everything_unsent_back() -> None:
     stage = Stage()
     stage.turns.send("wait")
     await asyncio.sleep(0)
-    stage.turns.send("queued")
+    stage.turns.send("queued [image a b.png]", (Path("/x/a b.png"),))
     stage.turns.steer("steered")
+    assert stage.host.waiting == ["steered", "queued [image /x/a b.png]"]  # whoever goes on can attach it
     stage.turns.interrupt()
     await stage.turns.idle()
-    assert stage.given_back == ["steered\nqueued"]
+    assert stage.given_back == ["steered\nqueued [image /x/a b.png]"]
     assert stage.host.said == ["wait"]
     assert not stage.turns.working
 

@@ -29,6 +29,14 @@ class Sent:
     images: tuple[Path, ...] = ()
     label: str = ""
 
+    @property
+    def whole(self) -> str:
+        """The text with the paths of its images, which is all that is needed to say it another time."""
+        text = self.text
+        for image in self.images:
+            text = text.replace(f"[image {image.name}]", f"[image {image}]")
+        return text
+
 
 async def _nobody(choose: Choose) -> Row | None:
     return None
@@ -104,7 +112,7 @@ class Turns:
         """Take the newest queued message back for editing."""
         if not self.queue:
             return None
-        text = self.queue.pop().text
+        text = self.queue.pop().whole
         self._changed()
         return text
 
@@ -146,8 +154,8 @@ class Turns:
     def _changed(self) -> None:
         """Redraw what waits, and store it in case the process dies."""
         self.scene.version += 1
-        begun = [self._begun.text] if self._begun else []
-        self.host.keep_waiting([*begun, *self.steering, *(sent.text for sent in self.queue)])
+        begun = [self._begun.whole] if self._begun else []
+        self.host.keep_waiting([*begun, *self.steering, *(sent.whole for sent in self.queue)])
 
     def _may_run_beside(self, text: str) -> bool:
         command = self.commands().get(_name(text)) if text.startswith("/") else None
@@ -189,7 +197,7 @@ class Turns:
         if not self.queue:
             return
         if self._interrupted:
-            self.give_back("\n".join(sent.text for sent in self.queue))
+            self.give_back("\n".join(sent.whole for sent in self.queue))
             self.queue.clear()
         else:
             self._begun = self.queue.pop(0)

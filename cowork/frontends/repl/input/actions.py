@@ -53,8 +53,10 @@ class Actions:
             asyncio.get_running_loop().run_in_executor(None, warm_up)  # while the model thinks
 
     def steer(self) -> None:
-        text, _ = self._repl.composer.take()
-        if text:
+        text, images = self._repl.composer.take()
+        if images:  # they come with a message of their own
+            self._repl.turns.send(text, images)
+        elif text:
             self._repl.turns.steer(text)
 
     def up(self) -> None:

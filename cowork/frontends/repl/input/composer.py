@@ -17,6 +17,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.repl.view.styled import Line, clip_cells, cut_rows, plain, width
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
+_WHOLE_CHIP = re.compile(r"\[image (/[^\]\n]+)\]")  # with its path, for whoever goes on
 _CHIP = re.compile(r"\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\]")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _KEPT = 2_000  # history entries
@@ -98,9 +99,12 @@ class Composer:
 
     def attach(self, image: Path) -> None:
         """Put an image into the message, as a chip."""
+        self.buffer.insert_text(self._chip(image))
+
+    def _chip(self, image: Path) -> str:
         chip = f"[image {image.name}]"
         self.images[chip] = image
-        self.buffer.insert_text(chip)
+        return chip
 
     def take(self) -> tuple[str, tuple[Path, ...]]:
         """(the whole text with pastes unfolded, the images); the input is empty afterwards."""
@@ -113,13 +117,13 @@ class Composer:
 
     def clear(self) -> None:
         self.buffer.document = Document()
-        self.pastes.clear()
-        self.images.clear()
+        self.pastes.clear()  # images stay known: a message that waits may come back
         self._place = None
 
     def set(self, text: str) -> None:
-        """Put a text into the input; a large one is folded again."""
+        """Put a text into the input; a large one is folded again, and the path of an image is its chip again."""
         self.clear()
+        text = _WHOLE_CHIP.sub(lambda m: self._chip(Path(m[1])) if Path(m[1]).is_file() else m[0], text)
         if text.count("\n") >= _FOLD_LINES * 2 or len(text) >= _FOLD_CHARACTERS * 4:
             self.paste(text)
         else:
