@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.app import logs
-from cowork.app.extend.hooks import file_hooks
-from cowork.app.extend.launch import launcher
+from cowork.app.extend.hooks import ProjectHooks
 from cowork.app.kept_files import KeptFiles
 from cowork.app.models import Models
 from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
@@ -146,7 +145,7 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
     permissions, tree = safety(place, workspace, scratch, emitter, kept_files)
     mcp = _servers(place, emitter, ask, tree, lambda: subagents.main) if any_servers(place) else None
     ledger = _ledger(place.config, emitter)
-    files = file_hooks(place, emitter, log, permissions, launcher(tree, workspace), lambda: subagents.main)
+    files = ProjectHooks(place, emitter, log, permissions, tree, lambda: subagents.main)
     services = Services(
         emitter=emitter,
         ask=ask or nobody,

@@ -105,6 +105,11 @@ class Run:
     def emit(self) -> Emit:
         return self.emitter.bind("main")
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it takes up a stored session."""
+        return bool(self.project.options.resume or self.project.options.continue_)
+
     def light_is_another(self) -> bool:
         """Whether light work goes to a model of its own."""
         return self.config.models.light.provider not in ("offline", "scripted")

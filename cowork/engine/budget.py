@@ -1,4 +1,4 @@
-"""The ledger of a tree of agents: what was spent, what is reserved, and what may still be spent.
+"""The limits of a tree of agents: what was spent, what is reserved, what may still be spent, and how many run at once.
 
 Every request is reserved for before it is sent. Far from a limit, agents spend in parallel; near one, a request
 waits until those in flight are settled, so all of them together overshoot by one request at most.
@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cowork.core.blocks import Usage, add_cost
+from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.format import money
 from cowork.core.frozen import frozen
+from cowork.core.later import later
+from cowork.core.ports import ToolRecord
+
+if TYPE_CHECKING:
+    from cowork.engine.runner import Denial
+    from cowork.engine.subagents.child import Child
+    from cowork.engine.subagents.result import ChildResult, view_002
+else:
+    view_002 = later("cowork.engine.subagents.result", "view_002")
 
 NEAR = 0.8  # the part of a limit at which people are told
 
@@ -213,3 +225,122 @@ class Ledger:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         await future
+
+
+class Accounts:
+    """Adds up a run's children: each is entered when it starts and closed when it ends."""
+
+    def __init__(self) -> None:
+        self.denials: list[Denial] = []
+        self._views: list[Json] = []  # in the order they were sent out; empty while they run
+        self._by_type: dict[str, Json] = {}
+
+    def enter(self, child: Child) -> None:
+        self._views.append(child.view)
+
+    def close(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
+        """Count a child that ended: its own spending, for what its own children spent is under their types."""
+        self.denials += child.runner.denials
+        names = {"subagent_type": end.subagent_type, "subagent_id": end.subagent_id, "status": end.status}
+        names |= {"description": end.label, "model": end.model_used}
+        child.view.update(names | view_002(record.to_dict()))
+        empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
+        sums = self._by_type.setdefault(end.subagent_type, empty)
+        sums["tasks"] += 1
+        sums["usage"] = sums["usage"] + child.agent.usage
+        sums["total_cost_usd"] = add_cost(sums["total_cost_usd"], child.agent.cost_usd)
+        sums["duration_ms"] += end.duration_ms
+
+    def tasks(self) -> list[Json]:
+        """The four-field view of every Task that ended, with its type and id, in the order they were sent out."""
+        return [view for view in self._views if view]
+
+    def cost_by_type(self) -> Json:
+        """`{type: {tasks, usage, total_cost_usd, duration_ms}}`"""
+        return {name: sums | {"usage": sums["usage"].to_dict()} for name, sums in self._by_type.items()}
+
+
+# ---------------------------------------------------------------- how many may run at once
+
+
+class SlotPool:
+    """At most `size` holders at once."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.taken = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def waiting(self) -> int:
+        return sum(not f.done() for f in self._waiting)
+
+    def try_take(self) -> bool:
+        """Take a slot if one is free."""
+        if self.taken >= self.size:
+            return False
+        self.taken += 1
+        return True
+
+    async def take(self) -> None:
+        """Take a slot, waiting for one if need be."""
+        if self.try_take():
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the slot was handed over just as we were cancelled
+            raise
+
+    def release(self) -> None:
+        """Hand the slot to the next one waiting, or free it."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.taken -= 1
+
+
+class Slot:
+    """What one agent holds of a pool: a slot, or none yet."""
+
+    def __init__(self, pool: SlotPool) -> None:
+        self.held = False
+        self._pool = pool
+        self._loans = 0
+        self._owed = False  # it lent its slot and has not got it back
+
+    def try_take(self) -> bool:
+        self.held = self._pool.try_take()
+        return self.held
+
+    async def take(self) -> None:
+        if not self.held:
+            await self._pool.take()
+            self.held = True
+
+    def release(self) -> None:
+        if self.held:
+            self.held = False
+            self._pool.release()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """Let others have the slot while its holder waits for them, then take it again.
+
+        A holder that is stopped meanwhile does not get it back: it need not wait for a slot to end.
+        """
+        self._loans += 1
+        self._owed = self._owed or self.held
+        self.release()
+        try:
+            yield
+        finally:
+            self._loans -= 1
+        if self._owed and not self._loans:
+            await self.take()
+            self._owed = False

@@ -22,9 +22,9 @@ from cowork.core.hooks import HookEvent, Hooks, HookVerdict, NoHooks
 from cowork.core.later import later
 from cowork.core.ports import Answer, Ask, Decision, Effect, Emit, Permit, Question, ToolRecord, failed
 from cowork.core.workspace import Workspace
+from cowork.engine.budget import SlotPool
 from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, weighed
-from cowork.engine.slots import SlotPool
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState
 from cowork.tools.call_lines import call_line, flat

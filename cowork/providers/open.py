@@ -14,11 +14,13 @@ from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import ModelSpec, Provider
-from cowork.providers.catalog import default_output, known
 
 if TYPE_CHECKING:
     from cowork.http.proxies import proxy_for
+    from cowork.providers.catalog import default_output, known
 else:
+    default_output = later("cowork.providers.catalog", "default_output")
+    known = later("cowork.providers.catalog", "known")
     proxy_for = later("cowork.http.proxies", "proxy_for")
 
 IDLE_TIMEOUT = 180.0

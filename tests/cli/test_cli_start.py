@@ -17,8 +17,11 @@ from cowork.cli.typer_app import app
 HEAVY = ("typer", "rich", "prompt_toolkit", "anthropic", "openai", "pydantic", "yaml")
 
 
-def loaded(*words: str, cwd: Path, allowed: tuple[str, ...] = ()) -> set[str]:
-    """The heavy packages a command line imports."""
+MOST_MODULES = 110  # of ours, in a run of one prompt that calls no tool
+
+
+def imported(*words: str, cwd: Path) -> set[str]:
+    """The modules a command line imports."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "cowork", *words],
         capture_output=True,
@@ -28,7 +31,12 @@ def loaded(*words: str, cwd: Path, allowed: tuple[str, ...] = ()) -> set[str]:
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr[-500:]
-    names = {line.rsplit("|", 1)[1].strip().split(".")[0] for line in done.stderr.splitlines() if "|" in line}
+    return {line.rsplit("|", 1)[1].strip() for line in done.stderr.splitlines() if "|" in line}
+
+
+def loaded(*words: str, cwd: Path, allowed: tuple[str, ...] = ()) -> set[str]:
+    """The heavy packages a command line imports."""
+    names = {name.split(".")[0] for name in imported(*words, cwd=cwd)}
     return names & set(HEAVY) - set(allowed)
 
 
@@ -41,6 +49,13 @@ def test_a_plain_run_loads_neither_typer_nor_anything_that_draws(cowork: Any) ->
     cowork.script('["hello"]', "script.json")
     words = ("run", "--script", "script.json", "--non-interactive", "--no-session", "hi")
     assert loaded(*words, cwd=cowork.folder, allowed=("yaml",)) == set()  # a script may be YAML
+
+
+def test_a_plain_run_loads_what_it_uses_and_no_more(cowork: Any) -> None:
+    cowork.script('["hello"]', "script.json")
+    names = imported("run", "--script", "script.json", "--non-interactive", "hi", cwd=cowork.folder)
+    ours = sorted(name for name in names if name.split(".")[0] == "cowork")
+    assert len(ours) <= MOST_MODULES, ours
 
 
 def test_help_loads_typer_alone(tmp_path: Path) -> None:

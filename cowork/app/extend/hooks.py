@@ -1,54 +1,131 @@
-"""The hooks of files: joined to a run, or run outside of one so that whoever writes one can see what it says."""
+"""The hooks of a run: those that files name, which can be tried outside of one, and the tools that a skill forbids."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cowork.app.extend.launch import launcher
-from cowork.app.project import Project
 from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
-from cowork.core.hooks import HookCall, HookEvent
+from cowork.core.frozen import frozen
+from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
 from cowork.core.hygiene import clean_environ
+from cowork.core.later import later
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent
-from cowork.extensions.hook_files import HookRule
-from cowork.extensions.hook_process import FileHooks, HookFacts, Launch
 from cowork.permissions import Permissions
 from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import TreeState
-from cowork.tools.shell import jobs
+
+if TYPE_CHECKING:
+    from cowork.app.extend.launch import launcher
+    from cowork.app.project import Project
+    from cowork.extensions.hook_files import HookRule, holds
+    from cowork.extensions.hook_process import FileHooks, HookFacts
+    from cowork.tools.shell import jobs
+else:
+    launcher = later("cowork.app.extend.launch", "launcher")
+    holds = later("cowork.extensions.hook_files", "holds")
+    FileHooks = later("cowork.extensions.hook_process", "FileHooks")
+    HookFacts = later("cowork.extensions.hook_process", "HookFacts")
+    jobs = later("cowork.tools.shell.jobs")
 
 _SUBJECTS = ("tool_name", "agent_type", "source", "reason", "notification_type", "trigger")
 
 
-def file_hooks(
-    place: Project,
-    emitter: Emitter,
-    log: SessionLog | None,
-    permissions: Permissions,
-    launch: Launch,
-    main: Callable[[], Agent],
-) -> FileHooks:
-    """The hooks of files, with what they are told of the run."""
-    facts = HookFacts(
-        emitter.session_id,
-        str(log.path) if log else "",
-        place.root,
-        lambda: permissions.mode,
-        place.invoker.plugin_data,
-        lambda: main().provider.model,
-        lambda: main().since,
-    )
-    hooks = FileHooks(
-        place.invoker.extensions.hooks, facts, launch, lambda text: emitter.publish(Notice(text, "warning", "hook"))
-    )
-    place.invoker.hooks = hooks
-    return hooks
+class ProjectHooks:
+    """The hooks that files of the user and the project name; what runs them is loaded where there are any."""
+
+    def __init__(
+        self,
+        place: Project,
+        emitter: Emitter,
+        log: SessionLog | None,
+        permissions: Permissions,
+        tree: TreeState,
+        main: Callable[[], Agent],
+    ) -> None:
+        self._place, self._emitter, self._log = place, emitter, log
+        self._permissions, self._tree, self._main = permissions, tree, main
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool:
+        return bool(self._place.invoker.extensions.hooks) and self._now().listens(event, subject)
+
+    async def fire(self, call: HookCall) -> HookVerdict:
+        return await self._now().fire(call)
+
+    async def aclose(self) -> None:
+        if "_files" in vars(self):
+            await self._files.aclose()
+
+    def _now(self) -> FileHooks:
+        """With the rules as they are in the files now."""
+        self._files.rules = self._place.invoker.extensions.hooks
+        return self._files
+
+    @cached_property
+    def _files(self) -> FileHooks:
+        facts = HookFacts(
+            self._emitter.session_id,
+            str(self._log.path) if self._log else "",
+            self._place.root,
+            lambda: self._permissions.mode,
+            self._place.invoker.plugin_data,
+            lambda: self._main().provider.model,
+            lambda: self._main().since,
+        )
+        launch = launcher(self._tree, self._permissions.workspace)
+        return FileHooks((), facts, launch, lambda text: self._emitter.publish(Notice(text, "warning", "hook")))
+
+
+@frozen
+class _Ban:
+    recipe: str
+    rules: tuple[str, ...]  # as Bash or Bash(git push *)
+    agent: str  # it is for this one and all below it
+    is_over: Callable[[], bool]
+
+
+class WithheldTools(NoHooks):
+    """Denies calls as a hook does, so that nothing can allow them."""
+
+    def __init__(self) -> None:
+        self._bans: list[_Ban] = []
+
+    def withhold(
+        self, recipe: str, rules: Sequence[str], agent: str, is_over: Callable[[], bool] = lambda: False
+    ) -> _Ban:
+        """Refuse such calls of an agent until `is_over` says so."""
+        self._bans = [ban for ban in self._bans if not ban.is_over()]
+        ban = _Ban(recipe, tuple(rules), agent, is_over)
+        if rules:
+            self._bans.append(ban)
+        return ban
+
+    @contextmanager
+    def withheld(self, recipe: str, rules: Sequence[str], agent: str) -> Iterator[None]:
+        """Refuse such calls of an agent in the block."""
+        ban = self.withhold(recipe, rules, agent)
+        try:
+            yield
+        finally:
+            self._bans = [other for other in self._bans if other is not ban]
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool:
+        return event == "PreToolUse" and bool(self._bans)
+
+    async def fire(self, call: HookCall) -> HookVerdict:
+        for ban in self._bans:
+            concerned = f"{call.agent}/".startswith(f"{ban.agent}/") and not ban.is_over()
+            if concerned and any(holds(rule, call.subject, call.data) for rule in ban.rules):
+                return HookVerdict("deny", f"/{ban.recipe} forbids it")
+        return HookVerdict()
 
 
 def run_trial(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from cowork import prompts
+from cowork.app.extend.hooks import WithheldTools
 from cowork.app.extend.places import SKILL_TOOL, Places
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError, UserError
@@ -21,14 +22,12 @@ from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
 from cowork.extensions.finder import Extensions
 from cowork.extensions.recipes import Recipe
-from cowork.extensions.withheld_tools import WithheldTools
 from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
 
 if TYPE_CHECKING:
     from cowork.extensions.filling import FILE, pieces
-    from cowork.extensions.hook_process import FileHooks
 else:
     FILE = later("cowork.extensions.filling", "FILE")
     pieces = later("cowork.extensions.filling", "pieces")
@@ -57,7 +56,6 @@ class Invoker:
         self._stamp: frozenset[tuple[str, int, int]] | None = None  # taken with the second look: many need no more
         self.extensions = self._found()
         self.subagents: Subagents | None = None  # joined when the run is
-        self.hooks: FileHooks | None = None
         self.withheld = WithheldTools()
         self._asked: set[tuple[str, ...]] = set()  # grants that were asked about, whatever was said
 
@@ -68,8 +66,6 @@ class Invoker:
         before, self._places = self.extensions, self._look_again()
         self._stamp = self._places.stamp()
         self.extensions = self._found()
-        if self.hooks:
-            self.hooks.rules = self.extensions.hooks
         return changes(before, self.extensions)
 
     @property

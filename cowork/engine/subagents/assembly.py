@@ -14,11 +14,10 @@ from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Ask, Permit, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
-from cowork.engine.budget import Ledger
+from cowork.engine.budget import Ledger, Slot, SlotPool
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, AgentOptions, Children, Compact
 from cowork.engine.runner import Runner, RunnerPorts
-from cowork.engine.slots import Slot, SlotPool
 from cowork.engine.subagents.order import Assignment, Delegator
 from cowork.tools.base import AgentState, ToolContext, TreeState
 from cowork.tools.task import agents_list

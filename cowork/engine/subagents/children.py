@@ -19,12 +19,10 @@ from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
-from cowork.engine.budget import BudgetExceeded, Ledger, Limits
+from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
-from cowork.engine.slots import SlotPool
-from cowork.engine.subagents.accounts import Accounts
 from cowork.engine.subagents.assembly import AgentSpec, IsolatedChildren, Services, build_agent, with_agents
 from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
 from cowork.tools.base import Interrupted, ToolContext

@@ -13,9 +13,8 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, TaskOrder
 from cowork.core.transcript import Transcript
-from cowork.engine.budget import Ledger
+from cowork.engine.budget import Ledger, Slot
 from cowork.engine.loop import Agent
-from cowork.engine.slots import Slot
 from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
