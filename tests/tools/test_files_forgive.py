@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from cowork.tools.files.lenient import Meant, meant
+from cowork.tools.files.match import Meant, meant
 
 CASES = 300_000 if os.environ.get("COWORK_SOAK") else 6_000
 FOLDED = str.maketrans("‘’‚‛“”„‟", "''''\"\"\"\"")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
+from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.tools.files.encoding import common_ends
+from cowork.tools.files.encoding import common_ends, printable
 
 CONTEXT = 3
 MAX_LINES = 400
@@ -43,6 +44,13 @@ def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int 
     if len(lines) > max_lines:
         lines = [*lines[:max_lines], f"… {len(lines) - max_lines} more lines of diff"]
     return Diff("\n".join(lines) + "\n", added, removed)
+
+
+def as_display(shown: str, before: str, after: str, *, created: bool = False) -> Json:
+    """The change of a file as people are shown it, before and after it is made."""
+    diff = unified(before, after, "/dev/null" if created else f"a/{shown}", f"b/{shown}")
+    counts = {"added": diff.added, "removed": diff.removed}
+    return {"kind": "diff", "path": shown, "diff": printable(diff.text), **counts, "summary": diff.summary}
 
 
 Change = tuple[str, int, int, int, int]

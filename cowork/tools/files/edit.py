@@ -17,19 +17,11 @@ from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
 from cowork.tools.files.encoding import Content, decode, printable
 
 if TYPE_CHECKING:
-    from cowork.tools.files import atomic_write
-    from cowork.tools.files.diff import unified
-    from cowork.tools.files.edit_hints import nearest_lines, slips
-    from cowork.tools.files.lenient import meant
-    from cowork.tools.files.match import Occurrences, Pages, plain
+    from cowork.tools.files import atomic_write, diff, edit_hints, match
 else:
-    atomic_write = later("cowork.tools.files.atomic_write")
-    unified = later("cowork.tools.files.diff", "unified")
-    nearest_lines = later("cowork.tools.files.edit_hints", "nearest_lines")
-    slips = later("cowork.tools.files.edit_hints", "slips")
-    meant = later("cowork.tools.files.lenient", "meant")
-    Pages = later("cowork.tools.files.match", "Pages")
-    plain = later("cowork.tools.files.match", "plain")
+    atomic_write, diff, edit_hints, match = (
+        later(f"cowork.tools.files.{name}") for name in ("atomic_write", "diff", "edit_hints", "match")
+    )
 
 
 class _Strings(TypedDict):
@@ -47,7 +39,7 @@ def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
     path = ctx.resolve(args["file_path"])
     _, content, after, _ = _planned(ctx, path, args.get("edits") or [args])
-    return _display(ctx, path, content, after)
+    return diff.as_display(label(ctx.workspace, path), content.text, after.text)
 
 
 @tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
@@ -77,12 +69,11 @@ def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]])
     old, content, after, touched = _planned(ctx, path, edits)
     atomic_write.replace(ctx, path, old, _encoded(ctx, path, after))
     shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
-    display = _display(ctx, path, content, after)
-    summary = f"+{display['added']} −{display['removed']}"
+    display = diff.as_display(shown, content.text, after.text)
     slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
     where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
     return ok(
-        f"Edited {shown} ({where}): {summary}.{slips}{atomic_write.links_note(old)}",
+        f"Edited {shown} ({where}): {display['summary']}.{slips}{atomic_write.links_note(old)}",
         display=display,
         path=shown,
         diff=display["diff"],
@@ -94,7 +85,7 @@ def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]])
 
 def _planned(
     ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
-) -> tuple[FileSnapshot, Content, Content, list[Occurrences]]:
+) -> tuple[FileSnapshot, Content, Content, list[match.Occurrences]]:
     """The file as it is, its content, the content after the edits and what they touch; nothing is written."""
     for number, change in enumerate(edits, 1):
         _sensible(change, _which(number, len(edits)))
@@ -124,7 +115,7 @@ def _sensible(change: Mapping[str, Any], which: str) -> None:
             "INVALID_PARAM",
             f"{which}`old_string` is empty. Give the text to replace; to make or replace a whole file use Write.",
         )
-    if plain(old) == plain(new):
+    if match.plain(old) == match.plain(new):
         raise ToolError(
             "INVALID_PARAM",
             f"{which}`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
@@ -134,13 +125,13 @@ def _sensible(change: Mapping[str, Any], which: str) -> None:
 
 def _one(
     ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str
-) -> tuple[str, Occurrences]:
+) -> tuple[str, match.Occurrences]:
     """The text after one replacement and what it touched; refused unless it is clear what is meant."""
-    pages = Pages(content.text)
-    wanted, new = plain(change["old_string"]), plain(change["new_string"])
+    pages = match.Pages(content.text)
+    wanted, new = match.plain(change["old_string"]), match.plain(change["new_string"])
     found, slip = pages.find(wanted), ""
     if not found.count:
-        guess = meant(pages.plain, wanted, new)
+        guess = match.meant(pages.plain, wanted, new)
         if guess is None:
             raise _no_match(ctx, path, pages, wanted, which)
         wanted, new, slip = guess.old, guess.new, guess.slip
@@ -162,10 +153,10 @@ def _one(
     return text, replace(touched, slip=slip)
 
 
-def _no_match(ctx: ToolContext, path: Path, pages: Pages, wanted: str, which: str) -> ToolError:
+def _no_match(ctx: ToolContext, path: Path, pages: match.Pages, wanted: str, which: str) -> ToolError:
     text = printable(pages.plain)
-    hint, line = nearest_lines(text, wanted)
-    slip = "" if "; only " in hint else slips(text, wanted)
+    hint, line = edit_hints.nearest_lines(text, wanted)
+    slip = "" if "; only " in hint else edit_hints.slips(text, wanted)
     notebook = "A notebook is JSON on disk: old_string must match that. " if path.suffix == ".ipynb" else ""
     advice = hint or "No line is like it. Read the file again and copy the text exactly."
     said = f"{which}old_string is not in {label(ctx.workspace, path)}; nothing was changed. {notebook}{slip}"
@@ -188,19 +179,6 @@ def _encoded(ctx: ToolContext, path: Path, content: Content) -> bytes:
             f"{label(ctx.workspace, path)} is in {content.encoding}, which has no {char!r} (U+{ord(char):04X}). Use "
             "other characters, or Write the whole file to turn it into UTF-8.",
         ) from error
-
-
-def _display(ctx: ToolContext, path: Path, before: Content, after: Content) -> Json:
-    shown = label(ctx.workspace, path)
-    diff = unified(before.text, after.text, f"a/{shown}", f"b/{shown}")
-    return {
-        "kind": "diff",
-        "path": shown,
-        "diff": printable(diff.text),
-        "added": diff.added,
-        "removed": diff.removed,
-        "summary": diff.summary,
-    }
 
 
 def _which(number: int, total: int) -> str:

@@ -1,16 +1,23 @@
 """Finds the text an edit means and puts the new text there, leaving every other byte as it was.
 
 A newline in the wanted text stands for whatever newline the file has at that place, and so does one in the new text.
+Copied line numbers, quotes a word processor would set, spaces at the ends of lines: models slip there all the time, and
+what they meant is certain as long as exactly one place fits. Anything else is refused.
 """
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
+from difflib import SequenceMatcher
 
 from cowork.core.frozen import frozen
 from cowork.tools.files.encoding import common_ends
 
 MAX_SHOWN = 20
+MAX_CARRIED = 5_000  # characters of a text that is compared letter by letter
+_NUMBERED = re.compile(r" *(\d+)\t")
+_QUOTES = str.maketrans("‘’‚‛“”„‟", "''''\"\"\"\"")
 
 
 @frozen
@@ -102,3 +109,88 @@ def _pair_places(text: str) -> list[int]:
 
 def _styles(text: str) -> list[str]:
     return ["\r\n" if line.endswith("\r") else "\n" for line in text.split("\n")[:-1]]
+
+
+# ---------------------------------------------------------------- slips
+
+
+@frozen
+class Meant:
+    """What an edit meant: the text as the file has it, the new text to go with it, and the slip in words."""
+
+    old: str
+    new: str
+    slip: str
+
+
+def meant(text: str, wanted: str, new: str) -> Meant | None:
+    """The one thing an edit can mean whose `wanted` text does not occur; None when that is not certain."""
+    guess = _without_numbers(text, wanted, new) or _quotes(text, wanted, new) or _line_ends(text, wanted, new)
+    return guess if guess and _once(text, guess.old) else None
+
+
+def _without_numbers(text: str, wanted: str, new: str) -> Meant | None:
+    """Both texts without the numbers Read puts before lines; the new one has them on every line or on none."""
+    old, after = _stripped(wanted), _stripped(new)
+    if old is None or not old.strip() or (after is None and any(map(_NUMBERED.match, new.split("\n")))):
+        return None
+    # A number stands at the start of a line: elsewhere it is a column of the file, and another one than was named.
+    if not f"\n{text}".count(f"\n{old}"):
+        return None
+    return Meant(old, new if after is None else after, "the line numbers in old_string were left out")
+
+
+def _stripped(text: str) -> str | None:
+    """The text without the numbers of its lines; None unless every line that is not blank has one."""
+    lines = text.split("\n")
+    numbers = [_NUMBERED.match(line) for line in lines]
+    if not any(numbers) or any(line.strip() and not number for line, number in zip(lines, numbers, strict=True)):
+        return None
+    return "\n".join(_NUMBERED.sub("", line, count=1) for line in lines)
+
+
+def _quotes(text: str, wanted: str, new: str) -> Meant | None:
+    """Quotes of another kind; where the new text repeats the old, the file keeps its own, and the rest follows suit."""
+    if len(wanted) > MAX_CARRIED or len(new) > MAX_CARRIED:
+        return None
+    folded, sought = text.translate(_QUOTES), wanted.translate(_QUOTES)
+    if not _once(folded, sought):
+        return None
+    at = folded.find(sought)
+    old = text[at : at + len(wanted)]
+    kinds: dict[str, set[str]] = {}  # for each quote of the wanted text, what the file has in its place
+    for given, there in zip(wanted, old, strict=True):
+        if given.translate(_QUOTES) in "'\"":
+            kinds.setdefault(given, set()).add(there)
+    kept: list[str] = []
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, wanted, new, autojunk=False).get_opcodes():
+        added = "" if tag == "equal" else new[j1:j2]
+        if any(len(kinds.get(char, "")) > 1 for char in added):
+            return None  # opening or closing: nobody can tell
+        kept.append(old[i1:i2] if tag == "equal" else "".join(min(kinds.get(char, char)) for char in added))
+    return Meant(old, "".join(kept), "old_string was matched with the kind of quotes the file has")
+
+
+def _line_ends(text: str, wanted: str, new: str) -> Meant | None:
+    """Spaces and tabs at the ends of lines; lines the new text repeats stay as the file has them."""
+    lines = wanted.split("\n")
+    if not wanted.strip() or len(wanted) > MAX_CARRIED:
+        return None
+    ends = [re.escape(line.rstrip(" \t")) + r"[ \t]*" for line in lines]
+    if not lines[0].strip(" \t"):  # a blank line, or the newline before a line: never the end of a line with words
+        ends[0] = r"^[ \t]*" if lines[0] else ""
+    ends[-1] = ends[-1] + r"(?=\n|\Z)" if lines[-1].strip(" \t") else re.escape(lines[-1])
+    pattern = re.compile(r"\n".join(ends), re.MULTILINE)
+    found = pattern.search(text)
+    if found is None or pattern.search(text, found.start() + 1):
+        return None
+    there, after = found[0].split("\n"), new.split("\n")
+    codes = SequenceMatcher(None, lines, after, autojunk=False).get_opcodes()
+    kept = [part for tag, i1, i2, j1, j2 in codes for part in (there[i1:i2] if tag == "equal" else after[j1:j2])]
+    return Meant(found[0], "\n".join(kept), "whitespace at the ends of lines was matched as the file has it")
+
+
+def _once(text: str, wanted: str) -> bool:
+    """Whether it occurs, and nowhere else, not even overlapping: then replacing all of it is replacing it."""
+    at = text.find(wanted)
+    return at >= 0 and text.find(wanted, at + 1) < 0

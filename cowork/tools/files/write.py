@@ -13,21 +13,17 @@ from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label
-from cowork.tools.files.encoding import Content, decode, printable
+from cowork.tools.files.encoding import Content, decode
 
 if TYPE_CHECKING:
-    from cowork.tools.files import atomic_write
-    from cowork.tools.files.diff import Diff, unified
+    from cowork.tools.files import atomic_write, diff
 else:
-    atomic_write = later("cowork.tools.files.atomic_write")
-    unified = later("cowork.tools.files.diff", "unified")
+    atomic_write, diff = (later(f"cowork.tools.files.{name}") for name in ("atomic_write", "diff"))
 
 
 def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
-    path = ctx.resolve(args["file_path"])
-    diff = _planned(ctx, path, args["content"])[2]
-    return _display(label(ctx.workspace, path), diff)
+    return _planned(ctx, ctx.resolve(args["file_path"]), args["content"])[2]
 
 
 @tool("Write", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
@@ -37,27 +33,28 @@ async def write(
     content: Annotated[str, "All of its content"],
 ) -> ToolRecord:
     path = ctx.resolve(file_path)
-    old, data, diff, note = _planned(ctx, path, content)
+    old, data, display, note = _planned(ctx, path, content)
     shown = label(ctx.workspace, path)
+    changed = {name: display[name] for name in ("diff", "added", "removed")}
     if old and old.data == data:
-        return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **_counts(diff))
+        return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **changed)
     atomic_write.replace(ctx, path, old, data)
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     size = "1 line" if lines == 1 else f"{lines} lines"
-    said = f"Replaced {shown}: {diff.summary}, now {size}." if old else f"Created {shown}: {size}."
+    said = f"Replaced {shown}: {display['summary']}, now {size}." if old else f"Created {shown}: {size}."
     return ok(
         f"{said}{note}{atomic_write.links_note(old)}",
-        display=_display(shown, diff),
+        display=display,
         path=shown,
         created=old is None,
         lines=lines,
         bytes=len(data),
-        **_counts(diff),
+        **changed,
     )
 
 
-def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot | None, bytes, Diff, str]:
-    """The file as it is, the bytes to write, the diff between them and a note for the model; nothing is written."""
+def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot | None, bytes, Json, str]:
+    """The file as it is, the bytes to write, the diff as a display and a note for the model; nothing is written."""
     try:
         old = atomic_write.current(ctx, path)
     except FileNotFoundError:
@@ -77,8 +74,7 @@ def _planned(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot |
     if len(data) > MAX_TEXT:
         raise ToolError("INVALID_PARAM", f"`content` is larger than {MAX_TEXT // 1_000_000} MB. Write less at a time.")
     shown = label(ctx.workspace, path)
-    diff = unified(before.text, after.text, f"a/{shown}" if old else "/dev/null", f"b/{shown}")
-    return old, data, diff, note
+    return old, data, diff.as_display(shown, before.text, after.text, created=old is None), note
 
 
 def _in_style(before: Content, content: str) -> Content:
@@ -89,11 +85,3 @@ def _in_style(before: Content, content: str) -> Content:
     if text and before.text.endswith("\n") and not text.endswith("\n"):
         text += "\r\n" if before.newline == "\r\n" else "\n"
     return before.with_text(text)
-
-
-def _counts(diff: Diff) -> Json:
-    return {"diff": printable(diff.text), "added": diff.added, "removed": diff.removed}
-
-
-def _display(shown: str, diff: Diff) -> Json:
-    return {"kind": "diff", "path": shown, "summary": diff.summary, **_counts(diff)}
