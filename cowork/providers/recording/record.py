@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,6 @@ from cowork.providers.retry import Wrapped
 
 FORMAT_VERSION = 1
 HIDDEN = "<key>"
-
-OnRequest = Callable[[Json | bytes | str], None]
-"""Called with each body as it goes over the wire, before it is sent. Headers, and so keys, are never part of it."""
 
 
 class Lines:
@@ -59,7 +56,7 @@ class Lines:
 
 
 class RequestDump:
-    """The file of `--dump-requests`, an `OnRequest`: each body as one line."""
+    """The file of `--dump-requests`: each body as it goes over the wire, a line each; keys are never part of it."""
 
     def __init__(self, path: str | Path, secrets: Iterable[str] = ()) -> None:
         self._lines = Lines(path, secrets)
