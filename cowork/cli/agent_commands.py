@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,8 @@ from cowork.core.hygiene import ascii_json
 
 if TYPE_CHECKING:
     from cowork.agents import Agents
+    from cowork.config.options import RunOptions
+    from cowork.core.front_matter import Problem
     from cowork.core.ports import AgentDef
 
 app = typer.Typer(
@@ -91,24 +94,34 @@ def show(
 def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every agent file of yours and of this project; exit code 2 when one is wrong."""
     found = _load(ctx, cwd, trust=True)  # judging a file runs nothing of it
-    fatal = sum(problem.fatal for problem in found.problems)
-    for problem in found.problems:
+    return report_problems(found.problems, format.plural(len(found), "agent"))
+
+
+def report_problems(problems: Sequence[Problem], loaded: str) -> int:
+    """Print what is wrong with files, and how many; gives the exit code."""
+    fatal = sum(problem.fatal for problem in problems)
+    for problem in problems:
         row(f"{'✗' if problem.fatal else '!'} {problem}")
-    print(f"{format.plural(len(found), 'agent')} loaded, {format.plural(fatal, 'file')} refused")
+    print(f"{loaded} loaded, {format.plural(fatal, 'file')} refused")
     return 2 if fatal else 0
+
+
+def project_options(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[RunOptions, Path, bool]:
+    """The options before the command, the folder, and whether its files are used."""
+    from cowork.app.project import folder_of
+    from cowork.app.trust import is_trusted
+
+    options = made(dict(ctx.obj or {}) | ({"cwd": cwd} if cwd else {}))
+    root = folder_of(options)
+    return options, root, trust or options.trust or is_trusted(root, os.environ)
 
 
 def _load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Agents:
     from cowork.app.extend.places import places
-    from cowork.app.project import folder_of
-    from cowork.app.trust import is_trusted
     from cowork.prompts import text_of
     from cowork.tools.builtin import builtin_tools
 
-    before: dict[str, Any] = dict(ctx.obj or {})
-    options = made(before | ({"cwd": cwd} if cwd else {}))
-    root = folder_of(options)
-    trusted = trust or options.trust or is_trusted(root, os.environ)
+    options, root, trusted = project_options(ctx, cwd, trust=trust)
     return places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of)).agents
 
 

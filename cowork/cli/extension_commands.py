@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.agent_commands import AsJson, Cwd, Trust
+from cowork.cli.agent_commands import AsJson, Cwd, Trust, project_options, report_problems
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup, made
+from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -83,26 +83,17 @@ def show(
 def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every file of yours and of this project; exit code 2 when one is wrong."""
     found, _ = load(ctx, cwd, trust=True)  # judging a file runs nothing of it
-    problems = _problems(found)
-    fatal = sum(problem.fatal for problem in problems)
-    for problem in problems:
-        row(f"{'✗' if problem.fatal else '!'} {problem}")
-    print(f"{format.plural(len(found.listed()), 'extension')} loaded, {format.plural(fatal, 'file')} refused")
-    return 2 if fatal else 0
+    return report_problems(_problems(found), format.plural(len(found.listed()), "extension"))
 
 
 def load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, bool]:
     """What a run in the folder would find, and whether the model is told of shipped skills."""
     from cowork.app.extend.places import places
-    from cowork.app.project import configured, folder_of
-    from cowork.app.trust import is_trusted
+    from cowork.app.project import configured
     from cowork.prompts import text_of
     from cowork.tools.builtin import builtin_tools
 
-    before: dict[str, Any] = dict(ctx.obj or {})
-    options = made(before | ({"cwd": cwd} if cwd else {}))
-    root = folder_of(options)
-    trusted = trust or options.trust or is_trusted(root, os.environ)
+    options, root, trusted = project_options(ctx, cwd, trust=trust)
     config = configured(options, os.environ, root, trusted=trusted)
     found = places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
     return found, config.skills.shipped

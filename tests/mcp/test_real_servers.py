@@ -20,10 +20,15 @@ from tests.mcp.conftest import Stage, children_of, until
 
 INSTALLED = Path(os.environ.get("COWORK_MCP_SERVERS") or Path(__file__).parents[2] / "build" / "mcp")
 NODE = INSTALLED / "bin" / "node"
-pytestmark = [
-    pytest.mark.soak_only,
-    pytest.mark.skipif(not NODE.exists(), reason="no servers here; `make mcp-conformance` installs them"),
-]
+pytestmark = pytest.mark.soak_only
+
+
+@pytest.fixture(autouse=True)
+def installed() -> None:
+    """Skip with the name of what is missing."""
+    wanted = (NODE, INSTALLED / "node_modules" / "@modelcontextprotocol")
+    if missing := [str(path) for path in wanted if not path.exists()]:
+        pytest.skip(f"{' and '.join(missing)} missing: `make mcp-conformance` installs the servers")
 
 
 def opened(stage: Stage, name: str, *arguments: str) -> Server:

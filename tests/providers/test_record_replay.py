@@ -160,9 +160,9 @@ async def test_another_folder_another_day_and_another_session_still_replay(tmp_p
             session_id=session,
         )
 
-    recorder = Recorder(path, facts={"cwd": "/home/ann/work", "session": "abcdefghijk2"})
-    model = Scripted([{"say": "see /home/ann/work/src", "call": {"Read": {"file_path": "/home/ann/work/a.py"}}}])
-    await play(recorder.wrap(model), request("/home/ann/work", "abcdefghijk2", "2026-01-02", "1.25", "ab12cd3"))
+    recorder = Recorder(path, facts={"cwd": "/home/ann/shop", "session": "abcdefghijk2"})
+    model = Scripted([{"say": "see /home/ann/shop/src", "call": {"Read": {"file_path": "/home/ann/shop/a.py"}}}])
+    await play(recorder.wrap(model), request("/home/ann/shop", "abcdefghijk2", "2026-01-02", "1.25", "ab12cd3"))
 
     here = {"cwd": "/srv/bob/repo", "session": "zyxwvutsrq77"}
     later = request("/srv/bob/repo", "zyxwvutsrq77", "2027-05-06", "0.4", "9f8e7d6c5b")
@@ -308,17 +308,17 @@ def test_a_difference_is_found_exactly_when_there_is_one(a: Any, b: Any) -> None
 
 @given(st.text(max_size=60))
 def test_settling_twice_changes_nothing_more(text: str) -> None:
-    facts = {"cwd": "/home/ann/work"}
-    once = settled(f"{text} /home/ann/work/a 3.5 s 2026-01-01", facts)
+    facts = {"cwd": "/home/ann/shop"}
+    once = settled(f"{text} /home/ann/shop/a 3.5 s 2026-01-01", facts)
     assert once.endswith("<cwd>/a <duration> <date>")
     assert settled(once, facts) == once
 
 
 def test_facts_move_as_whole_names_and_the_longest_first() -> None:
-    old = {"cwd": "/home/ann/work", "home": "/home/ann", "tiny": "/w"}
+    old = {"cwd": "/home/ann/shop", "home": "/home/ann", "tiny": "/w"}
     new = {"cwd": "/srv/x", "home": "/root", "tiny": "/elsewhere"}
-    text = "/home/ann/work/a /home/ann/b /home/ann/work-old /home/anna /w"
-    assert moved({"k": [text]}, old, new) == {"k": ["/srv/x/a /root/b /root/work-old /home/anna /w"]}
+    text = "/home/ann/shop/a /home/ann/b /home/ann/shop-old /home/anna /w"
+    assert moved({"k": [text]}, old, new) == {"k": ["/srv/x/a /root/b /root/shop-old /home/anna /w"]}
 
 
 @pytest.mark.parametrize(
