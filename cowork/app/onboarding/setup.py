@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from urllib.parse import urlsplit
 
 from cowork.config import keyring
@@ -13,9 +14,8 @@ from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.http.connection import Dialer, exchange
+from cowork.http.client import HttpClient
 from cowork.http.errors import HttpError
-from cowork.http.http1 import body_of, encode_head
 from cowork.http.proxies import proxy_for
 from cowork.providers.open import default_tls, open_provider
 
@@ -162,22 +162,14 @@ def _models(listed: object) -> list[str] | None:
 
 async def _get(url: str) -> bytes:
     """The body of a plain GET on this machine or a host the user named; bounded."""
-    parts = urlsplit(url)
-    reader, writer = await Dialer(url, proxy_for(url), default_tls, LOOK_SECONDS).open()
-    try:
-        headers = {"host": parts.netloc.rpartition("@")[2], "accept": "application/json", "connection": "close"}
-        head = await exchange((reader, writer), encode_head("GET", parts.path, headers))
-        if head.status in (401, 403):
+    client = HttpClient(url, proxy=proxy_for(url), tls=default_tls, connect_timeout=LOOK_SECONDS)
+    with closing(await client.send("GET", {"accept": "application/json", "connection": "close"})) as response:
+        if response.status in (401, 403):
             raise UserError(
-                f"The server at {url} wants a key ({head.status}).",
+                f"The server at {url} wants a key ({response.status}).",
                 "Put the key into a variable and name it in the settings, beside base_url and model: "
                 "models.main.api_key_env.",
             )
-        if head.status != 200:
-            raise ValueError(f"status {head.status}")
-        body, out = body_of(head), b""
-        while not body.done and len(out) < _MOST_BYTES and (chunk := await reader.read(1 << 16)):
-            out += body.feed(chunk)
-        return out
-    finally:
-        writer.transport.abort()
+        if response.status != 200:
+            raise ValueError(f"status {response.status}")
+        return await response.start_of(_MOST_BYTES)

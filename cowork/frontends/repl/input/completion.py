@@ -90,19 +90,14 @@ def context_of(before: str) -> Context | None:
 def match_commands(commands: Iterable[Command], query: str) -> list[Item]:
     """Commands whose name starts with the query, then those that hold it."""
     query = query.lower()
-    named = sorted(commands, key=lambda c: c.name)
-    first = [c for c in named if c.name.lower().startswith(query)]
-    rest = [c for c in named if c not in first and in_order(query, c.name.lower())]
-    return [
-        Item(f"/{c.name}", f"{c.arguments}  {c.help}".strip() if c.arguments else c.help, "command", not c.arguments)
-        for c in (*first, *rest)
-    ]
+    found = [command for command in commands if in_order(query, command.name.lower())]
+    found.sort(key=lambda command: (not command.name.lower().startswith(query), command.name))
+    return [Item(f"/{c.name}", f"{c.arguments}  {c.help}".strip(), "command", not c.arguments) for c in found]
 
 
 def match_words(words: Iterable[str], query: str, kind: str = "argument") -> list[Item]:
     query = query.lower()
-    found = [w for w in words if w.lower().startswith(query)]
-    found += [w for w in words if query in w.lower() and w not in found]
+    found = sorted((w for w in words if query in w.lower()), key=lambda word: not word.lower().startswith(query))
     return [Item(w, "", kind) for w in found[:_LIMIT] if w.lower() != query or len(found) > 1]
 
 
