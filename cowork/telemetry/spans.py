@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -48,12 +48,8 @@ class _Work:
 
     span: Span
     started: float
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
     cost: float = 0.0
-
-    @property
-    def context(self) -> Context:
-        return trace.set_span_in_context(self.span)
 
 
 class SpanSink:
@@ -66,21 +62,19 @@ class SpanSink:
         self._content = content
         carrier = {name.lower(): environ[name] for name in ("TRACEPARENT", "TRACESTATE") if environ.get(name)}
         self._above = TraceContextTextMapPropagator().extract(carrier, Context())
-        self._agents: dict[str, _Work] = {}
-        self._calls: dict[tuple[str, str], _Work] = {}
+        self._work: dict[tuple[str, str], _Work] = {}  # by agent and call; without a call, the agent itself
         self._names: dict[str, str] = {}  # agent path -> kind of agent
         self._asked: dict[str, float] = {}
         self._provider = ""
         self._last = 0.0
         meter = meters.get_meter("cowork", __version__)
-        self._tokens = meter.create_histogram(
-            "gen_ai.client.token.usage", "{token}", "Tokens of a request", explicit_bucket_boundaries_advisory=_TOKENS
-        )
-        self._seconds = meter.create_histogram(
-            "gen_ai.client.operation.duration", "s", "Duration", explicit_bucket_boundaries_advisory=_SECONDS
-        )
-        self._waits = meter.create_histogram(
-            "cowork.approval.duration", "s", "Waiting for a person", explicit_bucket_boundaries_advisory=_SECONDS
+        self._tokens, self._seconds, self._waits = (
+            meter.create_histogram(name, unit, about, explicit_bucket_boundaries_advisory=bounds)
+            for name, unit, about, bounds in (
+                ("gen_ai.client.token.usage", "{token}", "Tokens of a request", _TOKENS),
+                ("gen_ai.client.operation.duration", "s", "Duration", _SECONDS),
+                ("cowork.approval.duration", "s", "Waiting for a person", _SECONDS),
+            )
         )
         self._cost = meter.create_counter("cowork.cost", "{USD}", "Money spent on requests")
 
@@ -112,30 +106,47 @@ class SpanSink:
 
     def traceparent(self, agent: str, tool_use_id: str) -> dict[str, str]:
         """The variables that tell a command which call it belongs to."""
-        work = self._calls.get((agent, tool_use_id)) or self._agents.get(agent)
         carrier: dict[str, str] = {}
-        if work:
-            TraceContextTextMapPropagator().inject(carrier, work.context)
+        if (agent, tool_use_id) in self._work or (agent, "") in self._work:
+            TraceContextTextMapPropagator().inject(carrier, self._context(agent, tool_use_id))
         return {name.upper(): value for name, value in carrier.items()}
 
     def close(self) -> None:
         """End what is still open: it was interrupted."""
-        for work in (*self._calls.values(), *reversed(self._agents.values())):
-            _end(work.span, self._last, "interrupted")
-        self._calls.clear()
-        self._agents.clear()
+        for key in sorted(self._work, key=lambda key: (key[1] != "", key[0].count("/")), reverse=True):
+            self._finish(key, self._last, "interrupted")
+
+    def _context(self, agent: str, tool_use_id: str = "") -> Context:
+        """What a span of that call stands under: else that of its agent, else what the run was started in."""
+        work = self._work.get((agent, tool_use_id)) or self._work.get((agent, ""))
+        return trace.set_span_in_context(work.span) if work else self._above
+
+    def _begin(self, key: tuple[str, str], name: str, at: float, above: Context, facts: _Facts) -> None:
+        if key in self._work:
+            self._finish(key, at, "interrupted")
+        span = self._tracer.start_span(name, above, SpanKind.INTERNAL, facts, start_time=_ns(at))
+        self._work[key] = _Work(span, at)
+
+    def _finish(self, key: tuple[str, str], at: float, failed: str, facts: _Facts | None = None) -> None:
+        """End a span; `facts` are those of its duration, which is measured where it ended by itself."""
+        work = self._work.pop(key)
+        if failed:
+            work.span.set_attribute("error.type", failed)
+            work.span.set_status(Status(StatusCode.ERROR, failed))
+        work.span.end(_ns(at))
+        if facts is not None:
+            self._seconds.record(max(0.0, at - work.started), facts | ({"error.type": failed} if failed else {}))
 
     def _prompt(self, event: PromptAdded) -> None:
-        if MAIN in self._agents:  # it joins the answer that is under way
-            self._agents[MAIN].span.add_event("cowork.prompt", {"cowork.prompt.source": event.source}, _ns(event.at))
+        if work := self._work.get((MAIN, "")):  # it joins the answer that is under way
+            work.span.add_event("cowork.prompt", {"cowork.prompt.source": event.source}, _ns(event.at))
             return
         facts = self._agent_facts(event, MAIN, MAIN)
         if self._content:
             facts["gen_ai.input.messages"] = _messages("user", [{"type": "text", "content": event.text}])
-        self._open_agent(MAIN, MAIN, event.at, self._above, facts)
+        self._begin((MAIN, ""), f"invoke_agent {MAIN}", event.at, self._above, facts)
 
     def _child(self, event: AgentStarted) -> None:
-        above = self._calls.get((event.parent, event.tool_use_id)) or self._agents.get(event.parent)
         facts = self._agent_facts(event, event.subagent_type, event.subagent_id)
         facts["cowork.agent.depth"] = event.depth
         if event.model_id:
@@ -144,13 +155,8 @@ class SpanSink:
             facts["gen_ai.agent.description"] = event.description
             facts["gen_ai.input.messages"] = _messages("user", [{"type": "text", "content": event.prompt}])
         self._names[event.agent] = event.subagent_type
-        self._open_agent(event.agent, event.subagent_type, event.at, above.context if above else self._above, facts)
-
-    def _open_agent(self, path: str, name: str, at: float, above: Context, facts: _Facts) -> None:
-        if earlier := self._agents.pop(path, None):
-            _end(earlier.span, at, "interrupted")
-        span = self._tracer.start_span(f"invoke_agent {name}", above, SpanKind.INTERNAL, facts, start_time=_ns(at))
-        self._agents[path] = _Work(span, at, Usage())
+        above = self._context(event.parent, event.tool_use_id)
+        self._begin((event.agent, ""), f"invoke_agent {event.subagent_type}", event.at, above, facts)
 
     def _agent_facts(self, event: Event, name: str, agent_id: str) -> _Facts:
         facts = self._facts("invoke_agent")
@@ -165,7 +171,6 @@ class SpanSink:
         return facts | {"gen_ai.provider.name": self._provider} if self._provider else facts
 
     def _request(self, event: ReplyAdded) -> None:
-        work = self._agents.get(event.agent)
         facts = self._facts("chat") | {"gen_ai.request.model": event.model}
         seen = _usage_facts(event.usage) | {
             "gen_ai.response.model": event.model,
@@ -177,10 +182,8 @@ class SpanSink:
         if self._content:
             seen["gen_ai.output.messages"] = _messages("assistant", _parts(event))
         start = event.at - event.duration_ms / 1000
-        above = work.context if work else self._above
-        span = self._tracer.start_span(
-            f"chat {event.model}", above, SpanKind.CLIENT, facts | seen, start_time=_ns(start)
-        )
+        above, name = self._context(event.agent), f"chat {event.model}"
+        span = self._tracer.start_span(name, above, SpanKind.CLIENT, facts | seen, start_time=_ns(start))
         span.end(_ns(event.at))
         self._seconds.record(event.duration_ms / 1000, facts)
         self._count(event.agent, facts, event.usage, event.cost_usd)
@@ -190,7 +193,7 @@ class SpanSink:
             self._tokens.record(count, facts | {"gen_ai.token.type": kind})
         if cost:
             self._cost.add(cost, facts | {"gen_ai.agent.name": self._names.get(agent, MAIN)})
-        if work := self._agents.get(agent):
+        if work := self._work.get((agent, "")):
             work.usage, work.cost = work.usage + usage, work.cost + (cost or 0.0)
 
     def _call(self, event: ToolStarted) -> None:
@@ -202,31 +205,24 @@ class SpanSink:
         }
         if self._content:
             facts["gen_ai.tool.call.arguments"] = json.dumps(event.input, default=str)
-        work = self._agents.get(event.agent)
-        above, name = work.context if work else self._above, f"execute_tool {event.name}"
-        span = self._tracer.start_span(name, above, SpanKind.INTERNAL, facts, start_time=_ns(event.at))
-        self._calls[event.agent, event.tool_use_id] = _Work(span, event.at, Usage())
+        key = (event.agent, event.tool_use_id)
+        self._begin(key, f"execute_tool {event.name}", event.at, self._context(event.agent), facts)
 
     def _call_ended(self, event: ToolEnded) -> None:
-        work = self._calls.pop((event.agent, event.tool_use_id), None)
-        if work is None:
+        key = (event.agent, event.tool_use_id)
+        if key not in self._work:
             return
         error = event.record.get("error")
         failed = str(error.get("code", "error")) if isinstance(error, dict) else ""
         if self._content:
-            work.span.set_attribute("gen_ai.tool.call.result", str(event.record.get("text", "")))
-        _end(work.span, event.at, failed)
-        facts: _Facts = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name}
-        self._seconds.record(max(0.0, event.at - work.started), facts | ({"error.type": failed} if failed else {}))
+            self._work[key].span.set_attribute("gen_ai.tool.call.result", str(event.record.get("text", "")))
+        self._finish(key, event.at, failed, {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": event.name})
 
     def _agent_ended(self, event: Event, status: str, failed: str) -> None:
-        work = self._agents.pop(event.agent, None)
-        if work is None:
-            return
-        work.span.set_attributes(_usage_facts(work.usage) | {"cowork.status": status, "cowork.cost_usd": work.cost})
-        _end(work.span, event.at, failed)
-        facts = self._facts("invoke_agent") | {"gen_ai.agent.name": self._names.get(event.agent, MAIN)}
-        self._seconds.record(max(0.0, event.at - work.started), facts | ({"error.type": failed} if failed else {}))
+        if work := self._work.get((event.agent, "")):
+            work.span.set_attributes(_usage_facts(work.usage) | {"cowork.status": status, "cowork.cost_usd": work.cost})
+            facts = self._facts("invoke_agent") | {"gen_ai.agent.name": self._names.get(event.agent, MAIN)}
+            self._finish((event.agent, ""), event.at, failed, facts)
 
     def _cut_off(self, event: Event, lost: Json) -> None:
         """Count a request that was paid for and gave no reply."""
@@ -255,15 +251,8 @@ class SpanSink:
                 facts = {"cowork.notice.code": event.code}
             case _:
                 return
-        if work := self._agents.get(event.agent):
+        if work := self._work.get((event.agent, "")):
             work.span.add_event(f"cowork.{event.type}", facts, _ns(event.at))
-
-
-def _end(span: Span, at: float, failed: str) -> None:
-    if failed:
-        span.set_attribute("error.type", failed)
-        span.set_status(Status(StatusCode.ERROR, failed))
-    span.end(_ns(at))
 
 
 def _usage_facts(usage: Usage) -> _Facts:
