@@ -155,15 +155,19 @@ def import_(
     if dry_run or not todo:
         print(f"{format.plural(len(todo), 'step')} to do." if todo else "There is nothing to do.")
         return 0
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
-        if input(f"Do these {format.plural(len(todo), 'step')}? [y/N] ").strip().casefold() not in ("y", "yes"):
-            print("Nothing was changed.")
-            return 1
+    if not (yes or confirmed(f"Do these {format.plural(len(todo), 'step')}?")):
+        print("Nothing was changed.")
+        return 1
     done = len(apply(steps))
     for step in todo:
         if step.action == "server":
             done += change_file(user_file(os.environ), step.name, json.loads(step.text))
     print(f"{format.plural(done, 'step')} done. `cowork extensions` and `cowork mcp list` show what is there now.")
     return 0
+
+
+def confirmed(question: str) -> bool:
+    """Whether the person says yes to what was just listed."""
+    if not sys.stdin.isatty():
+        raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
+    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")

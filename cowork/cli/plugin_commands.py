@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cowork.cli.agent_commands import Cwd, Trust
-from cowork.cli.extension_commands import load
+from cowork.cli.extension_commands import confirmed, load
 from cowork.cli.standard_streams import row
 from cowork.cli.typer_help import HelpCommand, HelpGroup
 from cowork.config import paths
@@ -118,12 +118,9 @@ def check(source: Annotated[str, typer.Argument(metavar="NAME|PATH|GIT_URL")]) -
 
 def _take(store: PluginStore, fetched: FetchedPlugin, *, yes: bool) -> int:
     _show(fetched)
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
-        if input("Install it? [y/N] ").strip().casefold() not in ("y", "yes"):
-            print("Nothing was installed.")
-            return 1
+    if not (yes or confirmed("Install it?")):
+        print("Nothing was installed.")
+        return 1
     target = store.keep(fetched)
     row(f"Installed {fetched.plugin.name} in {paths.short(target, os.environ)}.")
     return 0

@@ -29,14 +29,6 @@ _LOGINS = 3  # for one request
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
-class Refused(McpError):
-    """An HTTP status that is no answer."""
-
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 class Authorizer(Protocol):
     """Keeps the token of a server."""
 
@@ -175,7 +167,7 @@ class HttpChannel:
             if not wanted:
                 raise refused
             if logins == _LOGINS or not (self._auth and await self._auth.challenged(response.status, challenge)):
-                raise LoginNeeded(f"{self.host} {'refuses every token' if logins else 'wants a login'}", challenge)
+                raise LoginNeeded(f"{self.host} {'refuses every token' if logins else 'wants a login'}")
         raise AssertionError  # the last try returns or raises
 
     def _standard(self, message: Json | None) -> dict[str, str]:
@@ -201,7 +193,7 @@ class HttpChannel:
         with contextlib.suppress(McpError):
             if isinstance(error := protocol.decode(body).get("error"), dict) and error.get("code"):
                 return protocol.refusal_of(RpcError.from_dict(error))
-        return Refused(f"{self.host} answered {response.status}", response.status)
+        return McpError(f"{self.host} answered {response.status}")
 
     async def _whole(self, response: Response) -> bytes:
         body = await self._guarded(response.start_of(protocol.MOST_BYTES + 1))

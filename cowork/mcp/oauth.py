@@ -109,7 +109,8 @@ class OAuth:
                 raise LoginNeeded(f"nobody logged in within {_WAIT_S / 60:g} minutes") from None
             code = _checked(given, state, service)
             form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect}
-            tokens = await self._tokens(service.token, client, form | {"code_verifier": verifier, **_for(service)})
+            form |= {"code_verifier": verifier, "resource": service.resource}
+            tokens = await self._tokens(service.token, client, form)
         kept = {"issuer": service.issuer, "token_endpoint": service.token, "resource": service.resource, "scope": scope}
         self._keep(kept | client, tokens)
 
@@ -218,10 +219,6 @@ class OAuth:
         }
         self._store.put(kept)
         return kept
-
-
-def _for(service: _Service) -> dict[str, str]:
-    return {"resource": service.resource}
 
 
 async def _metadata(issuer: str, *, strict: bool) -> Json:

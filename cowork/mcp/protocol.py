@@ -21,7 +21,6 @@ MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 CLIENT_INFO = {"name": "cowork", "title": "cowork", "version": __version__}
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}
 _META = "io.modelcontextprotocol/"
-SUBSCRIPTION = f"{_META}subscriptionId"
 _LONGEST = 500
 CANCEL = "notifications/cancelled"
 
@@ -41,10 +40,6 @@ class ServerGone(McpError):
 
 class LoginNeeded(McpError):
     """The server wants a person to log in first."""
-
-    def __init__(self, text: str, challenge: str = "") -> None:
-        super().__init__(text)
-        self.challenge = challenge  # what its WWW-Authenticate header said
 
 
 class Channel(Protocol):
