@@ -257,6 +257,44 @@ def test_what_the_editor_has_not_saved_is_seen_and_kept(desk: Desk) -> None:
     play(story())
 
 
+def test_a_buffer_that_lags_behind_the_disk_does_not_undo_an_edit(desk: Desk) -> None:
+    file = desk.work / "a.py"
+    file.write_text("old\n")
+    script = [
+        {"call": {"Read": {"file_path": "a.py"}}},
+        {"call": {"Edit": {"file_path": "a.py", "old_string": "old", "new_string": "new"}}},
+        {"call": {"Read": {"file_path": "a.py"}}},
+        {"expect": {"contains": "new"}, "say": "done"},
+    ]
+    can = schema.ClientCapabilities(fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True))
+
+    async def story() -> None:
+        async with desk.editor(script, "--permission-mode", "accept-edits", can=can) as editor:
+            editor.buffers = {str(file): "old\n"}  # it has not seen yet that the file changed
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            assert await editor.say(session, "go") == "end_turn"
+        assert (editor.saved, file.read_text()) == ({}, "new\n")
+
+    play(story())
+
+
+def test_a_command_is_cancelled_like_an_answer(desk: Desk) -> None:
+    script = ["hello", "again", {"say": "a summary", "delay_ms": 600_000}]
+
+    async def story() -> None:
+        async with desk.editor(script) as editor:
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            assert await editor.say(session, "go") == "end_turn"
+            assert await editor.say(session, "on") == "end_turn"
+            asking = asyncio.ensure_future(editor.say(session, "/compact"))
+            done, _ = await asyncio.wait([asking], timeout=0.5)
+            assert not done
+            await editor.agent.cancel(session_id=session)
+            assert await asyncio.wait_for(asking, 20) == "cancelled"
+
+    play(story())
+
+
 def test_servers_the_editor_passes_are_the_sessions_tools(desk: Desk) -> None:
     script = [{"call": {"mcp__My_Server__echo": {"text": "hello"}}}, {"expect": {"contains": "hello"}, "say": "done"}]
 

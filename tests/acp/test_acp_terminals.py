@@ -27,6 +27,7 @@ class TerminalEditor(Editor):
     printed: dict[str, bytes] = field(default_factory=dict)
     released: list[str] = field(default_factory=list)
     refuses: bool = False
+    slow: asyncio.Event | None = None  # set once it was asked for a terminal, which takes it a while
 
     async def create_terminal(
         self, session_id: str, command: str, args: Any = None, cwd: Any = None, **rest: Any
@@ -34,6 +35,9 @@ class TerminalEditor(Editor):
         if self.refuses:
             raise acp.RequestError.internal_error()
         id = f"t{len(self.running) + 1}"
+        if self.slow:
+            self.slow.set()
+            await asyncio.sleep(0.3)
         pipe = asyncio.subprocess.PIPE
         self.running[id] = await asyncio.create_subprocess_exec(
             command, *args, cwd=cwd, stdout=pipe, start_new_session=True
@@ -122,6 +126,22 @@ def test_a_terminal_is_ended_with_its_call(desk: Desk, end: str) -> None:
             editor.on_update = cancel
             reason = await editor.say(session.session_id, "go")
             assert reason == ("cancelled" if end == "cancel" else "end_turn")
+            assert editor.released == ["t1"]
+            assert editor.running["t1"].returncode is not None
+
+    play(story())
+
+
+def test_a_terminal_that_comes_after_the_cancel_is_ended_too(desk: Desk) -> None:
+    script = [shell("sleep 600", **OUTSIDE)]
+
+    async def story() -> None:
+        async with desk.editor(script, can=CAN, kind=TerminalEditor, slow=asyncio.Event()) as editor:
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            asking = asyncio.ensure_future(editor.say(session, "go"))
+            await editor.slow.wait()  # type: ignore[attr-defined]
+            await editor.agent.cancel(session_id=session)
+            assert await asking == "cancelled"
             assert editor.released == ["t1"]
             assert editor.running["t1"].returncode is not None
 

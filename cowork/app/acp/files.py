@@ -21,6 +21,7 @@ class EditorFiles:
         self._session_id = session_id
         self._request = request
         self._family_of = family_of
+        self._known: dict[Path, str] = {}  # what buffers held when they were last looked at
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
         return event == "PreToolUse" and self._family_of(subject) in FAMILIES
@@ -39,7 +40,10 @@ class EditorFiles:
         try:
             said = await self._request("fs/read_text_file", where)
             text = said.get("content") if isinstance(said, dict) else None
-            if isinstance(text, str) and _plain(text) != _plain(path.read_bytes().decode()):
+            if not isinstance(text, str) or self._known.get(path) == _plain(text):
+                return  # nobody typed since; where it differs from the disk, the editor has yet to read that again
+            self._known[path] = _plain(text)
+            if _plain(text) != _plain(path.read_bytes().decode()):
                 await self._request("fs/write_text_file", where | {"content": text})
         except (RpcError, OSError, UnicodeDecodeError):
             return  # a file the editor does not know, one that is not there yet, or no text

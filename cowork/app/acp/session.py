@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cowork.app.acp.files import EditorFiles
@@ -21,7 +21,7 @@ from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
 from cowork.core.hooks import NoHooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
 from cowork.core.modes import ABOUT, MODES, mode_of
-from cowork.core.ports import Question
+from cowork.core.ports import Answer, Question
 from cowork.engine.exchange import Prompt
 from cowork.frontends import host as pages
 from cowork.frontends.acp.questions import EditorQuestions
@@ -30,6 +30,7 @@ from cowork.frontends.questions import Choice, Step
 from cowork.sessions.summary import title_of
 from cowork.tools.shell.bash import bash
 
+T = TypeVar("T")
 AUTH_REQUIRED = -32000
 _STOP_REASONS = {
     "completed": "end_turn",
@@ -57,6 +58,7 @@ class EditorSession:
         self._silent = False  # while a story is retold that the editor knows
         self._busy = False
         self._cancelled = False
+        self._aside: asyncio.Future[Any] | None = None  # a command or question that is no answer of the model
         self._ended: TurnEnded | None = None
         self._cut = ""  # how the last reply broke off
         self._titled = bool(options.resume)
@@ -110,8 +112,8 @@ class EditorSession:
         try:
             prompt = _prompt_of(blocks)
             if self._trust and not self._cancelled:
-                question, self._trust = self._trust, None
-                await self._settle_trust(question)
+                await self._settle_trust(self._trust)
+                self._trust = None
             if not self._cancelled:
                 await self._answer(prompt)
             return self._stop_reason()
@@ -126,6 +128,8 @@ class EditorSession:
         if self._busy:
             self._cancelled = True
             self._host.interrupt()
+            if self._aside:
+                self._aside.cancel()
 
     async def close(self) -> None:
         self.cancel()
@@ -156,9 +160,21 @@ class EditorSession:
     async def _settle_trust(self, question: Question) -> None:
         self._silent = True  # the folder's files may be used from now on; the story so far is empty either way
         try:
-            await settle_trust(self._host, question, self._questions.ask, self._rejoin)
+            await settle_trust(self._host, question, self._ask_aside, self._rejoin)
         finally:
             self._silent = False
+
+    async def _ask_aside(self, question: Question) -> Answer:
+        return await self._stoppable(self._questions.ask(question))
+
+    async def _stoppable(self, work: Awaitable[T]) -> T:
+        """Something that a cancel of the prompt ends."""
+        aside: asyncio.Future[T] = asyncio.ensure_future(work)
+        self._aside = aside
+        try:
+            return await aside
+        finally:
+            self._aside = None
 
     def _rejoin(self) -> None:
         self._host.join(self._hear, self._questions.ask)
@@ -178,7 +194,7 @@ class EditorSession:
     async def _command(self, name: str, rest: str) -> None:
         command = next(command for command in self._commands() if command.name == name)
         try:
-            result = await command.run(rest)
+            result = await self._stoppable(command.run(rest))
             while isinstance(result, pages.Choose):
                 row = await self._pick(result)
                 result = await result.then(row) if row else None

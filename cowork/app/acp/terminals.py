@@ -21,6 +21,7 @@ from cowork.tools.shell.bash import TIMEOUT_MS, follow, terminal_display
 
 MOST_BYTES = 30_000  # of output that an editor keeps for us; it drops the beginning
 _LAST_WORDS_S = 2.0  # for an editor that does not answer any more
+_STOPPED = "Interrupted before it finished. Its effects may be partly done."
 _SHELL = 'trap \'pwd -P >"$0"\' EXIT; eval "$1"'  # the folder it ended in is the next command's
 
 Request = Callable[[str, Json], Awaitable[Any]]
@@ -63,6 +64,17 @@ class _Terminal:
             "cwd": str(ctx.state.cwd),
             "outputByteLimit": MOST_BYTES,
         }
+        made = asyncio.ensure_future(self._create(told))
+        try:
+            return await asyncio.shield(made)
+        except asyncio.CancelledError as stop:  # it may come all the same, and must not run on
+            await asyncio.wait([made], timeout=_LAST_WORDS_S)
+            if self.id:
+                raise Interrupted(await self._cut("ABORTED", _STOPPED)) from stop
+            made.cancel()
+            raise
+
+    async def _create(self, told: Json) -> bool:
         try:
             self.id = str((await self._request("terminal/create", told))["terminalId"])
         except (RpcError, KeyError, TypeError):
@@ -77,8 +89,7 @@ class _Terminal:
         except TimeoutError:
             return await self._cut("TIMEOUT", f"Command timed out after {timeout_ms} ms")
         except asyncio.CancelledError as stop:
-            why = "Interrupted before it finished. Its effects may be partly done."
-            raise Interrupted(await self._cut("ABORTED", why)) from stop
+            raise Interrupted(await self._cut("ABORTED", _STOPPED)) from stop
         record = self._record(await self._output(), ended)
         notes = follow(ctx, _folder(str(ctx.tree.scratch / f"{ctx.tool_use_id}.cwd")))
         await self._ask("release")
