@@ -53,8 +53,9 @@ contracts: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 
+# Every random loop at full length, and a table of them at the end; it stops by itself before an hour is over.
 soak: $(READY)
-	COWORK_SOAK=1 $(BIN)/pytest -n $(JOBS) -m "soak or soak_only" --timeout 3600
+	COWORK_SOAK=1 $(BIN)/pytest -q -n $(JOBS) --dist worksteal -m "soak or soak_only" --timeout 1800 --session-timeout 3400
 
 # The client scenarios of the protocol's own suite, by Node from PyPI; takes minutes and the registries.
 CONFORMANCE := build/mcp

@@ -109,3 +109,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("soak_only")]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """After the soak, a table of its loops: how many cases, how many failed, and how long they took."""
+    if not os.environ.get("COWORK_SOAK"):
+        return
+    loops: dict[str, list[float]] = {}
+    for outcome in ("passed", "failed", "error", "skipped"):
+        for report in terminalreporter.getreports(outcome):
+            row = loops.setdefault(report.nodeid.partition("[")[0], [0, 0, 0, 0.0])
+            row[{"passed": 0, "skipped": 2}.get(outcome, 1)] += 1
+            row[3] += report.duration
+    terminalreporter.write_line(f"{'passed':>7} {'failed':>6} {'skipped':>7} {'seconds':>8}  loop")
+    for name, (passed, failed, skipped, seconds) in sorted(loops.items()):
+        terminalreporter.write_line(f"{passed:7.0f} {failed:6.0f} {skipped:7.0f} {seconds:8.0f}  {name}")
