@@ -286,7 +286,6 @@ PAST = {
     ("cli/config_commands.py", "typer.prompt"),
     ("cli/config_commands.py", "input"),
     ("cli/extension_commands.py", "input"),
-    ("cli/plugin_commands.py", "input"),
     ("frontends/prompt.py", "os.write"),  # in the function that makes it inert
     ("frontends/repl/terminal/painter.py", "self.output.write_raw"),  # what the theme encoded
     ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of terminal/control.py

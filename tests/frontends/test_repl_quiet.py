@@ -10,7 +10,7 @@ from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.boxes import as_bar, box
 from cowork.frontends.repl.view.live import live_lines
-from cowork.frontends.repl.view.notes import compacted_lines
+from cowork.frontends.repl.view.notes import compacted_lines, todo_change
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.status import banner_lines, status_line
 from cowork.frontends.repl.view.styled import Line, plain
@@ -126,3 +126,8 @@ def test_a_box_as_a_bar_keeps_its_words_and_its_colours(style: str) -> None:
     drawn = box([("accent", "? "), ("", "the task")], "facts", [[("", "a row")]], "foot", 60, style)
     assert [plain(as_bar(line)) for line in drawn] == ["┃ ? the task   facts", "┃ a row", "┃ foot"]
     assert ("text", "the task") in drawn[0]  # not in the colour of the frame
+
+
+def test_steps_that_are_finished_together_are_counted_one_by_one() -> None:
+    todos = [{"content": name, "status": "completed" if name != "d" else "pending"} for name in "abcd"]
+    assert text(todo_change(({"content": "a", "status": "completed"},), todos, 60)) == ["✓ b · 2 of 4", "✓ c · 3 of 4"]

@@ -95,14 +95,14 @@ def todo_change(before: Sequence[Json], after: Sequence[Json], columns: int) -> 
     if after and len(done) == len(after):
         return todo_summary(after, columns)
     finished = {str(t.get("content")) for t in before if t.get("status") == "completed"}
+    fresh = [t for t in done if str(t.get("content")) not in finished]
     return [
         [
             ("good", "✓ "),
             ("", clip(one_line(str(t.get("content"))), columns - 16)),
-            ("dim", f" · {len(done)} of {len(after)}"),
+            ("dim", f" · {count} of {len(after)}"),
         ]
-        for t in done
-        if str(t.get("content")) not in finished
+        for count, t in enumerate(fresh, len(done) - len(fresh) + 1)
     ]
 
 

@@ -37,6 +37,7 @@ OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more
 _LOW = 10  # rows: with less room than this nothing opens by itself
 _WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and turns have a column
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
+_ENDED_TITLE = 36  # columns of a finished child's name and task
 _ENDS = {
     "completed": ("good", "✓"),
     "incomplete": ("warn", "◐"),
@@ -174,7 +175,8 @@ def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme)
     head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.color), name), ("", " ")]
     trouble = _trouble(event.status, record)
     tail = " · ".join(([trouble] if trouble else []) + facts)
-    title_room = min(max(26, width(child.description)), max(10, columns - line_width(head) - width(tail) - 2))
+    wanted = max(_ENDED_TITLE - width(name), width(child.description))  # so that the facts of all stand in a column
+    title_room = min(wanted, max(10, columns - line_width(head) - width(tail) - 2))
     line: Line = [*head, ("", pad(child.description, title_room)), ("dim", "  "), ("dim", tail)]
     if line_width(line) <= columns:
         return [line]
