@@ -160,7 +160,8 @@ class Meter:
         for above in _lineage(path)[:-1]:
             if (over := self.agents.get(above)) is not None:
                 over["below"] = (Spending.from_dict(over.get("below") or {}) + spent).to_dict()
-        kind = known["kind"] if known else path.rpartition("/")[2].rpartition("-")[0] if "/" in path else path
+        named = path.rpartition("/")[2].rpartition("-")[0] if "/" in path else path
+        kind = str((known or {}).get("kind") or named)  # the start of a log may be lost
         return Charge(event.at, path, kind, model, spent)
 
 

@@ -230,9 +230,8 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     for name in running.values():
         tally.end(name, "failed")
     spent = Spending()
-    for charge in charges(e for e in events if e.id >= started.id):
-        if charge.agent == path or charge.agent.startswith(path + "/"):
-            spent += charge.spent
+    for charge in charges(e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/")):
+        spent += charge.spent
     return InterruptedChild(
         path,
         started.subagent_id,

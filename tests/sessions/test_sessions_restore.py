@@ -97,6 +97,20 @@ def test_the_working_directory_is_the_last_one_if_it_is_still_there(stamp, tmp_p
     assert restore([], tmp_path).cwd == ""
 
 
+def test_a_sibling_that_ended_meanwhile_is_no_part_of_an_interrupted_child(stamp):
+    first, second = "main/explore-1", "main/explore-2"
+    spent = {"usage": {"prompt_tokens": 10, "completion_tokens": 1}, "total_cost_usd": 0.5, "model_id": "small"}
+    events = [
+        AgentStarted("id1", subagent_type="explore", agent=first),
+        AgentStarted("id2", subagent_type="explore", agent=second),
+        ReplyAdded((Text("x"),), "end_turn", Usage(10, 1), 0.5, "small", agent=first),
+        ReplyAdded((Text("y"),), "end_turn", Usage(20, 2), 0.25, "small", agent=second),
+        AgentEnded("id1", "completed", {"status": "success", "data": spent}, agent=first),
+    ]
+    (found,) = interrupted(stamp(events))
+    assert (found.subagent_id, found.spent.cost_usd) == ("id2", 0.25)
+
+
 def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
     child, grandchild = "main/explore-1", "main/explore-1/plan-1"
 

@@ -219,7 +219,7 @@ def test_a_large_log_that_is_damaged_is_still_read_as_far_as_it_is_whole(tmp_pat
 
 
 def test_a_summary_in_a_large_log_moves_its_resume_point(sessions, monkeypatch):
-    monkeypatch.setattr("cowork.sessions.log.writer.LARGE", 100_000)
+    monkeypatch.setattr("cowork.sessions.log.resume_reader.LARGE", 100_000)
     monkeypatch.setattr("cowork.sessions.log.resume_reader.read_to_resume.__kwdefaults__", {"large": 100_000})
     with SessionLog.create(sessions, "s1") as log:
         for event in long_story(300):
