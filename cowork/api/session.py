@@ -6,7 +6,8 @@ import asyncio
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
-from typing import Any, Generic, TypeVar, Unpack, cast, overload
+from concurrent.futures import Future, wait
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from cowork.api.errors import TaskFailed, failure
 from cowork.api.options import SessionOptions, TaskOptions, options_for
@@ -254,21 +255,29 @@ def in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         asyncio.get_running_loop()
     except RuntimeError:
         return asyncio.run(work())
-    ended: list[tuple[bool, Any]] = []
+    begun: Future[Callable[[], Any]] = Future()  # what stops it
+    ended: Future[T] = Future()
+
+    async def main() -> T:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
+        return await work()
 
     def elsewhere() -> None:
         try:
-            ended.append((True, asyncio.run(work())))
+            ended.set_result(asyncio.run(main()))
         except BaseException as error:
-            ended.append((False, error))
+            ended.set_exception(error)
 
-    thread = threading.Thread(target=elsewhere, name="cowork")
-    thread.start()
-    thread.join()
-    done, value = ended[0]
-    if not done:
-        raise value
-    return cast(T, value)
+    threading.Thread(target=elsewhere, name="cowork").start()
+    try:
+        return ended.result()
+    except KeyboardInterrupt:  # of whoever waits here; the thread does not hear of it
+        if not ended.done():
+            begun.result()()
+            wait([ended])
+        raise
 
 
 async def _in_time(run: Run, prompt: Prompt) -> Outcome:

@@ -45,6 +45,28 @@ def test_one_prompt_gives_its_result(scripted: Options) -> None:
     assert result.cost_usd
 
 
+def test_an_interrupt_ends_a_run_inside_a_running_loop(scripted: Options) -> None:
+    given = scripted({"call": {"Bash": {"command": "sleep 600"}}}, "never", mode="bypass")
+    program = f"""
+import asyncio, json, os, threading
+import cowork
+
+def interrupt(event):
+    if event.type == "tool.started":
+        os.kill(os.getpid(), 2)
+
+async def cell():
+    cowork.run("go", on_event=interrupt, **json.loads({json.dumps(json.dumps(given, default=str))}))
+
+try:
+    asyncio.new_event_loop().run_until_complete(cell())
+except KeyboardInterrupt:
+    print([thread.name for thread in threading.enumerate()])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "['MainThread']\n", done.stderr
+
+
 async def test_a_one_shot_run_works_inside_a_running_loop(scripted: Options) -> None:
     assert cowork.run("hello", **scripted({"say": "Good day."})).text == "Good day."
 

@@ -152,10 +152,10 @@ SCRIPT = """
 - call: {Read: {file_path: README.md}}
 - calls:
   - {Bash: {command: ls -la}}
-  - {Bash: {command: git status}}
-  - {Bash: {command: git log -p}}
+  - {Bash: {command: git status, timeout: 20000}}
+  - {Bash: {command: git log -p, timeout: 20000}}
   - {Bash: {command: 'cat README.md | grep foo'}}
-  - {Bash: {command: git diff}}
+  - {Bash: {command: git diff, timeout: 20000}}
 - call: {Task: {description: look around, prompt: look, subagent_type: explore}}
 - say: done
 - say: done

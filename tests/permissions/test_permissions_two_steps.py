@@ -37,6 +37,11 @@ STEERING = [
 @pytest.fixture
 def one(yard: Yard) -> Iterator[Yard]:  # noqa: F811
     yield yard
+    open_up(yard)
+
+
+def open_up(yard: Yard) -> None:  # noqa: F811
+    """Modes that a command took away keep an ordinary user out of the folder, tests too."""
     subprocess.run(["chmod", "-R", "u+rwX", str(yard.base)], check=True)
 
 
@@ -69,6 +74,7 @@ def test_what_is_protected_stays_so(one: Yard, first: str) -> None:
     said += run(
         one, sandbox, "chmod -R u+rwX . 2>/dev/null; echo evil >> .git/config; echo evil > .git/hooks/pre-commit"
     )
+    open_up(one)
     assert config.read_bytes() == before, said
     assert not (one.root / ".git/hooks/pre-commit").exists()
 
