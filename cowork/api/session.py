@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
@@ -63,7 +64,7 @@ class Session:
         """Put the run together; `async with` does it."""
         if self._run is None:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-            self._run = build(
+            run = build(
                 self._options,
                 self._environ,
                 ask=self._person,
@@ -71,7 +72,12 @@ class Session:
                 on_sink_failure=lambda sink, error: None,
                 program=self._added,
             )
-            begin(self._run)
+            try:
+                begin(run)
+            except BaseException:
+                await run.close()
+                raise
+            self._run = run
 
     async def close(self) -> None:
         """End what still runs, and let the session go."""
@@ -165,7 +171,8 @@ class Session:
     def cancel(self) -> None:
         """Stop the answer that is under way, and all subagents, from any thread; `ask` raises Cancelled."""
         if self._loop and threading.get_ident() != self._thread:
-            self._loop.call_soon_threadsafe(self.cancel)
+            with contextlib.suppress(RuntimeError):  # its loop has ended, and so has all that it ran
+                self._loop.call_soon_threadsafe(self.cancel)
             return
         if self._run:
             self._run.subagents.kill_all()

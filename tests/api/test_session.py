@@ -366,3 +366,31 @@ async def test_a_long_result_comes_whole(scripted: Options) -> None:
     text = "word " * 5_000
     async with cowork.Session(**scripted(children={"explore": [{"say": text}]})) as session:
         assert await session.task("explore", "look") == text.strip()
+
+
+def test_a_session_in_use_is_refused_and_can_be_taken_up_later(scripted: Options) -> None:
+    given = scripted({"say": "One."}, {"say": "Two."})
+    first = cowork.run("hello", **given)
+
+    async def twice() -> None:
+        async with cowork.Session(**given, resume=first.session_id) as session:
+            with pytest.raises(cowork.CoworkError, match="in use"):
+                await cowork.Session(**given, resume=first.session_id).open()
+            assert session.id == first.session_id
+        async with cowork.Session(**given, resume=first.session_id) as session:
+            assert session.id == first.session_id
+
+    asyncio.run(twice())
+
+
+def test_a_cancel_that_comes_after_the_end_is_no_error(scripted: Options) -> None:
+    session = cowork.Session(**scripted({"say": "One."}))
+
+    async def once() -> None:
+        async with session:
+            await session.ask("hello")
+
+    thread = threading.Thread(target=lambda: asyncio.run(once()))
+    thread.start()
+    thread.join()
+    session.cancel()
