@@ -1,4 +1,4 @@
-"""What configured MCP servers cost: the first answer with ten of them and with none, and memory for each idle one."""
+"""What configured MCP servers cost: the first request with ten of them and with none, and memory for each idle one."""
 
 from __future__ import annotations
 
@@ -6,44 +6,42 @@ import asyncio
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
+from benchmarks.run import COWORK, line, until_request
 from cowork.app.mcp.processes import start_server
 from cowork.mcp.client import McpClient
 from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.stdio import StdioChannel
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
+from tests.wire.server import Server, say
 
 SERVERS, ROUNDS, IDLE = 10, 15, 20
 FAKE = Path(__file__).parents[1] / "tests" / "mcp" / "fake_server.py"
 RAW = {"command": sys.executable, "args": ["-I", "-S", str(FAKE)]}
 
 
-def start(rounds: int = ROUNDS) -> tuple[float, float, float]:
-    """(none, ten whose tools are known, ten that nobody knows yet): seconds of a run of one answer."""
+def first_request(rounds: int = ROUNDS) -> None:
+    """When the first request arrives: with ten servers whose tools are known, with ten nobody knows, with none."""
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        (root / "script.yaml").write_text("- done\n" * 1)
         servers = {f"s{n}": RAW for n in range(SERVERS)}
         (root / "ten.json").write_text(json.dumps({"mcpServers": servers}))
-        environ = {"PATH": os.environ["PATH"], "HOME": name, "COWORK_HOME": str(root / "home")}
-        words = [sys.executable, "-m", "cowork", "run", "--script", str(root / "script.yaml"), "--no-session", "go"]
+        words = ["env", f"COWORK_HOME={root}/home", COWORK, "run", "say hi", "--non-interactive", "--no-session"]
         ten = [*words, "--mcp-config", str(root / "ten.json")]
 
-        def run(command: list[str]) -> float:
-            began = time.monotonic()
-            subprocess.run(command, env=environ, cwd=name, check=True, capture_output=True)
-            return time.monotonic() - began
+        def arrives(command: list[str]) -> float:
+            with Server([say("hi")], check=False) as server:
+                return until_request(server, 1, command, [], [])
 
-        cold = run([*ten])
-        run(ten)  # whatever was late the first time is known now
-        pairs = [(run(words), run(ten)) for _ in range(rounds)]
-        return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs), cold
+        cold = arrives(ten)
+        arrives(ten)  # whatever was late the first time is known now
+        pairs = [(arrives(words), arrives(ten)) for _ in range(rounds)]
+        line(f"first request, {SERVERS} servers", min(b for _, b in pairs), min(a for a, _ in pairs), "none", 1.1)
+        print(f"  the first time, when nobody knows their tools: {cold * 1000:.0f} ms")
 
 
 async def memory(count: int = IDLE) -> tuple[float, float]:
@@ -88,11 +86,9 @@ def _children(pid: int) -> list[int]:
 
 
 def main() -> None:
-    none, ten, cold = start()
-    print(f"one answer: {none * 1000:.0f} ms with no server, {ten * 1000:.0f} ms with {SERVERS} ({ten / none:.2f} x)")
-    print(f"the first time, when nobody knows their tools: {cold * 1000:.0f} ms")
+    first_request()
     ours, keeper = asyncio.run(memory())
-    print(f"an idle server: {ours:.2f} MB in cowork, {keeper:.2f} MB in its keeper")
+    print(f"  an idle server: {ours:.2f} MB in cowork, {keeper:.2f} MB in its keeper")
 
 
 if __name__ == "__main__":

@@ -113,7 +113,7 @@ async def long_answer() -> dict[str, float]:
 async def stream_cost(tokens: int) -> tuple[float, float]:
     """(CPU seconds, bytes written per byte) of an answer at 100 tokens a second and 20 frames a second."""
     repl, _ = make()
-    painter = Painter(Sink(), repl.compose, repl._finished, lambda: repl.theme)
+    painter = Painter(Sink(), repl.compose, repl._take_finished, lambda: repl.theme)
     text = (ANSWER * (tokens * 4 // len(ANSWER) + 1))[: tokens * 4]
     gc.collect()
     started = time.process_time()
@@ -129,7 +129,7 @@ async def stream_cost(tokens: int) -> tuple[float, float]:
 async def memory() -> dict[str, float]:
     """What the chat keeps of a turn."""
     repl, _ = make()
-    painter = Painter(Sink(), repl.compose, repl._finished, lambda: repl.theme)
+    painter = Painter(Sink(), repl.compose, repl._take_finished, lambda: repl.theme)
 
     def turn(number: int) -> None:
         repl.scene.apply(PromptAdded(f"question {number}"))

@@ -55,26 +55,26 @@ class McpClient:
         elicit: Elicit,
         changed: Callable[[str], None] = lambda what: None,
         warn: Callable[[str], None] = lambda text: None,
-        silence_s: float = SILENCE_S,
+        silence_s: float = 0.0,
     ) -> None:
         self.facts = ServerFacts("")
         self._channel, self._elicit, self._changed, self._warn = channel, elicit, changed, warn
-        self._silence_s = silence_s
+        self._silence_s = silence_s or SILENCE_S
         self._tokens = count(1)
         self._progress: dict[int, tuple[Progress, asyncio.Timeout]] = {}  # by token
         self._headers: dict[str, dict[str, tuple[str, ...]]] = {}  # tool -> header -> path in the arguments
         self._tasks: set[asyncio.Task[Any]] = set()
         channel.answer, channel.hear = self._serve, self._hear
 
-    async def connect(self, era: str = "", seconds: float = CONNECT_S) -> ServerFacts:
+    async def connect(self, era: str = "") -> ServerFacts:
         """Shake hands. `era` is what the server spoke last time: `modern`, `legacy` or empty."""
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(CONNECT_S):
                 await self._channel.open()
                 self.facts = await self._hands(era)
         except TimeoutError:
             await self._channel.aclose()
-            raise McpError(f"did not answer within {seconds:g} s") from None
+            raise McpError(f"did not answer within {CONNECT_S:g} s") from None
         except BaseException:
             await self._channel.aclose()
             raise

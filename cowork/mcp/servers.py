@@ -10,14 +10,19 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.mcp import protocol
-from cowork.mcp.client import CONNECT_S, SILENCE_S, McpClient, Progress, ServerFacts
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone
+
+if TYPE_CHECKING:
+    from cowork.mcp.client import McpClient, Progress, ServerFacts
+else:
+    McpClient = later("cowork.mcp.client", "McpClient")
 
 State = Literal["idle", "starting", "ready", "lost", "failed", "login", "off"]
 _BACK_OFF = (1, 2, 4, 8, 16)  # seconds before each try to bring a server back
@@ -146,10 +151,10 @@ class Server:
             elicit=self._ask,
             changed=self._changed,
             warn=lambda text: self._ports.notice(f"MCP server {self.name}: {text}", "warning"),
-            silence_s=self.entry.timeout or SILENCE_S,
+            silence_s=self.entry.timeout or 0.0,
         )
         era = "" if self.known is None else "modern" if self.known.version == MODERN else "legacy"
-        facts = await client.connect(era, CONNECT_S)
+        facts = await client.connect(era)
         try:
             await self._learn(client, facts)
         except BaseException:

@@ -73,7 +73,7 @@ class Stage:
             silence_s=silence_s,
         )
         self.open.append(client)
-        await client.connect(known, 20)
+        await client.connect(known)
         return client
 
     def server(self, name: str = "fake", cache: Path | None = None, **ways: Any) -> Server:

@@ -132,7 +132,7 @@ async def test_what_a_server_may_not_ask_is_refused_and_a_ping_answered(stage: S
 
 
 async def test_a_server_that_never_answers_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cowork.mcp.servers.CONNECT_S", 0.3)
+    monkeypatch.setattr("cowork.mcp.client.CONNECT_S", 0.3)
     server = stage.server(evil="never answers")
     with pytest.raises(McpError, match=r"did not answer within 0\.3 s"):
         await server.connected()

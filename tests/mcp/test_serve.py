@@ -48,7 +48,7 @@ async def served(stage: Stage, tmp_path: Path) -> AsyncIterator[McpClient]:
     """A client of it."""
     entry = filled(entry_of("cowork", set_up(tmp_path), "user"), stage.environ)
     client = McpClient(stage.channel(entry), elicit=stage.elicit)
-    await client.connect("", 60)
+    await client.connect()
     yield client
     await client.aclose()
 

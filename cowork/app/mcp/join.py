@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.app.mcp import questions
-from cowork.app.mcp.processes import start_server
 from cowork.app.mcp.sources import Approvals, KeptTokens, configured
 from cowork.app.mcp.tools import resource_line, resource_tools, tokens_of, tools_of
 from cowork.app.project import Project
@@ -16,20 +16,29 @@ from cowork.config import paths
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
 from cowork.core.frozen import frozen
+from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask, Emit
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import Agent
 from cowork.mcp.content import cut_text, said_by_resource
 from cowork.mcp.entries import ServerEntry, entries_of, filled
-from cowork.mcp.http import HttpChannel
-from cowork.mcp.oauth import OAuth
 from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
-from cowork.mcp.stdio import StdioChannel
 from cowork.permissions.private import write_private
 from cowork.tools.base import Tool, TreeState
 from cowork.tools.tool_search import call_tool, search_tools
 from cowork.tools.toolset import ToolSet
+
+if TYPE_CHECKING:  # most runs call no server
+    from cowork.app.mcp.processes import start_server
+    from cowork.mcp.http import HttpChannel
+    from cowork.mcp.oauth import OAuth
+    from cowork.mcp.stdio import StdioChannel
+else:
+    start_server = later("cowork.app.mcp.processes", "start_server")
+    HttpChannel = later("cowork.mcp.http", "HttpChannel")
+    OAuth = later("cowork.mcp.oauth", "OAuth")
+    StdioChannel = later("cowork.mcp.stdio", "StdioChannel")
 
 _MENTION = re.compile(r"(?<!\S)@([A-Za-z0-9][\w.-]*):(\w[\w+.-]*://\S+|\S+)")
 _MOST_MENTIONED = 50_000  # characters of a resource
