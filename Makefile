@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN := $(VENV)/.run
 READY := $(VENV)/.ready
 LOCK := constraints.txt
 UNIT := $(addprefix tests/,core config engine frontends providers)
@@ -13,7 +14,7 @@ export PYTHONUTF8 := 1
 
 .PHONY: run test contracts unit smoke test-user test-py check coverage bench soak mcp-conformance demo lock clean
 
-run: $(READY)
+run: $(RUN)
 	@if [ -n "$$PROMPT" ]; then exec $(BIN)/cowork run "$$PROMPT"; \
 	elif [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/cowork; \
 	else exec $(BIN)/cowork run --non-interactive "What is in this repo?"; fi
@@ -65,7 +66,7 @@ mcp-conformance: $(READY)
 	for revision in 2025-11-25 2026-07-28; do \
 	  npx conformance client --requirements $$revision --command "$(CURDIR)/$(BIN)/python $(CURDIR)/tests/mcp/conformance.py" | grep '^[✓✗T ]'; done
 
-demo: $(READY)
+demo: $(RUN)
 	@$(BIN)/cowork demo
 
 # Take the newest versions that pyproject.toml allows; commit the result once `make test` passes with it.
@@ -75,11 +76,20 @@ lock:
 	{ echo "# Made by \`make lock\`: the versions that every make target installs."; \
 	  build/lock/bin/python -m pip freeze --exclude-editable; } > $(LOCK)
 
-$(READY): pyproject.toml $(LOCK)
+define install
+	@echo "Setting up $(VENV) $(2)" >&2
 	@command -v uv >/dev/null 2>&1 \
-	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -c $(LOCK) -e '.[dev]'; } \
-	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -c $(LOCK) -e '.[dev]'; }
+	  && { [ -x $(BIN)/python ] || uv venv -q --python $(PYTHON) $(VENV); uv pip install -q --python $(BIN)/python -c $(LOCK) -e '$(1)'; } \
+	  || { [ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV); $(BIN)/python -m pip install -q --disable-pip-version-check -c $(LOCK) -e '$(1)'; }
 	@$(BIN)/python -m compileall -q cowork  # so that the first start is as quick as the next
+	@touch $(RUN)
+endef
+
+$(RUN): pyproject.toml $(LOCK)
+	$(call install,.,(once; less than a minute) …)
+
+$(READY): pyproject.toml $(LOCK)
+	$(call install,.[dev],with what tests need (once; a minute or two) …)
 	@touch $@
 
 clean:
