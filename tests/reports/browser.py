@@ -34,6 +34,7 @@ class Browser:
         script = f'exec "$0" "$@" 3<&{down_read} 4>&{up_write}'
         self._process = subprocess.Popen(
             ["bash", "-c", script, str(CHROMIUM), *_FLAGS, f"--user-data-dir={folder}", "about:blank"],
+            env=os.environ | {"HOME": str(folder)},  # it leaves folders there
             pass_fds=[down_read, up_write],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
