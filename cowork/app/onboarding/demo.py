@@ -115,7 +115,7 @@ class _Player:
 
 def _build(folder: Path, pace: float, environ: dict[str, str]) -> None:
     """Make the scratch folder: the repository, a home of its own and the script."""
-    given = data_root() / "demo"
+    given = data_root() / "examples" / "demo"
     shutil.copytree(given / "shop", folder / "shop", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "home").mkdir()
     script = json.loads((given / "script.json").read_text("utf-8"), object_hook=lambda turn: _stretch(turn, pace))
