@@ -66,7 +66,7 @@ def test_a_second_signal_does_not_cut_the_cleaning_short():
 
 def test_every_coroutine_of_a_command_goes_through_it():
     """`asyncio.run` elsewhere would leave a signal to whatever task is at work."""
-    # A run and a chat listen themselves; the API leaves signals to its user.
-    own = {"core/signals.py", "app/once.py", "app/chat/start.py", "api/session.py"}
+    # A run listens itself; the API leaves signals to its user.
+    own = {"core/signals.py", "app/once.py", "api/session.py"}
     found = {p.relative_to(COWORK).as_posix() for p in COWORK.rglob("*.py") if "asyncio.run(" in p.read_text()}
     assert found == own

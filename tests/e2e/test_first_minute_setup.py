@@ -280,6 +280,6 @@ def test_a_demo_that_is_ended_early_leaves_nothing_either(tmp_path: Path, tempor
     assert process.stdout
     process.stdout.readline()
     process.terminate()
-    assert process.wait(30) == 130
+    assert process.wait(30) == 143
     process.stdout.close()
     assert list(temporary.iterdir()) == []

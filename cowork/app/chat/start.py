@@ -11,6 +11,7 @@ from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.config import paths
 from cowork.config.options import RunOptions
+from cowork.core import signals
 from cowork.core.hooks import EndReason
 from cowork.frontends.host import Options
 from cowork.frontends.prompt import available
@@ -22,7 +23,7 @@ _WARM_AFTER_S = 0.5  # the screen and the first keys come first
 
 def chat(options: RunOptions, beside: Callable[[Repl], Coroutine[Any, Any, None]] | None = None) -> int:
     """Talk until the person leaves; gives the exit code. `beside` goes on meanwhile, such as a hand that types."""
-    return asyncio.run(_chat(options, os.environ, beside))
+    return signals.run(_chat(options, os.environ, beside))
 
 
 async def _chat(

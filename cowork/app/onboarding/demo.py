@@ -52,8 +52,8 @@ def play(pace: float = 1.0) -> int:
         os.environ.update(environ)
         try:
             code = chat(options, player.tour if watched else None)
-        except signals.Stopped:
-            code = 130
+        except signals.Stopped as stop:
+            return stop.exit_code
     if player.stuck:
         raise UserError("The demo got stuck and was ended.", "`cowork doctor` may say why.")
     if watched and not player.finished:  # the viewer left before the end
