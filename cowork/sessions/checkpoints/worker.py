@@ -81,8 +81,8 @@ def _yielding_often() -> Iterator[None]:
 
 async def finish_in_thread(work: Callable[[], _Result]) -> _Result:
     """Do what must not stop half-way: neither a cancel nor a closed terminal ends it before it is done."""
-    running = asyncio.get_running_loop().run_in_executor(None, work)
-    with _hangups_wait():
+    with _hangups_wait():  # before anything begins
+        running = asyncio.get_running_loop().run_in_executor(None, work)
         while not running.done():
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.wait([running])
