@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Literal
 
@@ -22,13 +23,14 @@ class Head:
     keep_alive: bool
 
 
-class Body:
+class Body(ABC):
     """Takes what the network gives and hands on what belongs to the body."""
 
     done = False
 
+    @abstractmethod
     def feed(self, data: bytes) -> bytes:
-        raise NotImplementedError
+        """Take in what came; gives what of it is body."""
 
     def end(self) -> None:
         """The connection closed; raises HttpError if that is too early."""

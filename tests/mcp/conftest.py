@@ -36,6 +36,12 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
+def need(*paths: Path) -> None:
+    """Skip a test of the soak, naming what it has to have and is not there."""
+    if missing := [str(path) for path in paths if not path.exists()]:
+        pytest.skip(f"{' and '.join(missing)} missing: `make mcp-conformance` installs it")
+
+
 def children_of(pid: int) -> list[int]:
     """Processes that a process started."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

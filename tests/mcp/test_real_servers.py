@@ -16,7 +16,7 @@ from cowork.mcp.content import said_in
 from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import McpError
 from cowork.mcp.servers import Server
-from tests.mcp.conftest import Stage, children_of, until
+from tests.mcp.conftest import Stage, children_of, need, until
 
 INSTALLED = Path(os.environ.get("COWORK_MCP_SERVERS") or Path(__file__).parents[2] / "build" / "mcp")
 NODE = INSTALLED / "bin" / "node"
@@ -26,9 +26,7 @@ pytestmark = pytest.mark.soak_only
 @pytest.fixture(autouse=True)
 def installed() -> None:
     """Skip with the name of what is missing."""
-    wanted = (NODE, INSTALLED / "node_modules" / "@modelcontextprotocol")
-    if missing := [str(path) for path in wanted if not path.exists()]:
-        pytest.skip(f"{' and '.join(missing)} missing: `make mcp-conformance` installs the servers")
+    need(NODE, INSTALLED / "node_modules" / "@modelcontextprotocol")
 
 
 def opened(stage: Stage, name: str, *arguments: str) -> Server:

@@ -17,7 +17,7 @@ from cowork.mcp.client import McpClient
 from cowork.mcp.content import said_in
 from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import LEGACY, MODERN, McpError
-from tests.mcp.conftest import Stage
+from tests.mcp.conftest import Stage, need
 
 SCRIPT = """
 main: []
@@ -104,9 +104,9 @@ asyncio.run(main())
 
 
 @pytest.mark.soak_only
-@pytest.mark.skipif(not (REFERENCE / "bin/python").exists(), reason="`make mcp-conformance` installs it")
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
 def test_the_reference_client_sends_out_a_child_and_hears_its_progress(tmp_path: Path, mode: str) -> None:
+    need(REFERENCE / "bin/python")
     entry = set_up(tmp_path)
     entry["env"] |= {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     words = [str(REFERENCE / "bin/python"), "-c", CLIENT, json.dumps(entry), mode]

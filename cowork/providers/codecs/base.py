@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -45,7 +46,7 @@ class EncodedMessages:
         return encoded
 
 
-class Format:
+class Format(ABC):
     """What every codec keeps of its model, and of what it has encoded."""
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
@@ -60,11 +61,12 @@ class Format:
         """How much the model is to think."""
         return self._thinking if request.thinking is None else request.thinking
 
+    @abstractmethod
     def _encode_message(self, message: Message, variant: Any) -> bytes:
-        raise NotImplementedError
+        """The message as this service reads it, inside this kind of request."""
 
 
-class Fold:
+class Fold(ABC):
     """The state of one stream that every decoder keeps. A subclass takes in one event at a time."""
 
     stops: Mapping[str, StopReason] = {}  # the service's word for why it stopped -> ours; any other: the end of a turn
@@ -111,15 +113,17 @@ class Fold:
                 self._event(event, deltas)
         return deltas.take()
 
+    @abstractmethod
     def _event(self, event: Json, deltas: Deltas) -> None:
-        raise NotImplementedError
+        """Take in one event; what it adds to the answer goes to `deltas`."""
 
+    @abstractmethod
     def _content(self) -> list[Block]:
-        """What the events came to."""
-        raise NotImplementedError
+        """The blocks that the events make up."""
 
     def _end_of_stream(self) -> None:
         """The mark with which OpenAI's formats end; most have said so before."""
+        return
 
     def _failure(self, error: object) -> ProviderError:
         """The error a service put into the stream."""
