@@ -25,6 +25,7 @@ from cowork.core.events import (
     to_dict,
 )
 from cowork.sessions.log.reader import read
+from tests.fakes import stage
 from tests.fakes.live import Live, conversation, live
 from tests.wire.server import FORMATS, Hold, Server, call, say, turn
 
@@ -208,6 +209,33 @@ async def test_a_fork_goes_on_in_the_mode_of_the_moment(tmp_path: Path, work: Pa
     await host.close()
 
 
+@pytest.mark.parametrize("way", ["fork", "clear", "resume"])
+async def test_who_leaves_a_session_is_told_what_stops_with_it(tmp_path: Path, work: Path, way: str) -> None:
+    """Children end in the session that sent them out, with their receipts; the next one starts without them."""
+    sends = stage.call("Task", description="look", prompt="look", subagent_type="explore", run_in_background=True)
+    runs = stage.call("Bash", command="sleep 600", run_in_background=True)
+    never = {"explore": [stage.say("never", delay_ms=600_000)]}
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"main": [stage.turn(sends, runs), stage.say("Sent.")], "agents": never}))
+    host = chat_host(tmp_path, work, script=script, permission_mode="bypass")
+    commands = {command.name: command for command in host.commands()}
+    host.run.emit(PromptAdded("the first session"))
+    first = host.run.session_id
+    assert await commands["clear"].run("") == "A new conversation. `/resume` has the one before."
+    await host.submit("begin")
+    left = host.run
+    assert len(left.subagents.running) == 1
+    told = await commands[way].run(first if way == "resume" else "")
+    assert "1 child and 1 background command stopped with the session you left" in str(told)
+    assert host.run is not left
+    assert not host.run.subagents.running
+    assert left.log is not None
+    (receipt,) = [e for e in read(left.log.path).events if isinstance(e, AgentEnded)]
+    assert (receipt.status, receipt.session_id) == ("aborted", left.session_id)
+    assert host.status().jobs == 0
+    await host.close()
+
+
 async def test_an_export_is_written_by_its_ending_or_told_in_plain_words(tmp_path: Path, work: Path) -> None:
     host = chat_host(tmp_path, work)
     (export,) = [command for command in host.commands() if command.name == "export"]
@@ -220,12 +248,14 @@ async def test_an_export_is_written_by_its_ending_or_told_in_plain_words(tmp_pat
     await host.close()
 
 
-def chat_host(tmp_path: Path, work: Path) -> ChatHost:
+def chat_host(tmp_path: Path, work: Path, **options: Any) -> ChatHost:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "COWORK_HOME": str(tmp_path / "home")}
     host = ChatHost(
-        RunOptions(cwd=work, provider="offline"),
+        RunOptions(cwd=work, **(options or {"provider": "offline"})),
         environ,
-        lambda opts, env, host: build(opts, env, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise),
+        lambda opts, env, host: build(
+            opts, env, ask=host.ask, sinks=[host.on_event], on_sink_failure=_raise, chat=True
+        ),
     )
     host.join(lambda event: None, host.ask)
     return host

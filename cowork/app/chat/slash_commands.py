@@ -90,8 +90,9 @@ class _Commands:
 
     async def clear(self, rest: str) -> CommandResult:
         kept = self.host.run.log is not None and bool(rewind_points(self.host.run.agent.transcript))
+        stopped = self._stops()
         await self.host.reopen(replace(self.host.options, resume="", continue_=False), why="clear")
-        return "A new conversation. `/resume` has the one before." if kept else "A new conversation."
+        return f"A new conversation.{' `/resume` has the one before.' if kept else ''} {stopped}".rstrip()
 
     async def compact(self, rest: str) -> CommandResult:
         agent = self.host.run.agent
@@ -203,20 +204,29 @@ class _Commands:
         entry = index.find(self._sessions(), rest)
         if entry.id == self.host.run.session_id:
             return "You are in it."
+        stopped = self._stops()
         await self.host.reopen(replace(self.host.options, resume=entry.id, continue_=False), why="resume")
-        return None
+        return stopped or None
 
     async def fork(self, rest: str) -> CommandResult:
         log = self.host.run.log
         if log is None:
             raise UserError("This chat is not stored, so it cannot be forked.", "Start without --no-session.")
-        stopped = len(self.host.run.subagents.running)
+        stopped = self._stops()
         await self.host.run.subagents.stop_all()  # first, so that the copy knows how they ended
         log.sync()
         copy = await asyncio.to_thread(fork, self._sessions(), log.id)
         await self.host.reopen(replace(self.host.options, resume=copy, continue_=False), seen=True, why="resume")
-        ended = f" {format.plural(stopped, 'child')} stopped first; Task with `resume` goes on." if stopped else ""
-        return f"This is {copy} now; the original {log.id} stays as it was.{ended}"
+        return f"This is {copy} now; the original {log.id} stays as it was. {stopped}".rstrip()
+
+    def _stops(self) -> str:
+        """What runs in the background and ends when this session is left, in a sentence; empty when nothing does."""
+        children, jobs = len(self.host.run.subagents.running), self.host.status().jobs
+        kinds = ((children, "child"), (jobs, "background command"))
+        parts = [format.plural(number, kind) for number, kind in kinds if number]
+        return (
+            f"{' and '.join(parts)} stopped with the session you left, which says how far they came." if parts else ""
+        )
 
     async def rewind(self, rest: str) -> CommandResult:
         points = rewind_points(self.host.run.agent.transcript)
