@@ -45,6 +45,7 @@ class Part:
     why: str = ""
     argv: tuple[str, ...] = ()
     cwd: Path = Path()
+    checks: bool = False
     allowed: str = ""  # the rule that covers it
 
 
@@ -111,6 +112,11 @@ def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) ->
     if effect.target in scene.exact:
         return Decision("allow", "granted for this session", display=display, box=judged.place)
     if not reading:
+        # What checks code wants to keep its caches: where nobody has to be asked for that, it may write.
+        checks = [part for part in parts if part.checks]
+        wider = _by_rules_and_mode(effect, judged, checks, "", mode, scene, display) if checks else None
+        if wider and wider.verdict == "allow":
+            return wider
         return Decision("allow", display=display, read_only=True, box="read")
     return _by_rules_and_mode(effect, judged, left, reading, mode, scene, display)
 
@@ -156,12 +162,12 @@ def _parts(followed: Followed, text: str, cwd: Path) -> list[Part]:
         why = parsed.fancy or followed.opaque
         top = [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=text)]
         guesses = [(one, hint([one])) for one in top]
-        return [Part(_short(one.text), guess.place, guess.why or why) for one, guess in guesses]
+        return [Part(_short(one.text), g.place, g.why or why, checks=g.checks) for one, g in guesses]
     parts = []
     for command in parsed.commands:
         words = _unwrapped([word.text for word in command.words])
         guess = words_hint(words)
-        parts.append(Part(command.text, guess.place, guess.why, words, cwd))
+        parts.append(Part(command.text, guess.place, guess.why, words, cwd, guess.checks))
         if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
             cwd = Path(os.path.normpath(cwd / words[1]))
     return parts

@@ -12,6 +12,7 @@ import secrets
 import shutil
 import socket
 import subprocess
+import sysconfig
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -217,6 +218,19 @@ def test_what_git_has_of_a_tracked_secret_is_hidden_unless_a_rule_lets_it(yard: 
     let = Sandbox(workspace=Workspace(yard.root), environ=environ, rules=lambda: Rules.of(["Read(.env)"]))
     assert let.hides_git(yard.root) == ""
     assert str(yard.root / ".env") not in let.wrap(["true"], yard.root, "read")
+
+
+def test_ruff_runs_where_it_cannot_keep_a_cache_beside_the_code(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("print(1)\n")
+    ruff = Path(sysconfig.get_path("scripts"), "ruff")
+    sandbox = Sandbox(workspace=Workspace(tmp_path), environ={**os.environ, "MYPY_CACHE_DIR": "mine"})
+    if sandbox.boxes != "both":
+        pytest.skip(f"there are no boxes here: {sandbox.status()}")
+    words = list(sandbox.wrap(["/bin/bash", "-c", f"{ruff} check --isolated a.py && env"], tmp_path, "read"))
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    assert "All checks passed!" in done.stdout, done.stderr
+    assert "RUFF_CACHE_DIR=/tmp" in done.stdout
+    assert "MYPY_CACHE_DIR=/tmp" not in done.stdout
 
 
 @pytest.mark.parametrize("box", ["read", "masked", "write"])

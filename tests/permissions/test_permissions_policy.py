@@ -385,7 +385,8 @@ command                          ask        accept-edits  auto       plan   bypa
 ls -la                           read       read          read       read   read
 git log -p | head                read       read          read       read   read
 for f in *.py; do wc -l $f; done read       read          read       read   read
-.venv/bin/pytest -q              read       read          read       read   read
+.venv/bin/pytest -q              read       read          masked     read   write
+python -m pytest | tail -3       read       read          masked     read   write
 cat .env                         read       read          read       read   read
 mkdir -p src/new                 write!     write         masked     read   write
 rm src/a.py                      write!     write!        masked     read   write
@@ -413,6 +414,12 @@ def test_where_a_command_runs(workspace: Workspace) -> None:
             assert decision.read_only is (cells[-1] == "read")
         found.append([command, *cells])
     assert found == [[row[:33].strip(), *row[33:].split()] for row in PLACES.strip().splitlines()[1:]]
+
+
+def test_a_check_that_a_rule_allows_may_keep_its_caches(workspace: Workspace) -> None:
+    permissions = permit(workspace, mode="ask", allow=["Bash(.venv/bin/pytest:*)"], sandbox=Box())
+    boxes = {command: bash(permissions, command).box for command in (".venv/bin/pytest -q", "pytest -q", "ls")}
+    assert boxes == {".venv/bin/pytest -q": "write", "pytest -q": "read", "ls": "read"}
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ _CACHES = {
     "PIP_CACHE_DIR": "/tmp/.cache/pip",
     "UV_CACHE_DIR": "/tmp/.cache/uv",
 }
+# What checkers keep beside the code, which cannot be written in the read box: ruff and mypy fail there, pytest warns.
+_CHECKERS = {
+    "RUFF_CACHE_DIR": "/tmp/.cache/ruff",
+    "MYPY_CACHE_DIR": "/tmp/.cache/mypy",
+    "PYTEST_ADDOPTS": "-W ignore::pytest.PytestCacheWarning",
+}
 _COVERED = (_TMP, Path("/var/tmp"), Path("/run"))  # empty inside, and one's own; so is all of /dev
 
 
@@ -192,7 +198,7 @@ class Sandbox:
         guards = masks
         if not reads:  # a folder with a masked file in it must not become one that is not searched
             guards = self._guards(places | masks, hidden, self._fixed(), self.writable()) | masks
-        words = self._start(network=network)
+        words = self._start(network=network, caches=_CACHES | _CHECKERS if reads else _CACHES)
         if reads or (self.alone and not self._shared) or not guards or not bubblewrap.nests(bwrap):
             words += [*bubblewrap.settings(), *extra, *_downwards(guards | places | masks)]
         else:
@@ -233,13 +239,13 @@ class Sandbox:
             places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}
         return [*bubblewrap.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
 
-    def _start(self, *, network: bool) -> list[str]:
+    def _start(self, *, network: bool, caches: Mapping[str, str] = _CACHES) -> list[str]:
         """bubblewrap with its options, up to the mounts."""
         words = [self._bwrap or "bwrap", *bubblewrap.BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
         words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
         words += [word for name in _TMP_NAMES if name in self._environ for word in ("--setenv", name, str(_TMP))]
-        for name, cache in _CACHES.items():
+        for name, cache in caches.items():
             words += ["--setenv", name, cache] if name not in self._environ else []
         return words
 

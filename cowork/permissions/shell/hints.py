@@ -112,6 +112,7 @@ class Hint:
 
     place: Place
     why: str = ""
+    checks: bool = False  # it checks code and can do so read-only, where it cannot keep a cache
 
 
 def hint(commands: Sequence[SimpleCommand], otherwise: str = "") -> Hint:
@@ -142,7 +143,7 @@ def words_hint(words: Sequence[str]) -> Hint:
     if name in _OUTSIDE and (not _OUTSIDE[name] or sub in _OUTSIDE[name]):
         return Hint("outside", _why_outside(name, sub))
     if _checks(name, sub, rest):
-        return Hint("read")
+        return Hint("read", checks=True)
     if name in _NETWORK and (not _NETWORK[name] or sub in _NETWORK[name]):
         if name.startswith("pip") and "/" not in words[0] and not os.environ.get("VIRTUAL_ENV"):
             return Hint("outside", f"{name} {sub} writes outside the workspace and needs the network")
