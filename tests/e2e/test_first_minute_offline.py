@@ -98,8 +98,12 @@ def test_without_pytest_it_says_that_no_tests_ran(shop: Command) -> None:
     python = os.path.realpath(sys.executable)  # commands may not see the folder of the virtual environment
     (bare / "python3").write_text(f'#!/bin/sh\nexec {python} -S "$@"\n')
     (bare / "python3").chmod(0o755)
-    env = {"PATH": f"{bare}:{os.environ['PATH']}"}
-    done = shop.run("--allow", "Bash(python3:*)", prompt="run the tests", env=env)
+    own = shop.folder / ".venv" / "bin"  # the interpreter of the project goes first, although git ignores its folder
+    own.mkdir(parents=True)
+    (own / "python").symlink_to(bare / "python3")
+    (own.parent / ".gitignore").write_text("*\n")
+    done = shop.run("--allow", "Bash(.venv/bin/python:*)", prompt="run the tests")
+    assert "`.venv/bin/python -m pytest -q` said last" in done.out
     assert done.out.startswith("No tests ran: ")
     assert "No module named pytest" in done.out
     assert "pass" not in done.out.split("\n")[0]

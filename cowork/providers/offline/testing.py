@@ -8,8 +8,8 @@ from shlex import quote
 from cowork.providers.offline.intent import Intent
 from cowork.providers.offline.locate import resolve
 from cowork.providers.offline.markdown import bullets, code, fence, plural, shortened
-from cowork.providers.offline.plans import Plan, bash, glob, grep
-from cowork.providers.offline.project import commands, look
+from cowork.providers.offline.plans import Plan, bash, glob, grep, listed
+from cowork.providers.offline.project import Files, commands, look
 
 _TIMEOUT = 600_000
 _MISSING = re.compile(
@@ -32,19 +32,27 @@ def run_tests(intent: Intent) -> Plan:
 def _test_command(intent: Intent) -> Plan:
     """The command for the tests of this project, or of the file that is meant."""
     files = yield from look()
-    local, suites, cases = yield [
-        glob("{pytest,python}", ".venv/bin"),
+    suites, cases = yield [
         glob("**/{test_*.py,*_test.py}"),
         grep(r"^import pytest|^from pytest|unittest\.TestCase", glob="*.py", head_limit=40),
     ]
     if not suites.paths:
         return next((command for command, _ in commands(files, "test")), "")
     target = f" {quote((yield from resolve(intent.path)))}" if intent.path else ""
-    runner = ".venv/bin/python" if any(p.endswith("python") for p in local.paths) else "python3"
+    runner = yield from _python(files)
     told = "".join(line.text for line in (*files.lines("pyproject|setup|tox|requirements"), *cases.hits))
     if "pytest" in told or "TestCase" not in told:
         return f"{runner} -m pytest -q{target}"
     return f"{runner} -m unittest{target or ' discover -v'}"
+
+
+def _python(files: Files) -> Plan:
+    """The interpreter of the project's own environment, where there is one; as a rule git ignores its folder."""
+    for folder in re.findall(r"(?:^|^Ignored: |, )(\.?venv)/", files.tree.text, re.MULTILINE):
+        (programs,) = yield [listed(f"{folder}/bin")]
+        if re.search(r"^python\b(?!3)", programs.text, re.MULTILINE):
+            return f"{folder}/bin/python"
+    return "python3"
 
 
 def report(command: str, output: str, *, failed: bool) -> str:
