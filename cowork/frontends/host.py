@@ -29,6 +29,7 @@ class Status:
     knowledge: tuple[str, ...] = ()  # AGENTS.md and the like that were read
     notes: tuple[str, ...] = ()  # lines under the banner: no key found, a bad agent file
     line: str = ""  # the status line as the person's settings make it; empty: as it is
+    activity: str = ""  # what a slash command waits for, and how far that is
 
 
 @frozen

@@ -27,6 +27,7 @@ from cowork.core.events import (
 from cowork.sessions.log.reader import read
 from tests.fakes import stage
 from tests.fakes.live import Live, conversation, live
+from tests.sessions.test_sessions_scan import Gate
 from tests.wire.server import FORMATS, Hold, Server, call, say, turn
 
 TODOS = [{"content": "Paint it", "activeForm": "Painting", "status": "in_progress"}]
@@ -206,6 +207,29 @@ async def test_a_fork_goes_on_in_the_mode_of_the_moment(tmp_path: Path, work: Pa
     assert host.run.permissions.mode == "bypass"
     await commands["clear"].run("")
     assert host.run.permissions.mode == "ask"
+    await host.close()
+
+
+async def test_esc_stops_the_look_at_the_files_before_a_rewind(
+    tmp_path: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps([stage.turn(stage.call("Bash", command="echo changed > a.txt")), stage.say("Done.")]))
+    host = chat_host(tmp_path, work, script=script, permission_mode="bypass")
+    commands = {command.name: command for command in host.commands()}
+    gate = Gate(monkeypatch, after="")
+    begun = asyncio.create_task(host.submit("begin"))
+    await asyncio.to_thread(gate.reached.wait, 60)
+    await begun  # the look goes on beside the command and after it
+    rewinding = asyncio.create_task(commands["rewind"].run("1 both"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert host.status().activity.startswith("looking at the files: ")
+    host.interrupt()
+    assert await rewinding == "Stopped: everything is as it was."
+    assert host.status().activity == ""
+    assert (work / "a.txt").read_text() == "changed\n"
+    gate.open.set()
     await host.close()
 
 

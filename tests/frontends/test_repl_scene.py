@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import (
@@ -44,8 +45,15 @@ def printed(scene: Scene, columns: int = 78) -> list[str]:
     return [plain(line).rstrip() for line in scene.take(columns, THEME)]
 
 
-def live(scene: Scene, rows: int = 30, **options: bool) -> list[str]:
+def live(scene: Scene, rows: int = 30, **options: Any) -> list[str]:
     return [plain(line).rstrip() for line in live_lines(scene, 78, rows, THEME, **options)]
+
+
+def test_what_a_command_waits_for_stands_in_the_line_that_says_what_goes_on() -> None:
+    scene = Scene(clock=lambda: 5.0)
+    scene.begin()
+    assert live(scene)[-1][2:] == "working · 0:00"
+    assert live(scene, activity="looking at the files: 7 of 9")[-1][2:] == "looking at the files: 7 of 9 · 0:00"
 
 
 def test_a_turn_reads_as_prompt_answer_and_tools_set_apart() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cowork.core.events import PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints import recorder, scan
 from cowork.sessions.checkpoints.contents import Contents
@@ -116,6 +118,72 @@ async def test_everyone_who_asks_waits_for_the_scans_even_after_one_who_gave_up(
     await asyncio.sleep(0.05)
     gate.open.set()
     assert [step.path for step in (await second).steps] == ["a/0.txt"]
+
+
+class SlowDisk:
+    """A disk that gives no content after the first few until it is let on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, gives: int) -> None:
+        self.open, self.reads = threading.Event(), 0
+        real = scan._read
+
+        def read(*args: object) -> object:
+            self.reads += 1
+            assert self.reads <= gives or self.open.wait(60)
+            return real(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(scan, "_read", read)
+
+
+@pytest.fixture
+def many(project: Path) -> Path:
+    for number in range(100):
+        (project / "a" / f"more{number}.txt").write_text(str(number))
+    let_it_age(project)
+    return project
+
+
+async def test_a_command_does_not_wait_for_more_than_can_be_read_in_that_time(points, many, monkeypatch, said):
+    monkeypatch.setattr(recorder, "WAIT_S", 3600)
+    monkeypatch.setattr(recorder, "READS_A_SECOND", 0.001)
+    disk = SlowDisk(monkeypatch, gives=0)
+    points.begin(1)
+    await points.before_command()
+    assert len(said) == 1
+    assert "still being looked at" in said[0]
+    disk.open.set()
+
+
+async def test_at_the_end_of_a_turn_the_rest_is_not_read_and_what_was_read_comes_back(points, many, monkeypatch, said):
+    """The times of a file tell whether the turn changed it; its content is of use only to later turns."""
+    disk = SlowDisk(monkeypatch, gives=50)
+    points.begin(1)
+    await points.before_command()
+    before = picture(many)
+    (many / "a" / "0.txt").write_text("changed\n")  # the first that was read
+    points._end_soon()
+    disk.open.set()
+    plan = points.preview(1)
+    assert disk.reads < 60
+    assert [step.path for step in plan.steps] == ["a/0.txt"]
+    assert points.restore(plan).failed == ()
+    assert picture(many) == before
+    points.begin(2)  # whose snapshot goes on where the first left off
+    monkeypatch.setattr(recorder, "WAIT_S", 60)
+    await points.before_command()
+    shutil.rmtree(many / "a")
+    assert points.restore(points.preview(2)).failed == ()
+    assert picture(many) == before
+
+
+async def test_after_a_turn_what_is_not_kept_yet_is_copied_while_nobody_waits(points, many, monkeypatch):
+    points(PromptAdded("begin", id=1))
+    await points.before_command()
+    points._newest.control.enough = True
+    points(TurnEnded())
+    await asyncio.to_thread(points._worker.settle)
+    assert points._scanner.has_all_contents
+    assert points.progress() == ""
 
 
 @pytest.mark.parametrize("set_by", [-7200, 7200])

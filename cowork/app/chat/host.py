@@ -74,6 +74,7 @@ class ChatHost:
         self._commands: Sequence[Command] = ()
         self._line: ChatStatusLine | None = None
         self._look_at = 0.0  # when files are to be looked at again
+        self.busy_with: Callable[[], str] = str  # says what a command of the chat waits for
         self._told_mode = ""  # the mode in force when something was last said to the model
         self.run = open_run(options, environ, self)
         self._steering = steering(self.run.root)  # what trust would be about
@@ -192,6 +193,7 @@ class ChatHost:
             knowledge=tuple(p.name for p in run.project.notes),
             notes=tuple(note.text for note in run.notes),
             line=self._line.text if self._line else "",
+            activity=self.busy_with(),
         )
 
     def commands(self) -> Sequence[Command]:
@@ -324,23 +326,28 @@ class ChatHost:
 
     # ------------------------------------------------------------ inside
 
-    async def _stoppable(self, work: Any) -> None:
-        """Run one thing that Esc can stop; children die with it."""
-        self._task = asyncio.ensure_future(work)
+    async def until_stopped(self, work: Any) -> asyncio.Task[Any]:
+        """Run one thing that Esc can stop; gives its task, which is done."""
+        self._task = task = asyncio.create_task(work)
         try:
-            await asyncio.wait([self._task])
-            if self._task.cancelled():
-                await self.run.subagents.stop_all()
-            elif isinstance(error := self._task.exception(), UserError):
-                self.run.emit(Notice(str(error), "error", "usage"))
-            elif error:
-                self.run.emit(Notice(f"That went wrong: {type(error).__name__}: {error}", "error", "internal_error"))
+            await asyncio.wait([task])
         except asyncio.CancelledError:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+            task.cancel()
+            await asyncio.wait([task])
             raise
         finally:
             self._task = None
+        return task
+
+    async def _stoppable(self, work: Any) -> None:
+        """The same for what the model or the person does; children die with it."""
+        task = await self.until_stopped(work)
+        if task.cancelled():
+            await self.run.subagents.stop_all()
+        elif isinstance(error := task.exception(), UserError):
+            self.run.emit(Notice(str(error), "error", "usage"))
+        elif error:
+            self.run.emit(Notice(f"That went wrong: {type(error).__name__}: {error}", "error", "internal_error"))
 
 
 def open_chat(options: RunOptions, environ: Mapping[str, str], host: ChatHost, hooks: Hooks | None = None) -> Run:

@@ -23,6 +23,8 @@ from cowork.core.modes import MODES
 from cowork.extensions.recipes import Recipe
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index
+from cowork.sessions.checkpoints.recorder import Checkpoints
+from cowork.sessions.checkpoints.rewind import RewindPlan
 from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import events_of, read
 from cowork.sessions.resume_state import rewind_points, surviving, todos
@@ -185,10 +187,18 @@ class _Commands:
         points = rewind_points(self.host.run.agent.transcript)
         if not points:
             return "Nothing was changed."
-        plan = await asyncio.to_thread(run.checkpoints.preview, points[0].id)
+        plan = await self._preview(run.checkpoints, points[0].id)
         if not plan.files:
             return "Nothing was changed."
         return Changes(await asyncio.to_thread(changes, plan, run.checkpoints, run.permissions.workspace))
+
+    async def _preview(self, checkpoints: Checkpoints, prompt_id: int) -> RewindPlan:
+        """What going back would do to files; how far the look at them is shows meanwhile."""
+        self.host.busy_with = checkpoints.progress
+        try:
+            return await asyncio.to_thread(checkpoints.preview, prompt_id)
+        finally:
+            self.host.busy_with = str
 
     def session_ids(self) -> list[str]:
         return [entry.id for entry in index.list_sessions(self._sessions(), self.host.run.root)]
@@ -243,7 +253,12 @@ class _Commands:
     async def _rewind_to(self, point: PromptAdded, words: list[str]) -> CommandResult:
         run = self.host.run
         what = next((w for w in words if w in REWINDS), "")
-        plan = await asyncio.to_thread(run.checkpoints.preview, point.id) if run.checkpoints else None
+        plan = None
+        if run.checkpoints:
+            looking = await self.host.until_stopped(self._preview(run.checkpoints, point.id))
+            if looking.cancelled():
+                return "Stopped: everything is as it was."
+            plan = looking.result()
         if not what:
             go = f"Back to just before: {pages.title(point)}"
             return Choose(go, pick_rows.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))

@@ -23,7 +23,7 @@ from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same
 from cowork.sessions.checkpoints.journal import Change, Journal, OpenTurn, without
-from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, Touched, apply, make_plan
+from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan, touched_since
 from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner
 from cowork.sessions.checkpoints.tables import Snapshot
 from cowork.sessions.checkpoints.walk import TooManyFiles
@@ -35,6 +35,8 @@ STORE_BYTES = 512 * 1024 * 1024
 WAIT_S = 2.0  # a command waits so long for the snapshot before it
 KNOWN_WAIT_S = 0.2  # and only so long where an earlier snapshot has everything
 SAY_AFTER_S = 1.0  # and the person is told after so long
+READS_A_SECOND = 10_000  # at best; where that is too slow, the command does not wait
+_LOOK_S = 0.1
 WARM_FILES = 2_000  # contents that are copied before anything asks for them
 CLOSE_S = 3.0  # an ending process waits so long for the snapshot after its last turn
 _OVERTAKEN = (
@@ -95,6 +97,7 @@ class Checkpoints:
         self._journal = Journal(store, self._workspace.root)
         self._lock = threading.RLock()  # held for moments, never while files are looked at
         self._worker = ScanWorker()
+        self._ahead = Control()  # of the newest scan that nobody waits for
         self._to_say: list[str] = []  # by the worker; said by whoever comes next, for sinks are not for threads
         self._said: set[str] = set()
         self._turns = self._journal.load()
@@ -109,7 +112,8 @@ class Checkpoints:
             case PromptAdded(agent="main", source="user" | "queue" | "steer"):
                 self.begin(event.id)
             case TurnEnded(agent="main"):
-                self._end_soon()
+                if self._end_soon():
+                    self._look_ahead()
                 self._say()
 
     def begin(self, prompt_id: int) -> None:
@@ -134,18 +138,26 @@ class Checkpoints:
             if turn.job is None and turn.before is None:
                 turn.job = self._worker.submit(lambda control: self._look_around(turn), turn.control)
             job = turn.job
-        if job and not job.done() and not turn.control.overtaken:
-            future = asyncio.wrap_future(job)
-            patience = min(WAIT_S, KNOWN_WAIT_S) if self._scanner.has_all_contents else WAIT_S
-            await asyncio.wait([future], timeout=min(SAY_AFTER_S, patience))
-            if not future.done() and patience > SAY_AFTER_S:
-                tell(f"Looking at the files first, for /rewind: {turn.control.seen:,} so far …\n")
-                await asyncio.wait([future], timeout=patience - SAY_AFTER_S)
-            if not future.done():
-                turn.control.overtaken = self._moment()
-                if not self._scanner.has_all_contents:
-                    self._say_once(_OVERTAKEN)
+            self._ahead.enough = True
+        if job and not turn.control.overtaken and not await self._wait_for(job, turn.control, tell):
+            turn.control.overtaken = self._moment()
+            if not self._scanner.has_all_contents:
+                self._say_once(_OVERTAKEN)
         self._say()
+
+    async def _wait_for(self, job: Future[None], control: Control, tell: Callable[[str], None]) -> bool:
+        """Wait for a snapshot as long as that may help; False if it is still being taken."""
+        future, started, waited = asyncio.wrap_future(job), time.monotonic(), 0.0
+        patience = min(WAIT_S, KNOWN_WAIT_S) if self._scanner.has_all_contents else WAIT_S
+        while waited < patience and not future.done():
+            before = waited
+            await asyncio.wait([future], timeout=min(_LOOK_S, SAY_AFTER_S))
+            waited = time.monotonic() - started
+            if max(control.unread, self._scanner.unread) > READS_A_SECOND * max(0, patience - waited):
+                break  # it would wait in vain
+            if before < SAY_AFTER_S <= waited and not future.done():
+                tell(f"Looking at the files first, for /rewind: {control.seen:,} so far …\n")
+        return future.done()
 
     async def watch(self) -> WorkspaceWatch:
         """Look at the workspace now, so as to name later what changed since. Never fails."""
@@ -162,28 +174,44 @@ class Checkpoints:
 
     def warm(self) -> None:
         """Look at the workspace ahead of time, so that the first command need not wait. Copies little."""
+        self._look_ahead(WARM_FILES)
+
+    def _look_ahead(self, most_read: int = 1 << 30) -> None:
+        """Have contents copied that no snapshot has yet, while nothing else is to be done."""
 
         def look_ahead(control: Control) -> None:
             with contextlib.suppress(OSError, TooManyFiles):
-                self._scanner.take(control, keep=True, most_read=WARM_FILES)
+                if not self._scanner.has_all_contents:
+                    self._scanner.take(control, keep=True, most_read=most_read)
 
-        self._worker.submit(look_ahead)
+        self._ahead = Control()
+        self._worker.submit(look_ahead, self._ahead)
+
+    def progress(self) -> str:
+        """How far the snapshot is that is being taken, in a few words; empty while none is."""
+        control, files = self._worker.current, self._scanner.files
+        if control is None:
+            return ""
+        return f"looking at the files: {control.seen:,}{f' of {files:,}' if files > control.seen else ''}"
 
     def preview(self, prompt_id: int) -> RewindPlan:
         """What going back to just before a prompt would do to the files; changes nothing."""
+        self._ahead.leave()
         self.end()
         with self._worker.using_disk:
-            return make_plan(prompt_id, self._touched(prompt_id), self._workspace, self._content)
+            return make_plan(prompt_id, touched_since(self._turns, prompt_id), self._workspace, self._content)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""
         if step.target is None or step.target.kind != "f":
             return b""
+        self._ahead.leave()
         with self._worker.using_disk:
             return self._content(step.target.content) if step.target.content else None
 
     def restore(self, plan: RewindPlan, *, force: bool = False) -> RewindResult:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
+        self._ahead.leave()
         self.end()
         with self._worker.using_disk:
             backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -214,6 +242,7 @@ class Checkpoints:
 
         A snapshot that takes too long is given up: what the last turn changed is found when the session is resumed.
         """
+        self._ahead.leave()
         self._end_soon()
         self._worker.close(CLOSE_S)
         with self._reported("The checkpoints could not be tidied up"):
@@ -245,16 +274,21 @@ class Checkpoints:
                 if self._turn is turn:
                     self._journal.note_open(turn)
 
-    def _end_soon(self) -> None:
-        """The turn is over; what it changed is found out by the worker."""
+    def _end_soon(self) -> bool:
+        """The turn is over; what it changed is found out by the worker. Says whether it ran commands.
+
+        What its snapshot has not read by now it need not read: the times of files tell whether they changed.
+        """
         with self._lock:
             turn, self._turn = self._turn, None
             if turn is None or not (turn.job or turn.before or turn.touched):
-                return
+                return False
+            turn.control.enough = True
             if turn.job or turn.before or self._worker.busy:
                 self._worker.submit(lambda control: self._finish(turn, control))
             else:
                 self._finish(turn, Control())
+            return turn.job is not None
 
     def _finish(self, turn: _Turn, control: Control) -> None:
         with self._reported("What this turn changed cannot be undone with /rewind"):
@@ -326,21 +360,6 @@ class Checkpoints:
 
     def _content(self, name: str) -> bytes | None:
         return self._scanner.content(bytes.fromhex(name))
-
-    def _touched(self, prompt_id: int) -> dict[str, Touched]:
-        """What the prompts from this one on did to each path: how it was, how they left it, who else was there."""
-        found: dict[str, Touched] = {}
-        for prompt, changes in self._turns:
-            if prompt < prompt_id:
-                continue
-            for path, (before, after) in changes.items():
-                earlier = found.get(path)
-                if earlier is None:
-                    found[path] = Touched(before, after)
-                else:
-                    meddled = earlier.outside or not same(earlier.after, before)
-                    found[path] = Touched(earlier.before, after, outside=meddled)
-        return found
 
     def _name(self, path: Path) -> str:
         root = self._workspace.root

@@ -27,6 +27,7 @@ from cowork.sessions.checkpoints.entries import (
     read_bytes,
     same,
 )
+from cowork.sessions.checkpoints.journal import Change
 from cowork.sessions.private_files import open_private, private_folder
 
 Contents = Callable[[str], bytes | None]
@@ -86,6 +87,22 @@ class RewindResult:
     kept: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     backup: Path | None = None  # where everything that was overwritten or deleted is
+
+
+def touched_since(turns: Sequence[tuple[int, Mapping[str, Change]]], prompt_id: int) -> dict[str, Touched]:
+    """What the prompts from this one on did to each path: how it was, how they left it, who else was there."""
+    found: dict[str, Touched] = {}
+    for prompt, changes in turns:
+        if prompt < prompt_id:
+            continue
+        for path, (before, after) in changes.items():
+            earlier = found.get(path)
+            if earlier is None:
+                found[path] = Touched(before, after)
+            else:
+                meddled = earlier.outside or not same(earlier.after, before)
+                found[path] = Touched(earlier.before, after, outside=meddled)
+    return found
 
 
 def make_plan(prompt_id: int, touched: Mapping[str, Touched], workspace: Workspace, contents: Contents) -> RewindPlan:

@@ -56,13 +56,21 @@ class Control:
 
     def __init__(self) -> None:
         self.stop = False
+        self.enough = False  # what was not read by now need not be: the snapshot is complete without it
         self.overtaken: Moment | None = None  # when a command started without waiting for the scan
         self.seen = 0  # files so far
+        self.unread = 0  # contents found so far that are still to be read
+        self.reading = False  # the walk is over
         self.late: dict[str, tuple[Listing, set[str]]] = {}  # folder -> entries the command may have made; all names
 
     def check(self) -> None:
         if self.stop:
             raise ScanStopped
+
+    def leave(self) -> None:
+        """End a scan that nobody waits for. What it has read is kept; a walk that is not over yet is for nothing."""
+        self.enough = True
+        self.stop = self.stop or not self.reading
 
     def is_late(self, changed_ns: int) -> bool:
         """Whether the command that overtook the scan may have made the change."""
@@ -81,6 +89,8 @@ class Scanner:
 
     def __init__(self, workspace: Workspace, contents: Contents, *, skip: Sequence[Path] = ()) -> None:
         self.known = Snapshot()
+        self.files = 0  # in it
+        self.unread = 0  # contents that the last snapshot should have kept and did not
         self._workspace = workspace
         self._contents = contents
         self._skip = frozenset(str(path) for path in skip)
@@ -93,16 +103,20 @@ class Scanner:
         unread: list[tuple[str, str, list[int]]] = []
         for root in self._roots:
             self._list(root, taken, unread, control, keep=keep)
+        control.reading = True
         for folder, full, places in unread:
-            table = taken.tables[folder]
-            if most_read > 0:
+            table, may_read = taken.tables[folder], most_read > 0
+            if may_read:
                 table = self._read_contents(table, full, places, control, keep=keep)
-            taken.tables[folder] = table._replace(kept=keep and most_read > 0 and table.kept)
+                may_read = not control.enough
+            control.unread -= len(places) if may_read else 0
+            taken.tables[folder] = table._replace(kept=keep and may_read and table.kept)
             most_read -= len(places)
         if control.overtaken:
             self._fill_in_late(taken, control)
-        self.known = taken
+        self.known, self.files = taken, control.seen
         if keep:
+            self.unread = control.unread
             self._contents.flush()
         return taken
 
@@ -170,9 +184,12 @@ class Scanner:
             taken.tables[folder] = table
             if places:
                 unread.append((folder, full, places))
+                control.unread += 0 if git else len(places)
         if git and not (git.filters() or any(has_filter(Path(path)) for path in attributes)):
             known = (self._from_index(git, taken, item, len(above)) for item in unread[first:])
             unread[first:] = [item for item in known if item[2]]
+        if git:
+            control.unread += sum(len(places) for _, _, places in unread[first:])
 
     def _table(
         self, folder: str, full: str, listing: Listing, control: Control, *, keep: bool
@@ -194,7 +211,7 @@ class Scanner:
             if not stat.S_ISREG(status.st_mode):
                 continue
             record, digest, _ = earlier.get(name, (b"", UNKNOWN, ""))
-            known = (old and (old.kept or (settled and digest != UNKNOWN))) or digest in self._contents
+            known = settled or digest in self._contents
             if known and record == packed[place] and not is_fresh(record):
                 digests[place] = digest
             elif status.st_size <= MAX_FILE:
@@ -231,6 +248,8 @@ class Scanner:
                 break  # nothing more can be kept, so nothing more is read
             at = place * STAT.size
             record = bytes(stats[at : at + STAT.size])
+            if control.enough and not is_fresh(record):
+                continue  # its times tell whether it changed
             data, changed = _read(full + names[place], record)
             if changed:
                 stats[at : at + STAT.size] = with_unknown_size(record)

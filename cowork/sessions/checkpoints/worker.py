@@ -24,6 +24,7 @@ class ScanWorker:
 
     def __init__(self) -> None:
         self.using_disk = threading.RLock()  # for those who must not meet a job
+        self.current: Control | None = None  # of the job that runs
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
         self._jobs: dict[Future[None], Control] = {}
@@ -37,8 +38,12 @@ class ScanWorker:
         control = control or Control()
 
         def run() -> None:
-            with self.using_disk, _yielding_often(), contextlib.suppress(ScanStopped):
-                job(control)
+            self.current = control
+            try:
+                with self.using_disk, _yielding_often(), contextlib.suppress(ScanStopped):
+                    job(control)
+            finally:
+                self.current = None
 
         with self._lock:
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="checkpoints")

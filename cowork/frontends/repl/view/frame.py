@@ -70,6 +70,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int) -> Frame:
         selected=child.subagent_id if child else "",
         asked=repl.dialogs.current.question if repl.dialogs.current and repl.dialogs.armed else None,
         asking=repl.dialogs.current is not None or repl.picker.current is not None,
+        activity=repl.host.status().activity if repl.turns.working else "",
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]

@@ -24,6 +24,7 @@ SPIN_S = 0.1  # how long a spinner's picture lasts
 def live_lines(
     scene: Scene, columns: int, rows: int, theme: Theme, *, queue: Sequence[str] = (), steering: Sequence[str] = (),
     expanded: bool = False, selected: str = "", asking: bool = False, asked: Question | None = None,
+    activity: str = "",
 ) -> list[Line]:  # fmt: skip
     """At most `rows` lines; what matters least gives way first."""
     if rows <= 0:
@@ -35,7 +36,7 @@ def live_lines(
         *scene.look_lines(columns, theme),
         *_tool_lines(scene, columns, now, spin, asked, expanded=expanded),
     ]
-    state = [] if asking else _state_lines(scene, columns, now, spin)
+    state = [] if asking else _state_lines(scene, columns, now, spin, activity)
     todo = _todo(scene, columns)
     left = rows - len(waiting) - len(state)
     panels = panels_lines(
@@ -85,14 +86,15 @@ def _tool_lines(
     return out
 
 
-def _state_lines(scene: Scene, columns: int, now: float, spin: int) -> list[Line]:
+def _state_lines(scene: Scene, columns: int, now: float, spin: int, activity: str) -> list[Line]:
     """The one line that says what is going on when nothing else does."""
     if scene.retry is not None:
         due, event = scene.retry
         return [notes.retry_line(event, due - now, columns)]
     if scene.working_since is None or scene.stream is not None or scene.tools or scene.panels:
         return []
-    line: Line = [("accent", f"{SPINNER[spin % len(SPINNER)]} "), ("", "thinking" if scene.thinking else "working"),
+    doing = "thinking" if scene.thinking else activity or "working"
+    line: Line = [("accent", f"{SPINNER[spin % len(SPINNER)]} "), ("", doing),
                   ("dim", f" · {format.clock(now - scene.working_since)}")]  # fmt: skip
     if scene.thinking.strip():
         line.append(("dim", f" · {clip_start(one_line(scene.thinking), max(10, columns - 26))}"))
