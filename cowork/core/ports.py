@@ -287,6 +287,10 @@ Emit = Callable[[Event], None]
 """Synchronous, ordered, never fails."""
 
 
+EXACTLY = "exactly: "
+"""Before the text of a command that is granted as it was shown, for the session."""
+
+
 @frozen
 class Question:
     """Something only the person can decide. `display` is drawn as given: a diff, a parsed command, text.
@@ -303,7 +307,7 @@ class Question:
     input: Json = field(default_factory=dict)
     reason: str = ""
     rule: str = ""  # what "always" would add, exactly
-    session_rule: str = ""  # what "this session" would grant, exactly
+    session_rule: str = ""  # what "this session" would grant: a rule, or EXACTLY with the command
     display: Json = field(default_factory=dict)
     options: tuple[str, ...] = ()  # of a plan: the modes to go on in
     mode: str = ""  # the permission mode in which this would not be asked again

@@ -12,7 +12,7 @@ from typing import Any
 
 from cowork.core.hygiene import inert, visible, visible_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.questions import by_number, steps_of
+from cowork.frontends.questions import by_number, granted_text, steps_of
 
 TERMINAL = "/dev/tty"
 _SHOWN_LINES = 60
@@ -101,7 +101,7 @@ def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
     else:
         choices["y"] = ("once", Answer("once"))
         if question.session_rule:
-            choices["s"] = (f"this session: {visible_line(question.session_rule)}", Answer("session"))
+            choices["s"] = (f"this session: {granted_text(question)}", Answer("session"))
         if question.rule:
             choices["a"] = (f"always, adds rule {visible_line(question.rule)}", Answer("always"))
     return {**choices, "n": ("no", Answer("no"))}

@@ -9,7 +9,7 @@ from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible_line
 from cowork.core.modes import ABOUT
-from cowork.core.ports import Question
+from cowork.core.ports import EXACTLY, Question
 
 
 @frozen
@@ -39,6 +39,12 @@ class Step:
 _WHY_NOT = "Not allowed. What should it do instead? (Enter sends, Esc goes back)"
 _OWN_WORDS = "Your answer (Enter sends, Esc goes back)"
 _CHANGES = "What should be different? (Enter sends, Esc goes back)"
+
+
+def granted_text(question: Question) -> str:
+    """What "this session" would grant; a command that is granted as it stands is on the screen already."""
+    exact = question.session_rule.startswith(EXACTLY)
+    return "this exact command" if exact else visible_line(question.session_rule)
 
 
 def steps_of(question: Question) -> tuple[Step, ...]:
@@ -83,7 +89,7 @@ def choices_of(question: Question) -> list[Choice]:
         return [*going, edit, Choice("No, plan on: say what to change …", "no", writes=_CHANGES)]
     out = [Choice("Yes, once", "once")]
     if question.session_rule:
-        out.append(Choice(f"Yes, {visible_line(question.session_rule)} for this session", "session"))
+        out.append(Choice(f"Yes, {granted_text(question)} for this session", "session"))
     if question.mode:
         out.append(Choice(f"Yes, and go on in mode {visible_line(question.mode)} (⇧⇥)", data={"mode": question.mode}))
     if question.rule:

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible
-from cowork.core.ports import Decision, Effect
+from cowork.core.ports import EXACTLY, Decision, Effect
 from cowork.permissions.offers import offer
 from cowork.permissions.policy import PLAN, Situation
-from cowork.permissions.rules import EXACTLY, Rule, Rules, allows, denies, path_matches
+from cowork.permissions.rules import Rule, Rules, allows, denies, path_matches
 from cowork.permissions.shell.follow import Followed, follow, program
 from cowork.permissions.shell.hints import Place, hint, in_workspace, words_hint
 from cowork.permissions.shell.never import expanded, folders_of, never_of
@@ -23,7 +23,8 @@ from cowork.permissions.shell.parse import SimpleCommand
 from cowork.permissions.shell.strict import only_reads
 
 _HALF = re.compile("[\ud800-\udfff]")
-_EDITS_FREELY = frozenset({"mkdir", "touch"})
+_MAKES = frozenset({"mkdir", "touch"})
+_ONLY_PRINTS = frozenset({"cat", "echo", "printf", "cd"})  # and so writes nothing but what it is redirected into
 _LONGEST_EXACT = 2_000
 _PATH = re.compile(r"[\w./~@+-]+")
 _LEVELS: tuple[Place, ...] = ("read", "write", "network", "outside")
@@ -58,6 +59,7 @@ class Judged:
     never: str
     place: Place
     why: str
+    cwd: Path
 
     @property
     def literal(self) -> bool:
@@ -81,7 +83,7 @@ def judge(effect: Effect, cwd: Path, root: Path) -> Judged:
         parts = [replace(part, place=place, why=why) if part.place != "read" or alone else part for part in parts]
     if followed.limited:
         place, why = "write", followed.opaque
-    return Judged(tuple(parts), followed, never_of(followed, cwd, root), place, why)
+    return Judged(tuple(parts), followed, never_of(followed, cwd, root), place, why, cwd)
 
 
 def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
@@ -141,7 +143,7 @@ def _by_rules_and_mode(
     held = scene.boxes == "both" and not scene.network
     if mode == "auto" and held and place == "write" and not judged.followed.limited:
         return Decision("allow", "it runs in the sandbox", display=display, box="masked")
-    if mode in ("accept-edits", "auto") and judged.literal and left and all(_edits(part, scene) for part in left):
+    if mode in ("accept-edits", "auto") and _edits(judged, scene):
         return Decision("allow", display=display, box="write")
     asked = [part for part in left if part.allowed not in _COVERING[place]]
     why = next((part.why for part in asked if part.why and part.place == judged.place), "")
@@ -231,12 +233,18 @@ def _held_back(part: Part, judged: Judged, cwd: Path, scene: Situation) -> str:
     return only_reads([one for one in own if one.top], part.cwd, scene.workspace)
 
 
-def _edits(part: Part, scene: Situation) -> bool:
-    """Making folders and empty files in the workspace is an edit."""
-    words = [word for word in part.argv[1:] if word != "-p"] if part.argv[:1] and part.argv[0] in _EDITS_FREELY else []
-    if not words or any(word.startswith("-") or re.search(r"[*?]", word) for word in words):
+def _edits(judged: Judged, scene: Situation) -> bool:
+    """Whether it only makes folders and files in the workspace; what is written into them needs the box to hold it."""
+    commands = judged.followed.commands
+    if judged.place != "write" or judged.followed.opaque or not (judged.literal or scene.boxes == "both"):
         return False
-    places = [Path(os.path.realpath(part.cwd / word)) for word in words]
+    if not all(one.words and one.words[0].text in _MAKES | _ONLY_PRINTS for one in commands):
+        return False
+    made = [word for one in commands if one.words[0].text in _MAKES for word in one.words[1:] if word.text != "-p"]
+    named = [*made, *(word for one in commands for word in one.writes)]
+    if not all(word.literal and not re.match("-|.*[*?]", word.text) for word in named):
+        return False
+    places = [_real(folder / word.text) for folder in folders_of(commands, judged.cwd) for word in named]
     return all(scene.workspace.may_write(real) and not scene.workspace.protects(real) for real in places)
 
 

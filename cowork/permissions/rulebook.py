@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cowork.core.errors import UserError
 from cowork.core.later import later
+from cowork.core.ports import EXACTLY
 from cowork.core.workspace import Workspace, start_of
-from cowork.permissions.rules import EXACTLY, Rule, Rules, _command, parse_all
+from cowork.permissions.rules import Rule, Rules, _command, parse_all
 
 if TYPE_CHECKING:
     from cowork.permissions.private import write_private

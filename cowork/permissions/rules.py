@@ -26,7 +26,6 @@ else:
     program = later("cowork.permissions.shell.follow", "program")
 
 BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
-EXACTLY = "exactly: "  # before a text that is granted as it was shown, for the session
 COMMAND = "Bash"  # speaks of shell commands, whichever tool runs them
 _FAMILIES: dict[str, tuple[Family, ...]] = {  # words of rules that speak of every tool of a family
     "Read": ("read", "search"),

@@ -394,6 +394,12 @@ make                             write!     write!        masked     read   writ
 sh -c "$X"                       write!     write!        masked     read   write
 git commit -m x                  write!     write!        masked     read   write
 ls > out                         write!     write!        masked     read   write
+echo x > out; cat out >> src/b   write!     write         masked     read   write
+cat > new/a.py << 'E'⏎x⏎E        write!     write         masked     read   write
+echo x > ../out                  write!     write!        masked     read   write
+echo x > $HOME/out               write!     write!        masked     read   write
+echo x > .git/config             write!     write!        masked     read   write
+cat $(make) > out                write!     write!        masked     read   write
 npm ci                           network!   network!      network!   read   network
 curl https://x.y/z               network!   network!      network!   read   network
 git push                         outside!   outside!      outside!   read   outside
@@ -408,7 +414,7 @@ def test_where_a_command_runs(workspace: Workspace) -> None:
         command = row[:33].strip()
         cells = []
         for mode in ("ask", "accept-edits", "auto", "plan", "bypass"):
-            decision = bash(permit(workspace, mode=mode, sandbox=Box()), command)
+            decision = bash(permit(workspace, mode=mode, sandbox=Box()), command.replace("⏎", "\n"))
             mark = {"allow": "", "ask": "!", "deny": "-"}[decision.verdict]
             cells.append("-" if mark == "-" else f"{decision.box}{mark}")
             assert decision.read_only is (cells[-1] == "read")

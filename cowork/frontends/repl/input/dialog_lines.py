@@ -60,12 +60,12 @@ def what_lines(question: Question, columns: int, theme: Theme | None = None) -> 
         case "diff":
             out.extend(diff_lines(str(shown.get("diff", "")), columns, theme=theme))
         case "command":
-            out.extend(command_lines(parts, columns))
+            out.extend(command_lines(parts, columns) if len(parts) > 1 else ())
         case "path":
             out.extend(wrap_behind(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
         case "text" | "terminal":
             out.extend(wrap_behind(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
-    beside_parts = [part.get("why") for part in parts]
+    beside_parts = [part.get("why") for part in parts[1:] and parts]
     for about in (question.reason if question.reason not in beside_parts else "", _BOXES.get(question.box)):
         out.extend(wrap_behind(_MARGIN, visible(about), columns, "dim") if about else ())
     return out

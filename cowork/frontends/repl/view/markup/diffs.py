@@ -192,11 +192,16 @@ def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int, 
         yield [("diff.number", f"{margin}{label} │"), (style, " " if place else sign), *piece]
 
 
+def _first_line(text: str) -> str:
+    first, *more = text.split("\n")
+    return f"{first} ⏎ {len(more)} more lines" if len(more) > 1 else text.replace("\n", "⏎")
+
+
 def command_lines(parts: Sequence[dict[str, object]], columns: int) -> list[Line]:
     """A parsed command line: each simple command, its verdict and why, beside it or where that is too wide under it."""
     rows = [
         (
-            visible(str(part.get("text", ""))).replace("\n", "⏎"),
+            _first_line(visible(str(part.get("text", "")))),
             *(visible_line(str(part.get(key, ""))) for key in _SAID),
         )
         for part in parts
