@@ -140,12 +140,17 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
 ) -> int:
     """Take over agents, commands, skills, hooks, servers, permissions and notes of another agent program."""
-    from cowork.app.mcp.sources import change_file, user_file
-    from cowork.extensions.importing import PROGRAMS, apply, plan
+    from cowork.app.mcp.sources import change_file, user_file, why_not
+    from cowork.extensions.importing import PROGRAMS, apply, plan, refused
+    from cowork.mcp.entries import read_file
 
     if program not in PROGRAMS:
         raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(PROGRAMS)}.")
     steps = plan(program, paths.home(os.environ), paths.config_dir(os.environ))
+    mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
+    for at, step in enumerate(steps):
+        if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):
+            steps[at] = refused(step, why)
     for step in steps:
         target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
         why = f": {step.why}" if step.why else ""

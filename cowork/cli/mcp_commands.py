@@ -180,7 +180,7 @@ def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
 ) -> int:
     """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
-    from cowork.app.mcp.sources import change_file
+    from cowork.app.mcp.sources import change_file, why_not
     from cowork.extensions.importing import servers_elsewhere
     from cowork.mcp.entries import entry_of
 
@@ -188,18 +188,13 @@ def import_(
     path, _ = _file("user", cwd)
     taken: set[str] = set(have)
     for program, name, raw in servers_elsewhere(_root(cwd), paths.home(os.environ)):
-        try:
-            line = visible_line(entry_of(name, raw, "user").line)
-        except ValueError as problem:
-            row(f"! {visible_line(name)} of {program} {visible_line(str(problem))}")
-            continue
-        if name in taken:
-            row(f"= {name} of {program}: there already")
+        if why := why_not(name, raw, taken):
+            row(f"- {visible_line(name)} of {program} {why}")
             continue
         taken.add(name)
         if not dry_run:
             change_file(path, name, raw)
-        row(f"+ {name} of {program}: {line[:100]}")
+        row(f"+ {name} of {program}: {visible_line(entry_of(name, raw, 'user').line)[:100]}")
     if not taken - set(have):
         row("Nothing new was found.")
     return 0

@@ -12,6 +12,11 @@ Json = dict[str, Any]
 Role = Literal["user", "assistant"]
 
 
+def as_object(value: Any) -> Json:
+    """The value if it is a JSON object, else an empty one: what files and other programs say may be anything."""
+    return value if isinstance(value, dict) else {}
+
+
 @frozen
 class Text:
     text: str

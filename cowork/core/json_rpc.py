@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 CANCELLED = -32800
@@ -34,7 +34,7 @@ class RpcError(Exception):
 
     @classmethod
     def from_dict(cls, error: Any) -> RpcError:
-        known = error if isinstance(error, dict) else {}
+        known = as_object(error)
         code, message = known.get("code"), str(known.get("message") or "no reason given")
         return cls(code if isinstance(code, int) else INTERNAL_ERROR, message, known.get("data"))
 
@@ -81,7 +81,7 @@ class Peer:
         self._flush = flush
         self._ids = count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._answering: dict[Any, asyncio.Task[None]] = {}
+        self._answering: dict[int | str | None, asyncio.Task[None]] = {}
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Read until the other end closes; then stop what is being answered and fail what was asked."""
@@ -99,8 +99,8 @@ class Peer:
         """The result of a request to the other end; an RpcError is its error answer."""
         number = next(self._ids)
         future = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._send({"id": number, "method": method, "params": params})
         try:
+            self._send({"id": number, "method": method, "params": params})
             if self._flush:
                 await self._flush()
             return await future
@@ -127,8 +127,12 @@ class Peer:
             loop.call_soon(self._heard, method, params or {})
             return None
         number = message["id"]
-        task = self._answering[str(number)] = loop.create_task(self._answered(number, method, params or {}))
-        task.add_done_callback(lambda task: self._answering.pop(str(number), None))
+        if isinstance(number, bool) or not isinstance(number, int | str | None):
+            return self._fail(None, RpcError(INVALID_REQUEST, "`id` is a number or a string."))
+        if number in self._answering:
+            return self._fail(number, RpcError(INVALID_REQUEST, f"A request with the id {number!r} is being answered."))
+        self._answering[number] = task = loop.create_task(self._answered(number, method, params or {}))
+        task.add_done_callback(lambda task: self._answering.pop(number))
         return None
 
     def fail(self, error: Exception) -> None:
@@ -160,7 +164,8 @@ class Peer:
 
     def _heard(self, method: str, params: Json) -> None:
         if method == self._cancel:
-            if task := self._answering.get(str(params.get("requestId"))):
+            number = params.get("requestId")
+            if isinstance(number, int | str | None) and (task := self._answering.get(number)):
                 task.cancel()
         else:
             self._hear(method, params)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HookCall, HookEvent, HookVerdict, joined
 
@@ -178,8 +178,7 @@ def read_answer(event: HookEvent, ended: Launched, seconds: float) -> tuple[Hook
 
 
 def _of_json(event: HookEvent, said: Json, wrong: list[str]) -> HookVerdict:
-    more = said.get("hookSpecificOutput")
-    more = more if isinstance(more, dict) else {}
+    more = as_object(said.get("hookSpecificOutput"))
     if more.get("hookEventName", event) != event:
         wrong.append(f"answered for {more['hookEventName']}, not {event}; that part does not count")
         more = {}
@@ -206,8 +205,7 @@ def _decision(event: HookEvent, said: Json, more: Json) -> tuple[Literal["", "al
         word = more.get("permissionDecision") or word
         reason, updated = more.get("permissionDecisionReason") or reason, more.get("updatedInput")
     elif event == "PermissionRequest":
-        inner = more.get("decision")
-        inner = inner if isinstance(inner, dict) else {}
+        inner = as_object(more.get("decision"))
         word, reason, updated = inner.get("behavior"), inner.get("message"), inner.get("updatedInput")
     elif event not in _BLOCKING:
         word = None

@@ -6,10 +6,11 @@ import json
 import re
 import tomllib
 from collections.abc import Generator, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, files_below, json_of_file, text_of_file
 from cowork.core.frozen import frozen
@@ -42,7 +43,18 @@ def plan(program: str, home: Path, own: Path) -> list[ImportStep]:
     notes = base / _NOTES[program]
     if notes.is_file():
         steps.append(ImportStep("notes", notes.name, "copy", notes, own / "AGENTS.md"))
-    return [_unless_there(step) for step in steps]
+    taken: set[Path] = set()
+    for at, step in enumerate(steps):
+        if step.target and (step.target in taken or step.target.exists()):
+            steps[at] = refused(step, f"{step.target} exists already and stays")
+        elif step.target:
+            taken.add(step.target)
+    return steps
+
+
+def refused(step: ImportStep, why: str) -> ImportStep:
+    """The step as one that is not done."""
+    return replace(step, action="no counterpart", target=None, text="", why=why)
 
 
 def apply(steps: list[ImportStep]) -> list[ImportStep]:
@@ -51,12 +63,11 @@ def apply(steps: list[ImportStep]) -> list[ImportStep]:
     for step in steps:
         if step.target is None or step.action not in ("copy", "write"):
             continue
-        text = step.text
         if step.action == "copy" and step.source.is_dir():
             for path in (p for p in sorted(step.source.rglob("*")) if p.is_file() and not p.is_symlink()):
                 _put(step.target / path.relative_to(step.source), path.read_bytes())
         else:
-            _put(step.target, text.encode() if step.action == "write" else step.source.read_bytes())
+            _put(step.target, step.text.encode() if step.action == "write" else step.source.read_bytes())
         done.append(step)
     return done
 
@@ -67,14 +78,6 @@ def _put(target: Path, data: bytes) -> None:
         file.write(data)
 
 
-def _unless_there(step: ImportStep) -> ImportStep:
-    if step.target is None or not step.target.exists():
-        return step
-    return ImportStep(
-        step.kind, step.name, "no counterpart", step.source, why=f"{step.target} exists already and stays"
-    )
-
-
 def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
     for kind in ("agents", "commands", "skills"):
         pattern = "SKILL.md" if kind == "skills" else "*.md"
@@ -83,11 +86,11 @@ def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
             yield ImportStep(kind[:-1], name, "used as it is", path)
     settings = base / "settings.json"
     found = yield from _settings(settings)
-    if found.get("hooks"):
-        yield ImportStep("hooks", ", ".join(found["hooks"]), "used as it is", settings)
-    yield from _permissions(found.get("permissions") or {}, settings, own)
-    if isinstance(line := found.get("statusLine"), dict) and line.get("command"):
-        set_it = f'statusline_command = "{line["command"]}" under [ui] of config.toml'
+    if hooks := as_object(found.get("hooks")):
+        yield ImportStep("hooks", ", ".join(hooks), "used as it is", settings)
+    yield from _permissions(as_object(found.get("permissions")), settings, own)
+    if command := as_object(found.get("statusLine")).get("command"):
+        set_it = f'statusline_command = "{command}" under [ui] of config.toml'
         yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
     yield from _left(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
     outside = base.parent / ".claude.json"
@@ -138,9 +141,11 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
     path = next((base / name for name in ("opencode.json", "opencode.jsonc") if (base / name).is_file()), base)
     found = yield from _settings(path)
     servers = {}
-    for name, entry in (found.get("mcp") or {}).items():
-        words = entry.get("command") or [""]
-        local = {"type": "stdio", "command": words[0], "args": words[1:], "env": entry.get("environment") or {}}
+    for name, raw in as_object(found.get("mcp")).items():
+        entry = as_object(raw)
+        words = entry["command"] if isinstance(entry.get("command"), list) else []
+        local = {"type": "stdio", "command": "".join(words[:1]), "args": words[1:]}
+        local |= {"env": entry.get("environment") or {}}
         remote = {"type": "http", "url": entry.get("url"), "headers": entry.get("headers") or {}}
         servers[name] = local if entry.get("type") == "local" else remote
     yield from _servers(servers, path)
@@ -157,20 +162,17 @@ def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
 
 
 def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
-    for name, entry in found.items() if isinstance(found, dict) else ():
+    for name, entry in as_object(found).items():
         if isinstance(entry, dict):
             yield ImportStep("server", str(name), "server", path, text=json.dumps(_adapted(entry)))
 
 
-def _permissions(found: Any, path: Path, own: Path) -> Iterator[ImportStep]:
-    lists = {key: found.get(key) for key in ("allow", "ask", "deny")} if isinstance(found, dict) else {}
-    lines = [
-        f"{key} = {json.dumps(list(map(_rule, rules)))}" for key, rules in lists.items() if isinstance(rules, list)
-    ]
-    if lines:
-        text = "[permissions]\n" + "\n".join(lines) + "\n"
-        yield ImportStep("permissions", ", ".join(line.partition(" =")[0] for line in lines), "write", path,
-                   own / "config.toml", text)  # fmt: skip
+def _permissions(found: Json, path: Path, own: Path) -> Iterator[ImportStep]:
+    lists = {key: found[key] for key in ("allow", "ask", "deny") if isinstance(found.get(key), list)}
+    if lists:
+        lines = [f"{key} = {json.dumps(list(map(_rule, rules)))}\n" for key, rules in lists.items()]
+        text = "[permissions]\n" + "".join(lines)
+        yield ImportStep("permissions", ", ".join(lists), "write", path, own / "config.toml", text)
 
 
 def _rule(rule: object) -> str:
@@ -230,7 +232,7 @@ def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
     for program, path, keys in files:
         table: Any = _read(path)
         for key in keys:
-            table = table.get(key) if isinstance(table, dict) else None
+            table = as_object(table).get(key)
         found += [(program, step.name, json.loads(step.text)) for step in _servers(table, path)]
     return found
 
@@ -241,5 +243,5 @@ def _adapted(entry: Json) -> Json:
     if isinstance(entry.get("http_headers"), dict):
         kept["headers"] = entry["http_headers"]
     if variable := entry.get("bearer_token_env_var"):
-        kept["headers"] = {**kept.get("headers", {}), "Authorization": f"Bearer ${{{variable}}}"}
+        kept["headers"] = {**as_object(kept.get("headers")), "Authorization": f"Bearer ${{{variable}}}"}
     return dict(json.loads(json.dumps(kept).replace("${env:", "${")))

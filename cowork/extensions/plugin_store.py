@@ -16,7 +16,7 @@ from cowork.core.errors import UserError
 from cowork.core.front_matter import BadFile, Problem
 from cowork.core.frozen import frozen
 from cowork.extensions.finder import ExtensionFolder, Extensions, find
-from cowork.extensions.plugins import Plugin, digest, plugin_files, read_plugin
+from cowork.extensions.plugins import NAME, Plugin, digest, plugin_files, read_plugin
 
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://.+|[\w.-]+@[\w.-]+:.+")
 _WITH_PATH = re.compile(r"\w+://[^/]*/.+|[\w.-]+@[\w.-]+:.+")
@@ -82,13 +82,13 @@ class PluginStore:
 
     def keep(self, fetched: FetchedPlugin) -> Path:
         """Install what was fetched, in the place of an earlier version."""
-        target = self.folder / fetched.plugin.name
+        known, target = self.installed(), self.folder / fetched.plugin.name
         if digest(fetched.plugin.root) != fetched.digest:
             raise UserError("The plugin changed while you were asked.", "Add it again.")
         shutil.rmtree(target, ignore_errors=True)
         os.replace(fetched.plugin.root, target)
         facts = {"source": fetched.source, "ref": fetched.ref, "commit": fetched.commit, "digest": fetched.digest}
-        self._save(self.installed() | {fetched.plugin.name: facts})
+        self._save(known | {fetched.plugin.name: facts})
         return target
 
     def drop(self) -> None:
@@ -98,7 +98,7 @@ class PluginStore:
     def remove(self, name: str) -> None:
         """Uninstall a plugin; what it made for itself goes too."""
         known = self.installed()
-        if (name not in known and not (self.folder / name).is_dir()) or not re.fullmatch(r"[\w.-]+", name):
+        if not NAME.fullmatch(name) or (name not in known and not (self.folder / name).is_dir()):
             raise UserError(f"There is no plugin {name!r}.", "`cowork plugin list` has those that are installed.")
         for folder in (self.folder / name, self.data / name):
             shutil.rmtree(folder, ignore_errors=True)

@@ -18,7 +18,7 @@ from cowork.core.workspace import start_of
 
 SCHEMAS = "https://agent-plugins.org/schemas/1.0.0/"
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json")
-_NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
+NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
 _FIELDS: Mapping[str, type] = {
     "version": str, "description": str, "author": dict, "homepage": str, "repository": str, "license": str,
     "keywords": list,
@@ -64,7 +64,7 @@ def _plugin(
             line_of(text, "$schema"), "$schema: is not a version known here", f"Write {SCHEMAS}plugin.schema.json"
         )
     name = found.get("name")
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not NAME.fullmatch(name):
         raise BadFile(line_of(text, "name"), "name: use a-z, 0-9, single - or ., 1 to 64 characters")
     for key, value in found.items():
         wanted = _FIELDS.get(key)

@@ -9,7 +9,7 @@ from dataclasses import field
 from itertools import count
 from typing import Any
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.frozen import frozen
 from cowork.mcp import protocol
 from cowork.mcp.http import HttpChannel
@@ -264,7 +264,7 @@ class McpClient:
         versions = answer.get("supportedVersions")
         if isinstance(versions, list) and MODERN not in versions:
             raise McpError("unsupported version", protocol.UNSUPPORTED_VERSION, {"supported": versions})
-        info = answer.get("serverInfo") or (answer.get("_meta") or {}).get("io.modelcontextprotocol/serverInfo")
+        info = answer.get("serverInfo") or as_object(answer.get("_meta")).get("io.modelcontextprotocol/serverInfo")
         return _facts(MODERN, answer, info)
 
     # ------------------------------------------------------------ what the server says by itself
@@ -320,15 +320,13 @@ class McpClient:
 
 
 def _facts(version: str, answer: Json, info: Any) -> ServerFacts:
-    info = info if isinstance(info, dict) else {}
-    capabilities = answer.get("capabilities")
-    instructions = answer.get("instructions")
+    info, instructions = as_object(info), answer.get("instructions")
     return ServerFacts(
         version,
         protocol.one_line(str(info.get("name") or ""), 80),
         protocol.one_line(str(info.get("version") or ""), 80),
         instructions if isinstance(instructions, str) else "",
-        capabilities if isinstance(capabilities, dict) else {},
+        as_object(answer.get("capabilities")),
     )
 
 

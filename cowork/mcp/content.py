@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from cowork.core.blocks import Image, Json
+from cowork.core.blocks import Image, Json, as_object
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import visible, visible_line
 
@@ -55,9 +55,10 @@ def schema_of(tool: Json) -> Json:
     if not isinstance(schema, dict) or size > _MOST_SCHEMA:
         return {"type": "object", "properties": {}, "description": "Its schema is too large to show."}
     flat = {key: value for key, value in schema.items() if key not in _COMBINED}
-    properties = dict(table(schema.get("properties")))
-    for part in (part for key in _COMBINED for part in schema.get(key) or () if isinstance(part, dict)):
-        for name, inner in table(part.get("properties")).items():
+    properties = dict(as_object(schema.get("properties")))
+    choices = [schema[key] for key in _COMBINED if isinstance(schema.get(key), list)]
+    for part in (as_object(part) for choice in choices for part in choice):
+        for name, inner in as_object(part.get("properties")).items():
             properties.setdefault(name, inner)
     if any(key in schema for key in _COMBINED):
         said = json.dumps({key: schema[key] for key in _COMBINED if key in schema})[:500]
@@ -66,11 +67,6 @@ def schema_of(tool: Json) -> Json:
     if not isinstance(flat.get("required", []), list):
         del flat["required"]
     return flat
-
-
-def table(value: Any) -> Json:
-    """The value if it is a table, else an empty one: what servers and files say may be anything."""
-    return value if isinstance(value, dict) else {}
 
 
 @frozen
@@ -125,7 +121,7 @@ def _blocks(content: Iterable[Any]) -> tuple[list[str], list[Image]]:
             case "image":
                 _image(block.get("mimeType"), block.get("data"), texts, images)
             case "resource":
-                _resource(table(block.get("resource")), texts, images)
+                _resource(as_object(block.get("resource")), texts, images)
             case "resource_link":
                 about = one_liner(str(block.get("description") or block.get("name") or ""))
                 texts.append(f"[resource {visible_line(str(block.get('uri', '')))}{f': {about}' if about else ''}]")

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
 
@@ -83,8 +83,7 @@ def read_file(path: Path, scope: Scope, folder: Path | None = None) -> tuple[lis
     except (ValueError, RecursionError) as error:
         return [], [f"{path} is not JSON: {error}"]
     if folder is not None:
-        projects = found.get("projects") if isinstance(found, dict) else None
-        found = projects.get(str(folder), {}) if isinstance(projects, dict) else {}
+        found = as_object(as_object(found).get("projects")).get(str(folder), {})
     servers = found.get("mcpServers", {}) if isinstance(found, dict) else None
     if not isinstance(servers, dict):
         return [], [f'{path} has no table "mcpServers"']

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.frozen import frozen
 from cowork.mcp.http import fetch
 from cowork.mcp.protocol import LoginNeeded, McpError, one_line
@@ -244,8 +244,7 @@ async def _json(url: str) -> Json:
 
 def _parsed(raw: bytes) -> Json:
     with contextlib.suppress(ValueError, RecursionError):
-        found = json.loads(raw)
-        return found if isinstance(found, dict) else {}
+        return as_object(json.loads(raw))
     return {}
 
 

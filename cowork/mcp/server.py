@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, encode
 from cowork.mcp import protocol
 from cowork.mcp.protocol import LEGACY, MODERN
@@ -36,8 +36,7 @@ class McpServer:
         await self._peer.serve(reader)
 
     async def _answer(self, method: str, params: Json) -> Json:
-        meta = params.get("_meta")
-        meta = meta if isinstance(meta, dict) else {}
+        meta = as_object(params.get("_meta"))
         version = meta.get("io.modelcontextprotocol/protocolVersion")
         if version not in (None, MODERN):
             data = {"supported": [MODERN, *LEGACY], "requested": version}

@@ -12,6 +12,9 @@ import acp
 import pytest
 from acp import schema
 
+from cowork.app.acp.server import AcpAgent
+from cowork.config.options import RunOptions
+from cowork.core.json_rpc import RpcError
 from tests.acp.editor import Desk
 from tests.mcp.conftest import FAKE
 
@@ -114,6 +117,35 @@ def test_a_loaded_session_is_told_again_and_goes_on(desk: Desk) -> None:
             assert editor.text() == "four"
 
     play(story())
+
+
+async def test_a_session_whose_beginning_fails_is_let_go(desk: Desk) -> None:
+    """Nothing of it stays: neither its place in the table, nor its lock."""
+    broken, heard = [False], list[Any]()
+
+    def send(message: Any) -> None:
+        heard.append(message)
+        if broken[0]:
+            raise BrokenPipeError
+
+    script = desk.folder / "script.yaml"
+    script.write_text('{"resume": true, "main": ["one", "two"]}')
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(desk.home), "COWORK_HOME": str(desk.home)}
+    agent = AcpAgent(RunOptions(script=script), environ, send)
+    with pytest.raises(RpcError, match="must be a list"):
+        await agent.answer("session/new", {"cwd": str(desk.work), "additionalDirectories": "/tmp"})
+    made = await agent.answer("session/new", {"cwd": str(desk.work)})
+    named = {"cwd": str(desk.work), "sessionId": made["sessionId"]}
+    await agent.answer("session/prompt", named | {"prompt": [{"type": "text", "text": "hello"}]})
+    await agent.answer("session/close", named)
+    broken[0] = True
+    with pytest.raises(BrokenPipeError):  # the editor does not hear the story to its end
+        await agent.answer("session/load", named)
+    broken[0] = False
+    heard.clear()
+    await agent.answer("session/load", named)
+    assert [m["params"]["update"]["content"]["text"] for m in heard][:2] == ["hello", "one"]
+    await agent.close()
 
 
 def test_a_child_is_shown_inside_the_call_that_sent_it_out(desk: Desk) -> None:
@@ -274,6 +306,28 @@ def test_a_buffer_that_lags_behind_the_disk_does_not_undo_an_edit(desk: Desk) ->
             session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
             assert await editor.say(session, "go") == "end_turn"
         assert (editor.saved, file.read_text()) == ({}, "new\n")
+
+    play(story())
+
+
+def test_a_buffer_looked_at_first_after_a_command_does_not_undo_what_the_command_did(desk: Desk) -> None:
+    changed, typed = desk.work / "changed.py", desk.work / "typed.py"
+    changed.write_text("old\n")
+    typed.write_text("old\n")
+    script = [
+        {"call": {"Bash": {"command": "echo new > changed.py; touch -d 2001-01-01 changed.py"}}},
+        {"call": {"Read": {"file_path": "changed.py"}}},
+        {"expect": {"contains": "new"}, "call": {"Read": {"file_path": "typed.py"}}},
+        {"expect": {"contains": "unsaved"}, "say": "done"},
+    ]
+    can = schema.ClientCapabilities(fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True))
+
+    async def story() -> None:
+        async with desk.editor(script, "--permission-mode", "bypass", can=can) as editor:
+            editor.buffers = {str(changed): "old\n", str(typed): "unsaved\n"}
+            session = (await editor.agent.new_session(cwd=str(desk.work), mcp_servers=[])).session_id
+            assert await editor.say(session, "go") == "end_turn"
+        assert (editor.saved, changed.read_text()) == ({str(typed): "unsaved\n"}, "new\n")
 
     play(story())
 

@@ -95,3 +95,43 @@ def test_nothing_is_written_through_what_is_there(command: Command) -> None:
     notes.write_text("Theirs.")
     command.cowork("import", "codex", "--yes")
     assert Path(own / "AGENTS.md").read_text() == "Mine."
+
+
+def test_a_server_of_the_same_name_stays_as_it_is(command: Command) -> None:
+    own = command.home / ".config/cowork/mcp.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"mcpServers": {"db": {"command": "mine"}}}')
+    theirs = {"db": {"command": "theirs"}, "bad name": {"command": "x"}, "new": {"command": "y"}}
+    (command.home / ".claude").mkdir()
+    (command.home / ".claude.json").write_text(json.dumps({"mcpServers": theirs}))
+    done = command.cowork("import", "claude", "--yes")
+    assert json.loads(own.read_text())["mcpServers"] == {"db": {"command": "mine"}, "new": {"command": "y"}}
+    assert [word in done.out for word in ("exists already and stays", "needs a name of letters", "1 step done")] == [
+        True, True, True,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "text"),
+    [
+        ("opencode", ".config/opencode/opencode.json", '{"mcp": [1]}'),
+        ("opencode", ".config/opencode/opencode.json", '{"mcp": {"a": 5, "b": {"command": "npx x"}}}'),
+        ("claude", ".claude/settings.json", '{"hooks": [{}], "permissions": 5, "statusLine": 7}'),
+        ("codex", ".codex/config.toml", 'mcp_servers.a = {url = "u", headers = 5, bearer_token_env_var = "T"}'),
+    ],
+)
+def test_settings_of_no_kind_are_no_traceback(command: Command, program: str, name: str, text: str) -> None:
+    (command.home / name).parent.mkdir(parents=True)
+    (command.home / name).write_text(text)
+    done = command.cowork("import", program, "--yes")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_two_files_for_one_place_are_one_step(command: Command) -> None:
+    for folder in ("agent", "agents"):
+        path = command.home / ".config/opencode" / folder / "a.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(AGENT + folder)
+    done = command.cowork("import", "opencode", "--yes")
+    assert (done.code, done.err, "1 step done" in done.out) == (0, "", True)
+    assert (command.home / ".config/cowork/agents/a.md").read_text() == AGENT + "agent"

@@ -81,6 +81,20 @@ def test_what_is_no_plugin_says_so_in_a_line(command: Command) -> None:
     assert command.cowork("plugin", "add", "no/such/folder").code == 2
 
 
+def test_only_a_plugin_can_be_removed(command: Command) -> None:
+    own, state = command.home / ".config/cowork", command.home / ".local/state/cowork"
+    for path in (own / "plugins/stray/x", own / "config.toml", state / "plugins/stray/x", state / "sessions/x"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    for name in ("..", ".", "../..", "stray/../..", ""):
+        said = command.cowork("plugin", "remove", name)
+        assert (said.code, "There is no plugin" in said.err) == (2, True)
+    assert command.cowork("plugin", "remove", "stray").code == 0
+    assert [path.exists() for path in (own / "config.toml", state / "sessions/x", own / "plugins/stray")] == [
+        True, True, False,
+    ]  # fmt: skip
+
+
 def test_the_linters_of_the_registries_accept_our_skills_and_the_plugin_of_the_docs(tmp_path: Path) -> None:
     page = (ROOT / "docs/extending.md").read_text()
     (steps,) = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "acme/plugin.json" in block]

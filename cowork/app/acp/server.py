@@ -7,7 +7,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ from cowork.app.acp.session import EditorSession
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core import signals
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, encode
 from cowork.sessions import index
@@ -47,8 +47,7 @@ async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
         hint = "Let an editor start it; docs/editors.md says how."
         raise UserError("`cowork acp` speaks to a program through pipes.", hint) from None
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    agent = AcpAgent(options, environ)
-    agent.peer = Peer(lambda message: writer.write(encode(message)), agent.answer, agent.hear)
+    agent = AcpAgent(options, environ, lambda message: writer.write(encode(message)))
     try:
         await agent.peer.serve(reader)
     finally:
@@ -61,9 +60,8 @@ async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
 class AcpAgent:
     """Answers the editor's requests; each session is a conversation of its own."""
 
-    peer: Peer
-
-    def __init__(self, options: RunOptions, environ: Mapping[str, str]) -> None:
+    def __init__(self, options: RunOptions, environ: Mapping[str, str], send: Callable[[Json], None]) -> None:
+        self.peer = Peer(send, self.answer, self.hear)
         self._options = options
         self._environ = environ
         self._sessions: dict[str, EditorSession] = {}
@@ -102,8 +100,7 @@ class AcpAgent:
         await asyncio.gather(*(session.close() for session in sessions))
 
     async def _initialize(self, params: Json) -> Json:
-        client = params.get("clientCapabilities")
-        self._client = client if isinstance(client, dict) else {}
+        self._client = as_object(params.get("clientCapabilities"))
         return {
             "protocolVersion": PROTOCOL,
             "agentInfo": {"name": "cowork", "title": "cowork", "version": __version__},
@@ -120,25 +117,24 @@ class AcpAgent:
         return {}  # keys are in cowork's own settings
 
     async def _new(self, params: Json) -> Json:
-        session = self._open(params, session_id=new_id())
-        session.begin(replay=False)
+        session = await self._open(params, session_id=new_id())
         return {"sessionId": session.id, **session.state()}
 
     async def _load(self, params: Json) -> Json:
-        session = self._open(params, resume=self._id_of(params))
-        session.begin(replay=True)
-        return session.state()
+        return (await self._open(params, resume=self._id_of(params), replay=True)).state()
 
     async def _resume(self, params: Json) -> Json:
-        session = self._open(params, resume=self._id_of(params))
-        session.begin(replay=False)
-        return session.state()
+        return (await self._open(params, resume=self._id_of(params))).state()
 
-    def _open(self, params: Json, *, session_id: str = "", resume: str = "") -> EditorSession:
+    async def _open(
+        self, params: Json, *, session_id: str = "", resume: str = "", replay: bool = False
+    ) -> EditorSession:
         folder = params.get("cwd")
         if not isinstance(folder, str) or not os.path.isabs(folder):
             raise RpcError(INVALID_PARAMS, "`cwd` must be an absolute path.")
-        more = params.get("additionalDirectories") or ()
+        more = params.get("additionalDirectories") or []
+        if not isinstance(more, list):
+            raise RpcError(INVALID_PARAMS, "`additionalDirectories` must be a list.")
         if resume in self._sessions:
             raise RpcError(INVALID_PARAMS, f"Session {resume} is open already.")
         options = replace(
@@ -150,7 +146,13 @@ class AcpAgent:
             mcp_servers=_servers_of(params.get("mcpServers")),
         )
         session = EditorSession(options, self._environ, self.peer, self._client)
-        self._sessions[session.id] = session
+        self._sessions[session.id] = session  # before its first word, so that nobody opens it twice
+        try:
+            session.begin(replay=replay)
+        except BaseException:
+            del self._sessions[session.id]
+            await session.close()
+            raise
         return session
 
     def _id_of(self, params: Json) -> str:

@@ -48,7 +48,7 @@ class EditorSession:
     def __init__(self, options: RunOptions, environ: Mapping[str, str], peer: Peer, client: Mapping[str, Any]) -> None:
         self._peer = peer
         self.id = options.resume or options.session_id
-        self._hooks = self._editor_files() if _has_files(client) else NoHooks()
+        self._files = self._editor_files() if _has_files(client) else None
         self._has_terminals = client.get("terminal") is True
         self._host = ChatHost(options, environ, self._opened)
         forms = isinstance(client.get("elicitation"), dict) and client["elicitation"].get("form") is not None
@@ -145,7 +145,7 @@ class EditorSession:
         return EditorFiles(self.id, self._peer.request, family_of)
 
     def _opened(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
-        run = open_chat(options, environ, host, self._hooks)
+        run = open_chat(options, environ, host, self._files or NoHooks())
         tools = run.agent.runner.tools
         if self._has_terminals and bash.name in tools:
             tools.swap(in_terminals(bash, self.id, self._peer.request, self._show_terminal, partial(_is_unboxed, run)))
@@ -212,6 +212,8 @@ class EditorSession:
         return rows.get(choice.label) if choice else None
 
     def _hear(self, event: Event) -> None:
+        if self._files:
+            self._files.hear(event)
         if self._silent:
             return
         match event:

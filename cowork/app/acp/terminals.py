@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.errors import ToolErrorCode
 from cowork.core.json_rpc import RpcError
 from cowork.core.ports import ToolRecord, failed
@@ -108,10 +108,10 @@ class _Terminal:
 
     async def _ask(self, what: str) -> Json:
         try:
-            said = await self._request(f"terminal/{what}", {"sessionId": self._session_id, "terminalId": self.id})
+            named = {"sessionId": self._session_id, "terminalId": self.id}
+            return as_object(await self._request(f"terminal/{what}", named))
         except RpcError:
             return {}
-        return said if isinstance(said, dict) else {}
 
     async def _output(self) -> str:
         said = await self._ask("output")

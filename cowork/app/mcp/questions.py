@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Ask, Question
-from cowork.mcp.content import table
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit
 
@@ -50,18 +49,18 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
         if params.get("mode") == "url":  # the person opens it; its address is shown whole, and nothing is fetched here
             page = visible_line(str(params.get("url", "")))
             return await agreed(f"{server} asks: {message}\nOpen this page in a browser: {page}", "Done")
-        schema = table(params.get("requestedSchema"))
-        fields = dict(list(table(schema.get("properties")).items())[:_MOST_FIELDS])
+        schema = as_object(params.get("requestedSchema"))
+        fields = dict(list(as_object(schema.get("properties")).items())[:_MOST_FIELDS])
         if not fields:
             return await agreed(f"{server} asks: {message}", "Yes")
         needed = schema.get("required") or ()
         answers, said = await put(
-            [_step(f"{server}: {message}", name, table(field), name in needed) for name, field in fields.items()]
+            [_step(f"{server}: {message}", name, as_object(field), name in needed) for name, field in fields.items()]
         )
         if not answers:
             return {"action": "decline" if said else "cancel"}
         pairs = zip(fields.items(), answers, strict=True)
-        content = {name: _value(table(field), text) for (name, field), text in pairs if text != _SKIP}
+        content = {name: _value(as_object(field), text) for (name, field), text in pairs if text != _SKIP}
         return {"action": "accept", "content": content}
 
     return elicit

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from cowork.app.project import Project
 from cowork.config import keyring, paths
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.git import project_root
-from cowork.mcp.content import table
-from cowork.mcp.entries import Scope, ServerEntry, entries_of, read_file, strongest
+from cowork.core.hygiene import visible_line
+from cowork.mcp.entries import Scope, ServerEntry, entries_of, entry_of, read_file, strongest
 from cowork.permissions.private import write_private
 
 PROJECT_FILE = ".mcp.json"
@@ -57,7 +57,7 @@ class Approvals:
         self._file = paths.state_dir(environ) / "mcp_approved.json"
 
     def has(self, root: Path, entry: ServerEntry) -> bool:
-        return table(self._read().get(str(project_root(root)), {})).get(entry.name) == entry.digest
+        return as_object(self._read().get(str(project_root(root)), {})).get(entry.name) == entry.digest
 
     def add(self, root: Path, entry: ServerEntry) -> None:
         kept = self._read()
@@ -66,7 +66,7 @@ class Approvals:
 
     def _read(self) -> Json:
         try:
-            return table(json.loads(self._file.read_bytes()))
+            return as_object(json.loads(self._file.read_bytes()))
         except (OSError, ValueError):
             return {}
 
@@ -80,7 +80,7 @@ class KeptTokens:
 
     def get(self) -> Json:
         try:
-            return table(json.loads(keyring.stored(self._name, self._environ) or "{}"))
+            return as_object(json.loads(keyring.stored(self._name, self._environ) or "{}"))
         except ValueError:
             return {}
 
@@ -88,16 +88,27 @@ class KeptTokens:
         keyring.keep(self._name, json.dumps(kept) if kept else "", self._environ)
 
 
+def why_not(name: str, raw: Json, taken: Collection[str]) -> str:
+    """Why a server of another program is not taken over; empty where it can be."""
+    try:
+        entry_of(name, raw, "user")
+    except ValueError as problem:
+        return visible_line(str(problem))
+    return "exists already and stays" if name in taken else ""
+
+
 def change_file(path: Path, name: str, entry: Json | None, folder: Path | None = None) -> bool:
     """Write an entry to a file, or remove it; False when there was none to remove."""
     try:
         whole = json.loads(path.read_bytes()) if path.exists() else {}
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}.", "Mend it first.") from error
-    if not isinstance(whole, dict):
-        raise UserError(f"{path} holds no table.", "Mend it first.")
-    table = whole.setdefault("projects", {}).setdefault(str(folder), {}) if folder else whole
-    servers = table.setdefault("mcpServers", {})
+        servers = whole
+        for key in ("projects", str(folder), "mcpServers") if folder else ("mcpServers",):
+            servers = servers.setdefault(key, {})
+        if not isinstance(servers, dict):
+            raise ValueError("mcpServers is not an object")
+    except (OSError, ValueError, AttributeError) as error:
+        said = "it does not hold objects" if isinstance(error, AttributeError) else error
+        raise UserError(f"{path} cannot be read: {said}.", "Mend it first.") from error
     if entry is None and name not in servers:
         return False
     if entry is None:

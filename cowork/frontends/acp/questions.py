@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, as_object
 from cowork.core.json_rpc import RpcError
 from cowork.core.ports import Answer, Question
 from cowork.frontends.acp.diffs import content_of, text_content
@@ -63,10 +63,9 @@ class EditorQuestions:
     async def _answer(self, method: str, params: Json) -> Json:
         """What the editor answers; an editor that cannot ask leaves the question open."""
         try:
-            result = await self._request(method, params)
+            return as_object(await self._request(method, params))
         except RpcError:
             return {}
-        return result if isinstance(result, dict) else {}
 
     def _can_offer(self, choice: Choice) -> bool:
         """An editor has no $EDITOR to hand a plan to, and free text only where it has forms."""
