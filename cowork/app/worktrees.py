@@ -19,7 +19,7 @@ from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.engine.subagents.assembly import Services
 from cowork.permissions import Permissions
-from cowork.sessions.private_files import private_folder
+from cowork.private_files import private_folder
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cowork.config import paths
 from cowork.core.errors import UserError
+from cowork.private_files import write_private
 
 SERVICE = "cowork"
 
@@ -50,12 +50,7 @@ def keep(name: str, key: str, environ: Mapping[str, str]) -> Path | None:
     except UserError:
         secret = key
     path = _file(environ)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        importlib.import_module("json").dump({**in_file(environ), name: secret}, file)
-    os.replace(draft, path)
+    write_private(path, importlib.import_module("json").dumps({**in_file(environ), name: secret}))
     return path if secret else None
 
 

@@ -17,6 +17,7 @@ from cowork.core.front_matter import BadFile, Problem
 from cowork.core.frozen import frozen
 from cowork.extensions.finder import ExtensionFolder, Extensions, find
 from cowork.extensions.plugins import NAME, Plugin, digest, plugin_files, read_plugin
+from cowork.private_files import write_private
 
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://.+|[\w.-]+@[\w.-]+:.+")
 _WITH_PATH = re.compile(r"\w+://[^/]*/.+|[\w.-]+@[\w.-]+:.+")
@@ -113,11 +114,7 @@ class PluginStore:
             return True
 
     def _save(self, plugins: Mapping[str, Any]) -> None:
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = self._list.with_suffix(".new")
-        new.touch(mode=0o600)
-        new.write_text(json.dumps({"version": 1, "plugins": plugins}, indent=1), "utf-8")
-        os.replace(new, self._list)
+        write_private(self._list, json.dumps({"version": 1, "plugins": plugins}, indent=1))
 
     def _clone(self, url: str, ref: str, place: Path) -> str:
         """The commit of a fresh copy, without history and without anything of the repository being run."""

@@ -15,9 +15,9 @@ from cowork.config import paths
 from cowork.core.blocks import Json, add_cost
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
+from cowork.private_files import open_private, private_folder
 from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.writer import is_id, new_id
-from cowork.sessions.private_files import open_private, private_folder
 
 FILE, LOCK = "journal.jsonl", "lock"
 

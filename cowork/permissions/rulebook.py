@@ -13,12 +13,11 @@ from cowork.core.later import later
 from cowork.core.ports import EXACTLY
 from cowork.core.workspace import Workspace, start_of
 from cowork.permissions.rules import Rule, Rules, _command, parse_all
+from cowork.private_files import write_private
 
 if TYPE_CHECKING:
-    from cowork.permissions.private import write_private
     from cowork.permissions.shell.hints import in_workspace
 else:
-    write_private = later("cowork.permissions.private", "write_private")
     in_workspace = later("cowork.permissions.shell.hints", "in_workspace")
 
 _MOST_RULES = 1 << 20  # bytes of the file

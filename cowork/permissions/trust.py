@@ -16,18 +16,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
 from cowork.core.front_matter import with_imports
 from cowork.core.frozen import frozen
-from cowork.core.later import later
 from cowork.core.workspace import start_of
-
-if TYPE_CHECKING:
-    from cowork.permissions.private import write_private
-else:
-    write_private = later("cowork.permissions.private", "write_private")
+from cowork.private_files import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.
 STEERING = (

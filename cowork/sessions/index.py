@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
+from cowork.private_files import private_folder, replace_private
 from cowork.sessions.cost import Slice
 from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.writer import LOCK, LOG, existing, is_id, stamp_of
-from cowork.sessions.private_files import private_folder, replace_private
 from cowork.sessions.summary import Summary, summarize
 from cowork.sessions.tasks import TaskRow
 

@@ -8,9 +8,9 @@ import time
 from pathlib import Path
 
 from cowork.core.format import plural
+from cowork.private_files import replace_private
 from cowork.sessions.log.lock import holder
 from cowork.sessions.log.writer import LOCK, is_id
-from cowork.sessions.private_files import replace_private
 
 OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
 STAMP = ".outputs-looked-at"

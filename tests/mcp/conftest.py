@@ -17,7 +17,7 @@ from cowork.mcp.client import McpClient
 from cowork.mcp.entries import ServerEntry, entry_of, filled
 from cowork.mcp.servers import ListCache, Server, ServerPorts
 from cowork.mcp.stdio import StdioChannel
-from cowork.permissions.private import write_private
+from cowork.private_files import write_private
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 

@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +23,7 @@ from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import McpError, ServerGone
 from cowork.mcp.servers import ListCache, Server, ServerLists
 from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.bubblewrap import BARE
 from tests.mcp.conftest import FAKE, Stage, children_of, raw_entry, until
 
 
@@ -97,7 +100,9 @@ async def test_closing_ends_a_server_that_will_not_go_and_all_it_started(stage: 
 
 HOST = """
 import asyncio, sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from cowork.app.mcp.processes import start_server
 from cowork.mcp.entries import entry_of, filled
 from cowork.tools.base import TreeState
@@ -171,3 +176,29 @@ async def test_a_server_in_a_box_writes_only_where_its_entry_says(stage: Stage) 
         else:
             with pytest.raises(McpError, match="Read-only file system"):
                 await server.connected()
+
+
+async def test_a_box_of_a_server_that_could_not_be_made_is_made_again(stage: Stage) -> None:
+    sandbox, tried, failing = Sandbox(workspace=Workspace(stage.folder), environ=stage.environ), list[int](), 2
+    if not sandbox.tight:
+        pytest.skip(f"no box here: {sandbox.status()}")
+
+    def hides_what_is_gone(argv: Sequence[str], cwd: Path, **how: Any) -> list[str]:
+        tried.append(1)
+        program, *rest = sandbox.wrap_server(argv, cwd, **how)
+        gone = ["--ro-bind", os.devnull, "/usr/gone.sock"] if len(tried) <= failing else []
+        return [program, *BARE, *gone, *rest[len(BARE) :]]
+
+    def boxed() -> Server:
+        raw = {**raw_entry(), "box": True, "command": "/usr/bin/python3"}
+        raw["args"] = ["-I", "-S", shutil.copy(FAKE, stage.folder)]
+        tried.clear()
+        stage.open.append(Server(filled(entry_of("boxed", raw, "user"), stage.environ), stage.server("unused")._ports))
+        return stage.open[-1]
+
+    stage.tree.wrap_server = hides_what_is_gone
+    assert await echo(stage, boxed(), "hi") == "echo: hi"
+    assert len(tried) == 3
+    failing = 100
+    with pytest.raises(McpError, match=r"Can't create file at /usr/gone\.sock"):
+        await boxed().connected()

@@ -7,13 +7,13 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from cowork.core.ports import ToolRecord
+from cowork.core.ports import BoxName, ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.watch import Watch
@@ -344,3 +344,23 @@ async def test_nothing_is_left_when_a_command_is_ended(how: str, bench: Bench) -
 
 def _over(bench: Bench, started: ToolRecord) -> Callable[[], bool]:
     return lambda: not bench.desk.ctx.tree.jobs[started.data["bash_id"]].running
+
+
+@pytest.mark.parametrize("secret", [".env", ".ssh/id_rsa"])
+async def test_a_secret_that_goes_while_its_box_is_made_leaves_nothing_behind(bench: Bench, secret: str) -> None:
+    wrap, tree, boxes = bench.desk.ctx.tree.wrap, bench.desk.ctx.tree, list[int]()
+    bench.desk.write(secret, "PLANTED-SECRET\n")
+    bench.desk.ctx.box = "masked"
+
+    def slow(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]:
+        words = wrap(argv, cwd, box)
+        boxes.append(len(words))
+        shutil.rmtree(bench.root / ".ssh", ignore_errors=True)
+        (bench.root / ".env").unlink(missing_ok=True)
+        return words
+
+    tree.wrap = slow
+    record = await bench.run("cat .env .ssh/id_rsa; echo ran")
+    assert record.text.count("ran") == 1
+    assert len(boxes) == 2  # made anew, without what went
+    assert bench.names() == {"src", "src/a.py", "evil"}

@@ -18,11 +18,11 @@ from cowork.core.blocks import Image, Text, Thinking, ToolUse
 from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded, SessionStarted, TextDelta, ToolEnded, TurnEnded
 from cowork.core.transcript import fold
+from cowork.private_files import private_folder
 from cowork.sessions.log import writer as log_module
 from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOCK, SessionLog, new_id
-from cowork.sessions.private_files import private_folder
 
 
 def durable(events: list[Event]) -> list[Event]:

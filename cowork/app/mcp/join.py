@@ -24,7 +24,7 @@ from cowork.mcp.content import cut_text, said_by_resource
 from cowork.mcp.entries import ServerEntry, entries_of, filled
 from cowork.mcp.protocol import Channel, McpError
 from cowork.mcp.servers import ListCache, Server, ServerPorts, Servers
-from cowork.permissions.private import write_private
+from cowork.private_files import write_private
 from cowork.tools.base import Tool, TreeState
 from cowork.tools.tool_search import call_tool, search_tools
 from cowork.tools.toolset import ToolSet

@@ -20,6 +20,9 @@ from cowork.tools.shell import reaper as script
 
 _PATIENCE = 1.0  # seconds for a server to end by itself once its input is closed
 _LAST_WORDS = 4_096
+# Says in the box that the box is there, before the server has a word.
+_BEGAN = b"cowork: the box is made\n"
+_SHIM = ("/bin/sh", "-c", f"echo '{_BEGAN.decode().strip()}' >&2; exec \"$@\"", "sh")
 
 
 class LocalServer:
@@ -32,6 +35,7 @@ class LocalServer:
         self._said = bytearray()
         self._tasks: list[asyncio.Task[None]] = []
         self._ended = asyncio.Event()
+        self._heard = asyncio.Event()
 
     async def attach(self, stdin: int, stdout: int, stderr: int) -> None:
         """Connect the pipes."""
@@ -45,6 +49,16 @@ class LocalServer:
         complaints = asyncio.StreamReader()
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(complaints), os.fdopen(stderr, "rb", 0))
         self._tasks = [asyncio.create_task(self._hear(complaints)), asyncio.create_task(self._watch())]
+
+    async def began(self) -> bool:
+        """Whether its box could be made: what a box hides may go away before it is mounted, and then nothing ran."""
+        while not self._said.startswith(_BEGAN):
+            if self._ended.is_set() or len(self._said) >= len(_BEGAN):
+                return False
+            self._heard.clear()
+            await self._heard.wait()
+        del self._said[: len(_BEGAN)]
+        return True
 
     def last_words(self) -> str:
         lines = [line for line in bytes(self._said).decode("utf-8", "replace").splitlines() if line.strip()]
@@ -72,6 +86,7 @@ class LocalServer:
         while data := await complaints.read(1 << 16):
             self._said += data
             del self._said[:-_LAST_WORDS]
+            self._heard.set()
 
     async def _watch(self) -> None:
         """Wait for the keeper's last report: that it is over, or why it never began."""
@@ -80,6 +95,7 @@ class LocalServer:
             if told and "error" in (report := marshal.loads(told)):
                 self._said += f"\n{report['error']}".encode()
         self._ended.set()
+        self._heard.set()
 
 
 async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ: Mapping[str, str]) -> LocalServer:
@@ -91,18 +107,27 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
     program = shutil.which(os.path.expanduser(entry.command), path=own.get("PATH", os.defpath))
     if program is None:
         raise McpError(f"cannot be started: {one_line(entry.command, 100)} is not installed")
-    argv: Sequence[str] = [program, *entry.args]
-    try:
-        if entry.box:
-            folders = [Path(os.path.realpath(root / Path(folder).expanduser())) for folder in entry.writable]
-            if tree.wrap_server is None:
-                raise McpError("cannot be started: there is no box here")
-            argv = tree.wrap_server(argv, cwd, writable=folders, network=entry.network)
-        request = {"argv": [*argv], "cwd": str(cwd), "env": own, "wrapped": entry.box}
-        control, streams = jobs.opened(tree, script.write_request(request, ""), server=True)
-    except (UserError, ToolError, OSError) as error:
-        said = error.message if isinstance(error, UserError) else str(error)
-        raise McpError(f"cannot be started: {one_line(said)}") from error
-    server = LocalServer(*await asyncio.open_connection(sock=control))
-    await server.attach(*streams)
-    return server
+    for _ in range(jobs.TRIES + 1):
+        try:
+            argv = _boxed([program, *entry.args], entry, tree, root, cwd)
+            request = {"argv": argv, "cwd": str(cwd), "env": own, "wrapped": entry.box}
+            control, streams = jobs.opened(tree, script.write_request(request, ""), server=True)
+        except (UserError, ToolError, OSError) as error:
+            said = error.message if isinstance(error, UserError) else str(error)
+            raise McpError(f"cannot be started: {one_line(said)}") from error
+        server = LocalServer(*await asyncio.open_connection(sock=control))
+        await server.attach(*streams)
+        if not entry.box or await server.began():
+            return server
+        await server.stop()
+    raise McpError(f"cannot be started: {server.last_words()}")
+
+
+def _boxed(argv: Sequence[str], entry: ServerEntry, tree: TreeState, root: Path, cwd: Path) -> list[str]:
+    """The words that run a server, in a box if its entry wants one."""
+    if not entry.box:
+        return [*argv]
+    if tree.wrap_server is None:
+        raise McpError("cannot be started: there is no box here")
+    folders = [Path(os.path.realpath(root / Path(folder).expanduser())) for folder in entry.writable]
+    return [*tree.wrap_server([*_SHIM, *argv], cwd, writable=folders, network=entry.network)]

@@ -14,7 +14,7 @@ from cowork.core.errors import UserError
 from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
 from cowork.mcp.entries import Scope, ServerEntry, entries_of, entry_of, read_file, strongest
-from cowork.permissions.private import write_private
+from cowork.private_files import write_private
 
 PROJECT_FILE = ".mcp.json"
 

@@ -179,31 +179,21 @@ class Sandbox:
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
 
     def words(self, cwd: Path, box: BoxName, *, network: bool) -> list[str]:
-        """bubblewrap and its options.
-
-        What is guarded lies where other commands can write: one could swap a folder for a link while it is mounted, and
-        have a folder of its choice mounted instead. So where others run it is mounted in a second box inside the first,
-        from which no link leads to more than the first one has.
-        """
+        """bubblewrap and its options."""
         if closed := [root for root in self.roots if is_closed(root)]:
             raise ToolError(
                 "ACCESS_DENIED", f"{closed[0]} cannot be looked into. The user can: chmod u+rwx {closed[0]}"
             )
-        bwrap = self._bwrap or "bwrap"
-        extra = bubblewrap.probe(bwrap).extra
-        hidden = self.secrets()
         reads = box == "read"
-        places = self._places(hidden, network=network, reads=reads, homes=self._homes(reads=reads))
-        masks = {path: _mask(path) for path in self._masked(box, cwd)}
-        guards = masks
-        if not reads:  # a folder with a masked file in it must not become one that is not searched
-            guards = self._guards(places | masks, hidden, self._fixed(), self.writable()) | masks
-        words = self._start(network=network, caches=_CACHES | _CHECKERS if reads else _CACHES)
-        if reads or (self.alone and not self._shared) or not guards or not bubblewrap.nests(bwrap):
-            words += [*bubblewrap.settings(), *extra, *_downwards(guards | places | masks)]
-        else:
-            words += self._nested(places, guards)
-        return [*words, "--chdir", str(cwd)]
+        masked, places = self._masked(box, cwd), self._places(self.secrets(), self._homes(reads=reads), network=network)
+        if reads:
+            return self._around(places, masked, (), [], cwd, network=network)
+        # Commands that share it could move what is mounted there.
+        movable = any(_TMP in path.parents for path in places)
+        if not movable and self.temporary and (shared := self.temporary.folder()):
+            places[_TMP] = ["--bind", str(shared), str(_TMP)]
+        others = self._shared or not self.alone
+        return self._around(places, masked, self._fixed(), self.writable(), cwd, network=network, nested=others)
 
     def wrap_server(self, argv: Sequence[str], cwd: Path, *, writable: Sequence[Path], network: bool) -> list[str]:
         """The words that run a long-running program, such as an MCP server, in a box of its own.
@@ -225,21 +215,44 @@ class Sandbox:
             shown = profile(self.workspace, folders, [*hidden, *masked], network=network)
             return ["/usr/bin/sandbox-exec", "-p", shown, *argv]
         self._shared = self._shared or any(_meet(folder, root) for folder in folders for root in self.roots)
-        places = self._places(hidden, network=network, reads=True, homes=other_homes(self.home, self.roots))
-        places |= {folder: ["--bind", str(folder), str(folder)] for folder in folders}
+        places = self._places(hidden, other_homes(self.home, self.roots), network=network)
+        fixed = guarded(folders).fixed
+        return [*self._around(places, masked, fixed, folders, cwd, network=network, nested=True), "--", *argv]
+
+    def _around(
+        self,
+        places: Mapping[Path, list[str]],
+        masked: Sequence[Path],
+        fixed: Sequence[Path],
+        writable: Sequence[Path],
+        cwd: Path,
+        *,
+        network: bool,
+        nested: bool = False,
+    ) -> list[str]:
+        """bubblewrap with these places, of which some can be written, but for what is masked or fixed.
+
+        What is guarded lies where others can write: one could swap a folder for a link while it is mounted, and have a
+        folder of its choice mounted instead. So where others run it is mounted in a second box inside the first
+        (`nested`), from which no link leads to more than the first one has.
+        """
+        bwrap = self._bwrap or "bwrap"
+        hidden = [path for path, words in places.items() if words[0] == "--tmpfs" or words[1] == _EMPTY]
+        places = {**places, **{folder: ["--bind", str(folder), str(folder)] for folder in writable}}
         masks = {path: _mask(path) for path in masked}
-        guards = self._guards(places | masks, hidden, guarded(folders).fixed, folders) | masks
-        words = [*self._start(network=network), *self._nested(places, guards)]
-        return [*words, "--chdir", str(cwd), "--", *argv]
+        # Masks count as places, for a folder with one in it must not become one that is not searched.
+        guards = self._guards(places | masks, hidden, fixed, writable) | masks
+        words = self._start(network=network, caches=_CACHES if writable else _CACHES | _CHECKERS)
+        if nested and guards and bubblewrap.nests(bwrap):
+            inner = [bwrap, *bubblewrap.INNER, *bubblewrap.settings(), *bubblewrap.NO_NAMESPACES]
+            if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
+                places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}
+            words += [*bubblewrap.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
+        else:
+            words += [*bubblewrap.settings(), *bubblewrap.probe(bwrap).extra, *_downwards(guards | places | masks)]
+        return [*words, "--chdir", str(cwd)]
 
-    def _nested(self, places: Mapping[Path, list[str]], guards: Mapping[Path, list[str]]) -> list[str]:
-        """Mounts of the places, and in a second box inside the first those of what is guarded."""
-        inner = [self._bwrap or "bwrap", *bubblewrap.INNER, *bubblewrap.settings(), *bubblewrap.NO_NAMESPACES]
-        if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
-            places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}
-        return [*bubblewrap.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
-
-    def _start(self, *, network: bool, caches: Mapping[str, str] = _CACHES) -> list[str]:
+    def _start(self, *, network: bool, caches: Mapping[str, str]) -> list[str]:
         """bubblewrap with its options, up to the mounts."""
         words = [self._bwrap or "bwrap", *bubblewrap.BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
@@ -262,10 +275,8 @@ class Sandbox:
             found += [path for path in (*objects, *git_passwords(git)) if path not in found]
         return found
 
-    def _places(
-        self, hidden: Sequence[Path], *, network: bool, reads: bool, homes: Sequence[Path]
-    ) -> dict[Path, list[str]]:
-        """Mounts that say what can be seen and written."""
+    def _places(self, hidden: Sequence[Path], homes: Sequence[Path], *, network: bool) -> dict[Path, list[str]]:
+        """Mounts that say what can be seen; nothing of it can be written yet."""
         mounts: dict[Path, list[str]] = {place: ["--tmpfs", str(place)] for place in _COVERED}
         resolver = Path("/run/systemd/resolve")
         if network and resolver.is_dir():
@@ -277,14 +288,8 @@ class Sandbox:
             hidden = [path for path in hidden if not path.is_relative_to(home) or _nearest(path, mounts) in shown]
         for path in hidden:
             mounts[path] = ["--tmpfs", str(path)] if os.path.isdir(path) else ["--ro-bind", _EMPTY, str(path)]
-        for folder in self.workspace.readable:
+        for folder in (*self.workspace.readable, *self.writable()):
             mounts[folder] = ["--ro-bind-try", str(folder), str(folder)]
-        for folder in self.writable():
-            mounts[folder] = ["--ro-bind" if reads else "--bind", str(folder), str(folder)]
-        # Commands that share it could move what is mounted there.
-        movable = any(_TMP in path.parents for path in mounts)
-        if not reads and not movable and self.temporary and (shared := self.temporary.folder()):
-            mounts[_TMP] = ["--bind", str(shared), str(_TMP)]
         return mounts
 
     def _homes(self, *, reads: bool) -> list[Path]:
@@ -351,10 +356,12 @@ class Sandbox:
 
 
 def _mask(path: Path) -> list[str]:
-    """An empty folder or file in its place, which nobody can write."""
-    return (
-        ["--tmpfs", str(path), "--remount-ro", str(path)] if os.path.isdir(path) else ["--ro-bind", _EMPTY, str(path)]
-    )
+    """An empty folder or file in its place, which nobody can write.
+
+    It is mounted on itself first, which fails if it is gone: else bubblewrap would make it, for all to see.
+    """
+    empty = ["--tmpfs", str(path), "--remount-ro"] if os.path.isdir(path) else ["--ro-bind", _EMPTY]
+    return ["--ro-bind", str(path), str(path), *empty, str(path)]
 
 
 def _meet(one: Path, other: Path) -> bool:

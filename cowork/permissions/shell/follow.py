@@ -57,7 +57,7 @@ _ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 _DATA = names(
     "echo printf grep egrep fgrep rg cat ls head tail wc cut tr uniq cd test [ [[ true false pwd mkdir touch cp mv rm"
     " rmdir ln chmod chown kill pytest make npm pnpm yarn cargo go pip ruff mypy eslint prettier tsc jest which type"
-    " tee diff"
+    " tee diff for select case function"
 )
 _GIT_RUNS = re.compile(
     r"-c|--config.*|--exec.*|-x.*|-[A-Za-z]*O.*|config|submodule|bisect|rebase|filter-branch|difftool"

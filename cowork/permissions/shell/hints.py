@@ -26,7 +26,7 @@ READERS = names(
     " continue shift wait ps pgrep pstree top lsof ss netstat tty locale getconf lscpu lsblk findmnt man help info cal"
     " bc expr factor base64 zcat bzcat xzcat zgrep zipinfo unzip tar ldd nm objdump readelf size ctags cloc tokei scc"
     " xargs time timeout nice nohup stdbuf ionice history jobs umask ulimit getopts alias numfmt tsort shuf split"
-    " csplit iconv dos2unix"
+    " csplit iconv dos2unix for select case function"
 )
 _WRITES_AS_A_RULE = names("unzip tar split csplit dos2unix hostname")  # readers only with a flag that lists
 _LISTS = re.compile(r"-[A-Za-z]*[tlpv][A-Za-z]*|--list|-[A-Za-z]*Z[A-Za-z]*1?")

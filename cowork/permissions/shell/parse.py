@@ -17,24 +17,37 @@ MAX_CHARS = 16_384
 MAX_COMMANDS = 1_000
 MAX_DEPTH = 24
 
-_BLANK = re.compile(r"(?:[ \t]|\\\n)+")
-_REDIRECT = re.compile(r"(?:[0-9]*|\{\w+\})(?:<<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\())|&>>?")
-_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+,^=~-]+")
+_BLANK = r"(?:[ \t]|\\\n)+"
+_TOKEN = re.compile(
+    rf"(?P<blank>{_BLANK})|(?P<comment>(?<![^ \t\n;&|(])#[^\n]*)|(?P<counts>\(\(.*?(?:\)\)|\Z))"
+    rf"|(?:[0-9]+|\{{\w+\}})?(?P<redirect><<<|<<-?|<>|<&|<(?!\()|>>|>\||>&|>(?!\()|&>>?)(?:{_BLANK})?"
+    r"|(?P<operator>&&|\|\||;;|\|&|[;&|\n()])",
+    re.DOTALL,
+)
+_EXPANSION = (
+    r"(?P<counts>\$\(\(.*?(?:\)\)|\Z))|(?P<opens>\$\()|`(?P<ticks>(?:[^`\\]|\\.)*)`?"
+    r"|(?P<variable>\$(?:[A-Za-z_]\w*|[0-9@*#?$!_-]|\{[A-Za-z_]\w*\}))|(?P<strange>\$(?:\{[^}]*\}?|\[[^]]*\]?))"
+)
+_WORD = re.compile(  # a piece of a word, from the left
+    r"(?P<plain>[A-Za-z0-9_./:@%+,^=~-]+)|'(?P<single>[^']*)'?|(?P<double>\")|\\(?P<escape>.?)|\$'(?P<ansi>[^'\\]*)'"
+    rf"|{_EXPANSION}|(?P<process>[<>]\()|(?P<quirk>\$(?:'[^']*'?|\"[^\"]*\"?))|(?P<other>[^ \t\n;&|()<>])",
+    re.DOTALL,
+)
+_QUOTED = re.compile(rf"{_EXPANSION}|(?P<text>[^\"\\$`]+|\$)|\\(?P<escape>[$`\"\\\n])|(?P<stroke>\\)", re.DOTALL)
 _NAME = re.compile(r"/?(?:[A-Za-z0-9_.+@-]+/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*|\[|:")
 _HARMLESS_TARGET = re.compile(r"/dev/null|&?[0-9-]+")
-_ANSI = re.compile(r"\$'([^'\\]*)'")
-_VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!_-]|\{[A-Za-z_]\w*\})")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
 _AFTER = {"time": re.compile(r"(?:[ \t]+-[A-Za-z-]+)+"), "coproc": re.compile(r"[ \t]+\w+(?=[ \t]+[{(])")}
-_COUNTS = frozenset(("let", "declare", "typeset", "local", "export", "test", "[", "[[", "printf", "read", "unset"))
-_SKIPPED = frozenset(
-    ["if", "then", "elif", "else", "fi", "do", "done", "while", "until", "!", "{", "}", "esac", "in", "coproc", "time"]
-)
 
 
 def names(text: str) -> frozenset[str]:
     """A set of words, written as they would be read aloud."""
     return frozenset(text.split())
+
+
+_COUNTS = names("let declare typeset local export test [ [[ printf read unset")
+_SKIPPED = names("if then elif else fi do done while until ! { } esac in coproc time")
+HEADS = names("for select case function")  # first words of a heading, up to `do`, `{` or the end of a line
 
 
 @frozen
@@ -57,10 +70,16 @@ class SimpleCommand:
     reads: list[Word] = field(default_factory=list)
     fed: list[str] = field(default_factory=list)  # bodies of here-documents and here-strings
     text: str = ""
+    start: int = 0  # where it begins
     top: bool = False
     background: bool = False
     after: str = ""  # the operator before it
     function: str = ""  # the function in whose body it stands
+
+    @property
+    def is_heading(self) -> bool:
+        """Whether it only says over what a loop or a function goes."""
+        return bool(self.words) and self.words[0].text in HEADS and not self.words[0].quoted
 
 
 @frozen
@@ -120,20 +139,14 @@ def _fancy(commands: Sequence[SimpleCommand]) -> str:
     return ""
 
 
-@dataclass(slots=True)
-class _State:
-    """Where a list of commands is: the command being read, inside how many `case`, among the words of a `for`."""
-
-    start: int
-    command: SimpleCommand = field(default_factory=SimpleCommand)
-    cases: int = 0
-    loop: bool = False
-
-
 class _Reader:
+    """Reads from left to right; what stands in brackets is read in the same way, one level deeper."""
+
     def __init__(self, text: str, found: list[SimpleCommand], unclear: list[str]) -> None:
         self.text, self.at = text, 0
         self.found, self.unclear = found, unclear
+        self.command = SimpleCommand()
+        self.cases = 0  # how many `case` are open, whose patterns end in a bracket
         self.heredocs: list[tuple[str, bool, bool, SimpleCommand]] = []
         self.functions: list[str] = []
         self.asleep = False  # there is a substitution in quotes
@@ -143,117 +156,96 @@ class _Reader:
         """Read commands up to `end`, a closing bracket or the end of the text."""
         if depth > MAX_DEPTH:
             raise _Limit(f"brackets are nested more than {MAX_DEPTH} deep")
-        text, state = self.text, _State(start=self.at)
+        outer = self.command, self.cases
+        self.command, self.cases = SimpleCommand(start=self.at), 0
         self._more("brackets" if depth else "")
-        while self.at < len(text):
-            if blank := _BLANK.match(text, self.at):
-                self._more("an escape" if "\\" in blank.group() else "")
-                self.at = blank.end()
+        while self.at < len(self.text):
+            token = _TOKEN.match(self.text, self.at)
+            if token is None:
+                self._take_word(depth)
                 continue
-            char = text[self.at]
-            if char == ")" and end and not state.cases:
+            kind, sign = token.lastgroup, token[token.lastgroup or 0]
+            if sign == ")" and end and not self.cases:
                 break
-            self._more("brackets or a comment" if char in "#()" else "")
-            if char == "#" and (self.at == 0 or text[self.at - 1] in " \t\n;&|("):
-                self.at = (text + "\n").find("\n", self.at)
-            elif redirect := _REDIRECT.match(text, self.at):
-                self._redirect(redirect, state.command, depth)
-            elif char in ";&|\n()":
-                self._end_command(state, char, depth)
-            else:
-                self._take_word(state, depth)
-        if not state.loop:
-            self._keep(state.command, state.start, depth)
-        if state.command.after in ("|", "&&", "||", "|&") and not state.command.words:
+            self.at = token.end()
+            self._more("an escape" if kind == "blank" and "\\" in sign else "")
+            self._more("brackets or a comment" if sign[0] in "#()" else "")
+            if kind == "counts":
+                self.unclear.append("arithmetic")
+            elif kind == "redirect":
+                self._redirect(sign, depth)
+            elif kind == "operator":
+                self._operator(sign, depth)
+        if self.command.after in ("|", "&&", "||", "|&") and not self.command.words:
             self._more("an operator without a command")
+        self._keep(depth)
         if self.heredocs and not depth:
             self.unclear.append("a here-document without its end")
-        if end and self.at >= len(text):
+        if end and self.at >= len(self.text):
             self.unclear.append(f"a missing {end}")
         self.at += len(end)
+        self.command, self.cases = outer
 
     def _more(self, what: str) -> None:
         """Note the first thing that is more than literal words."""
         self.fancy = self.fancy or what
 
-    def _end_command(self, state: _State, char: str, depth: int) -> None:
-        """Step over an operator and keep the command before it, but for patterns of `case` and lists of `for`."""
-        command, at = state.command, self.at
-        self._operator(command, char, depth)
-        if not state.loop and not (char == ")" and state.cases):
-            self._keep(command, state.start, depth)
-        elif state.loop and command.words[0].text in ("for", "select") and len(command.words) > 1:
-            self.found.append(SimpleCommand(assigned=[command.words[1].text]))
-        if not (command.words or command.writes) and char in ";|&":
-            self._more("an operator without a command")
-        operator = self.text[at : self.at].strip(" \t") if char in ";|&\n" else ""
-        state.command, state.start, state.loop = SimpleCommand(after=operator or char), self.at, False
-
-    def _take_word(self, state: _State, depth: int) -> None:
+    def _take_word(self, depth: int) -> None:
         """Read one word: an assignment, a word of the shell, or one of the command."""
-        command = state.command
-        state.start = state.start if command.words or command.assigned else self.at
+        command = self.command
+        command.start = command.start if command.words or command.assigned else self.at
         sets = None if command.words else _ASSIGNMENT.match(self.text, self.at)
         word = self.word(depth)
+        text = "" if word.quoted else word.text
         if sets:
             command.assigned.append(sets[1])
-        elif command.words or word.quoted or command.assigned:
+        elif text in ("do", "{") and command.is_heading:
+            self.functions += [command.words[-1].text] if command.words[0].text == "function" else []
+            self._keep(depth)
+        elif command.words or command.assigned or text not in _SKIPPED:
             command.words.append(word)
-            if word.text in ("do", "{") and not word.quoted and state.loop:
-                if command.words[0].text == "function":
-                    self.functions = [*self.functions, command.words[1].text]
-                elif len(command.words) > 2:
-                    self.found.append(SimpleCommand(assigned=[command.words[1].text]))
-                state.command, state.start, state.loop = SimpleCommand(), self.at, False
-        elif word.text in _SKIPPED:
-            timed = word.text == "time" and self.text[self.at : self.at + 2] != " -"
-            self._more("" if timed else f"the shell word {word.text}")
-            state.cases -= word.text == "esac" and state.cases > 0
-            if word.text in _AFTER and (skipped := _AFTER[word.text].match(self.text, self.at)):
-                self.at = skipped.end()
-            self.functions = self.functions[:-1] if word.text == "}" else self.functions
+            if len(command.words) == 1 and command.is_heading:
+                self.cases += text == "case"
+                self._more(f"the shell word {text}")
         else:
-            state.loop = word.text in ("for", "select", "case", "function")
-            state.cases += word.text == "case"
-            self._more(f"the shell word {word.text}" if state.loop else "")
-            command.words.append(word)
+            timed = text == "time" and self.text[self.at : self.at + 2] != " -"
+            self._more("" if timed else f"the shell word {text}")
+            self.cases -= text == "esac" and self.cases > 0
+            if text in _AFTER and (skipped := _AFTER[text].match(self.text, self.at)):
+                self.at = skipped.end()
+            self.functions = self.functions[:-1] if text == "}" else self.functions
 
-    def _operator(self, command: SimpleCommand, char: str, depth: int) -> None:
-        double = self.text[self.at : self.at + 2]
-        command.background = char == "&" and double != "&&"
-        if double == "((":
-            close = self.text.find("))", self.at)
-            self.unclear.append("arithmetic")
-            self.at = close + 2 if close >= 0 else len(self.text)
-            return
-        self.at += 2 if double in ("&&", "||", ";;", "|&") else 1
-        if char == "\n":
+    def _operator(self, sign: str, depth: int) -> None:
+        """End the command before an operator, but for a pattern of `case`; go into brackets."""
+        command = self.command
+        command.background = sign == "&"
+        if sign == "\n":
             self._bodies()
-        elif char == "(":
-            if len(command.words) == 1 and (close_ := re.compile(r"[ \t]*\)").match(self.text, self.at)):
-                self.at = close_.end()
-                self.functions = [*self.functions, command.words.pop().text]
-                return
-            if command.words:
-                self.unclear.append("brackets among words")
+        elif sign == "(" and len(command.words) == 1 and (close := re.compile(r"[ \t]*\)").match(self.text, self.at)):
+            self.at = close.end()
+            self.functions = [*self.functions, command.words.pop().text]
+        elif sign == "(":
+            self.unclear += ["brackets among words"] if command.words else []
             self.commands(")", depth + 1)
+        if sign[0] in ";|&" and not (command.words or command.writes):
+            self._more("an operator without a command")
+        if sign == ")" and self.cases:
+            self.command = SimpleCommand()
+        self._keep(depth, sign)
 
-    def _keep(self, command: SimpleCommand, start: int, depth: int) -> None:
-        if not (command.words or command.assigned or command.writes or command.reads):
-            return
-        command.text = self.text[start : self.at].strip().rstrip(";&|\n ")
-        command.top = depth == 0
-        command.function = self.functions[-1] if self.functions else ""
-        self.found.append(command)
+    def _keep(self, depth: int, after: str = "") -> None:
+        """Put the command that was read to those that were found, and begin the next."""
+        command, self.command = self.command, SimpleCommand(after=after, start=self.at)
+        if command.words or command.assigned or command.writes or command.reads:
+            command.text = "" if command.is_heading else self.text[command.start : self.at].strip().rstrip(";&|\n ")
+            command.top = depth == 0
+            command.function = self.functions[-1] if self.functions else ""
+            self.found.append(command)
         if len(self.found) > MAX_COMMANDS:
             raise _Limit(f"more than {MAX_COMMANDS:,} commands")
 
-    def _redirect(self, match: re.Match[str], command: SimpleCommand, depth: int) -> None:
-        operator = re.sub(r"^(?:[0-9]+|\{\w+\})", "", match.group())
-        self.at = match.end()
-        if blank := _BLANK.match(self.text, self.at):
-            self.at = blank.end()
-        word = self.word(depth)
+    def _redirect(self, operator: str, depth: int) -> None:
+        word, command = self.word(depth), self.command
         if operator in ("<<", "<<-"):
             if not word.literal:
                 self.unclear.append("a here-document whose end is not plain")
@@ -286,49 +278,38 @@ class _Reader:
     # ------------------------------------------------------------ words
 
     def word(self, depth: int) -> Word:
-        parts: list[str] = []
-        start, literal, quoted, glob = self.at, True, False, False
-        while self.at < len(self.text):
-            char = self.text[self.at]
-            if plain := _PLAIN.match(self.text, self.at):
-                parts.append(plain.group())
-                self.at = plain.end()
-            elif (
-                char in " \t\n;&|)"
-                or (char in "<>" and not self.text.startswith("(", self.at + 1))
-                or (char == "(" and not (parts and parts[-1] in "<>"))
-            ):
-                break
-            elif char == "'":
-                close = self.text.find("'", self.at + 1)
-                if re.search(r"\$\(|`", self.text[self.at : close]):  # a builtin that counts would run it
-                    self.asleep = True
-                parts.append(self.text[self.at + 1 : close] if close >= 0 else self._missing("'"))
-                self.at, quoted = (close + 1 if close >= 0 else len(self.text)), True
-            elif char == '"':
+        """Read a word piece by piece."""
+        start, parts, literal, quoted, glob = self.at, list[str](), True, False, False
+        while piece := _WORD.match(self.text, self.at):
+            kind, inner = piece.lastgroup, piece[piece.lastgroup or 0]
+            begin, self.at = self.at, piece.end()
+            quoted = quoted or kind in ("single", "double", "ansi") or (kind == "escape" and inner != "\n")
+            if kind == "plain":
+                parts.append(inner)
+            elif kind == "single":
+                self.asleep = self.asleep or bool(re.search(r"\$\(|`", inner))  # a builtin that counts would run it
+                self.unclear += [] if len(piece[0]) == len(inner) + 2 else ["a ' that does not end"]
+                parts.append(inner)
+            elif kind == "double":
                 text, sure = self._doubled(depth)
                 parts.append(text)
-                literal, quoted = literal and sure, True
-            elif char == "\\":
-                self.fancy = self.fancy or "an escape"
-                following = self.text[self.at + 1 : self.at + 2]
-                parts.append("" if following == "\n" else following)
-                if following == "\n" and parts[:-1]:
-                    self.unclear.append("a word that goes on in the next line")
-                self.at, quoted = self.at + 2, quoted or following != "\n"
-            elif self.text.startswith("$'", self.at) and (known := _ANSI.match(self.text, self.at)):
-                parts.append(known.group(1))
-                self.at, quoted, self.fancy = known.end(), True, self.fancy or "an expansion"
-            elif char in "$`<>":
-                parts.append(self._expansion(depth))
-                literal = literal and parts[-1] == "$"
+                literal = literal and sure
+            elif kind == "escape":
+                self._more("an escape")
+                self.unclear += ["a word that goes on in the next line"] if inner == "\n" and parts else []
+                parts.append(inner.replace("\n", ""))
+            elif kind == "ansi":
+                self._more("an expansion")
+                parts.append(inner)
+            elif kind == "other":
+                glob = glob or inner in "*?"
+                literal = literal and inner not in "[{"
+                self._more("" if inner in "*?$" else f"the character {inner!a}")
+                parts.append(inner)
             else:
-                parts.append(char)
-                glob = glob or char in "*?"
-                literal = literal and char not in "[{"
-                self.fancy = self.fancy or ("" if char in "*?" else f"the character {char!a}")
-                self.at += 1
-        if self.at == start:  # a character that starts no word, such as a lone bracket
+                parts.append(self._expanded(piece, begin, depth))
+                literal = False
+        if self.at == start:  # a redirection to nothing
             self.at += 1
             self.unclear.append("a character out of place")
         text = "".join(parts)
@@ -336,53 +317,28 @@ class _Reader:
         self._more("a home folder" if text.startswith("~") else "")
         return Word(text, literal and not glob, quoted, glob and literal)
 
-    def _missing(self, quote: str) -> str:
-        self.unclear.append(f"a {quote} that does not end")
-        return self.text[self.at + 1 :]
-
     def _doubled(self, depth: int) -> tuple[str, bool]:
         """What stands in double quotes, and whether it is known."""
         parts, sure = [], True
-        self.at += 1
-        while self.at < len(self.text) and self.text[self.at] != '"':
-            char = self.text[self.at]
-            if char == "\\" and self.text[self.at + 1 : self.at + 2] in ("$", "`", '"', "\\", "\n"):
-                parts.append(self.text[self.at + 1].replace("\n", ""))
-                self.at += 2
-            elif char in "$`" and self.text[self.at + 1 : self.at + 2] not in ('"', " "):
-                parts.append(self._expansion(depth))
-                sure = False
+        while piece := _QUOTED.match(self.text, self.at):
+            kind, begin, self.at = piece.lastgroup, self.at, piece.end()
+            if kind in ("text", "stroke", "escape"):
+                parts.append(piece[kind].replace("\n", "") if kind == "escape" else piece[kind])
             else:
-                parts.append(char)
-                self.at += 1
-        if self.at >= len(self.text):
-            self.unclear.append('a " that does not end')
+                parts.append(self._expanded(piece, begin, depth))
+                sure = False
+        self.unclear += ['a " that does not end'] if self.at >= len(self.text) else []
         self.at += 1
         return "".join(parts), sure
 
-    def _expansion(self, depth: int) -> str:
+    def _expanded(self, piece: re.Match[str], begin: int, depth: int) -> str:
         """Step over a variable or a substitution, whose commands are kept; gives it as written."""
-        start, text = self.at, self.text
-        if text.startswith("$((", start):
-            self.unclear.append("arithmetic")
-            close = text.find("))", start)
-            self.at = close + 2 if close >= 0 else len(text)
-        elif text.startswith(("$(", "<(", ">("), start):
-            self.at += 2
+        kind = piece.lastgroup
+        if kind in ("opens", "process"):
             self.commands(")", depth + 1)
-        elif text[start] == "`":
-            close = start + 1
-            while close < len(text) and text[close] != "`":
-                close += 2 if text[close] == "\\" else 1
-            inner = _Reader(re.sub(r"\\([`$\\])", r"\1", text[start + 1 : close]), self.found, self.unclear)
+        elif kind == "ticks":
+            inner = _Reader(re.sub(r"\\([`$\\])", r"\1", piece["ticks"]), self.found, self.unclear)
             inner.commands("", depth + 1)
-            self.at = close + 1
-        elif variable := _VARIABLE.match(text, start):
-            self.at = variable.end()
-        elif text.startswith(("${", "$'", '$"', "$["), start):
-            self.unclear.append("an expansion of a kind of its own")
-            close = text.find({"{": "}", "[": "]"}.get(text[start + 1], text[start + 1]), start + 2)
-            self.at = close + 1 if close >= 0 else len(text)
-        else:
-            self.at += 1
-        return text[start : self.at]
+        elif kind != "variable":
+            self.unclear.append("arithmetic" if kind == "counts" else "an expansion of a kind of its own")
+        return self.text[begin : self.at]

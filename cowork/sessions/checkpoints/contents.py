@@ -13,7 +13,7 @@ import threading
 from collections.abc import Collection
 from pathlib import Path
 
-from cowork.sessions.private_files import open_private, private_folder
+from cowork.private_files import open_private, private_folder
 
 PACK = "contents.pack"
 _HEADER = len("0" * 40 + " " + "0" * 12 + "\n")

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cowork.private_files import open_private, private_folder, replace_private
 from cowork.sessions.checkpoints.entries import Node, from_list
 from cowork.sessions.checkpoints.tables import Snapshot
-from cowork.sessions.private_files import open_private, private_folder, replace_private
 
 JOURNAL = "journal.jsonl"
 OPEN_TURN = "open-turn.json"

@@ -15,6 +15,7 @@ from typing import Literal
 from cowork.core.errors import ToolError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace
+from cowork.private_files import open_private, private_folder
 from cowork.sessions.checkpoints.entries import (
     MAX_FILE,
     OWNER,
@@ -28,7 +29,6 @@ from cowork.sessions.checkpoints.entries import (
     same,
 )
 from cowork.sessions.checkpoints.journal import Change
-from cowork.sessions.private_files import open_private, private_folder
 
 Contents = Callable[[str], bytes | None]
 Action = Literal["create", "modify", "delete"]

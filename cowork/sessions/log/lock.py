@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from cowork.core.errors import UserError
-from cowork.sessions.private_files import open_private
+from cowork.private_files import open_private
 
 _NO_LOCKS_HERE = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
 _PID_WAIT_S = 0.5  # how long a new holder may take to write its id

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cowork.core.events import ContextCompacted, Event, SessionRewound, ToolEnded
+from cowork.private_files import replace_private
 from cowork.sessions.log.leftovers import MAIN, Leftovers
 from cowork.sessions.log.lines import TRAILER_BYTES, LogLine
 from cowork.sessions.log.reader import Loaded, LogReader, is_after, open_log
-from cowork.sessions.private_files import replace_private
 
 RESUME_POINT = "resume-point.jsonl"
 LARGE = 4 * 1024 * 1024  # bytes of a log that are worth being left out

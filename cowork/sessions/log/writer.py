@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 from cowork.core.errors import UserError
 from cowork.core.events import ContextCompacted, Event, PromptAdded, TurnEnded
 from cowork.core.later import later
+from cowork.private_files import open_private, own_mode, private_folder, replace_private
 from cowork.sessions.log.lines import encode
 from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.reader import Loaded
-from cowork.sessions.private_files import open_private, own_mode, private_folder, replace_private
 
 if TYPE_CHECKING:
     from cowork.sessions.log import resume_reader

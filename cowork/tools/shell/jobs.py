@@ -28,7 +28,7 @@ _READ, _PIPE = 1 << 16, 1 << 18
 _LOOK = 1.0  # seconds between looks at what a running command made
 _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
 _COMPLAINT = b"bwrap: "
-_TRIES = 5  # times a command is started again when its sandbox failed
+TRIES = 5  # times a command or a server is started again when its sandbox failed
 _MARK = "COWORK_SHELL"
 _DROPPED = ("BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "OLDPWD")
 _QUIET = {
@@ -321,7 +321,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
         control, (output,) = opened(tree, script.write_request(request, command))
         return control, output
 
-    running = RunningCommand(command, capture, on_text, mark, hold, open, _TRIES if ctx.box != "outside" else 0)
+    running = RunningCommand(command, capture, on_text, mark, hold, open, TRIES if ctx.box != "outside" else 0)
     try:
         running.connect()
     except BaseException:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from pathlib import Path
 
 FOLDER_MODE = 0o700
@@ -42,14 +41,23 @@ def open_private(path: Path, flags: int) -> int:
     return fd
 
 
-def replace_private(path: Path, data: bytes) -> None:
-    """Write the whole file or leave the old one: readers never see a half."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+def replace_private(path: Path, data: bytes, *, lasting: bool = False) -> None:
+    """Write the whole file or leave the old one: readers never see a half, nor, if `lasting`, after a power cut."""
+    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
     fd = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)
+            if lasting:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+
+
+def write_private(path: Path, text: str) -> None:
+    """Replace a text the user wants kept; a folder that is there already stays as open as it is."""
+    path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
+    replace_private(path, f"{text}\n".encode("utf-8", "surrogateescape"), lasting=True)
