@@ -161,3 +161,14 @@ def test_any_text_means_something(text: str) -> None:
     found = intents(text, Intent("where", "before"))
     assert found
     assert all(intent.kind for intent in found)
+
+
+@pytest.mark.parametrize(
+    ("asked", "second"),
+    [
+        ("where is the LRU cache implemented and how does it evict?", "how does the LRU cache evict"),
+        ("how does login work, and how is it tested?", "how is login tested"),
+    ],
+)
+def test_it_stands_for_what_the_part_before_was_about(asked: str, second: str) -> None:
+    assert [intent.subject for intent in intents(asked)][1:] == [second]

@@ -18,6 +18,7 @@ _HERE = re.compile(
 _PRONOUN = re.compile(
     r"\b(?:it|that|this|them|those|these)\b(?! (?:repo|project|code|folder|library|package))", re.IGNORECASE
 )
+_STATE = re.compile(r" (?:implemented|defined|declared|handled|done|made|located|stored)$")
 _ORDERS = re.compile(  # what no search can do
     r"(?:refactor|fix|write|implement|improve|optimi[sz]e|review|debug|generate|translate|update|design|convert|port|delete"
     r"|commit|push|install|upgrade|deploy|make|build|solve|simplify|clean|speed|rewrite|replace|rename|change|substitute|add|append|insert|create)\b",
@@ -69,6 +70,10 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
         return intent
     if intent.kind == "count":  # the name goes where the pronoun stands
         return replace(intent, subject=_PRONOUN.sub(f"`{before.subject}`", intent.subject, count=1))
+    is_more = words.keywords(_PRONOUN.sub("", intent.subject))
+    if intent.kind == "describe" and is_more and _PRONOUN.search(intent.subject):
+        subject = _PRONOUN.sub(_STATE.sub("", before.subject), intent.subject, count=1)
+        return replace(intent, subject=subject, text=subject)
     code = intent.kind in ("where", "describe", "uses", "show", "explain", "read")
     pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
     if words.keywords(_PRONOUN.sub("", intent.subject) if pointing else intent.subject) or not (code or pointing):
