@@ -1,0 +1,155 @@
+"""The chat in very large folders, in a terminal: `python -m benchmarks folders`; takes minutes and 6 GB under build/.
+
+Four folders: 190,000 small files and 5 GB in large ones, each without and with git. For each step it prints how long it
+took and the longest step of the event loop meanwhile, by the clock and by processor time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.e2e.terminal import Terminal
+
+BUILD = Path(__file__).parents[1] / "build" / "folders"
+WAIT_S = 300
+# The installed command, with every step of its event loop that takes longer than 5 ms noted: end, wall, processor.
+PROGRAM = """
+import asyncio.events, sys, time
+real, notes = asyncio.events.Handle._run, open(sys.argv.pop(1), "a", buffering=1)
+def run(self):
+    wall, cpu = time.perf_counter(), time.thread_time()
+    real(self)
+    if (took := time.perf_counter() - wall) > 0.005:
+        print(time.time(), took, time.thread_time() - cpu, file=notes)
+asyncio.events.Handle._run = run
+from cowork.__main__ import main
+sys.exit(main())
+"""
+SEARCHES = [
+    {"name": "Glob", "input": {"pattern": "**/*77.py"}},
+    {"name": "Grep", "input": {"pattern": "name_4242"}},
+    {"name": "LS", "input": {"path": "."}},
+]
+CHANGE = {"name": "Bash", "input": {"command": "echo changed > changed.txt && sed -i 1d p0/f0.py"}}
+
+
+def main() -> None:
+    """Build the folders, play the same chat in each, and remove them."""
+    for build in [build for build in (many_files, large_files) if build.__name__ in (sys.argv[2:] or build.__name__)]:
+        for git in (False, True):
+            shutil.rmtree(BUILD, ignore_errors=True)
+            root = BUILD / "project"
+            build(root)
+            if git:
+                words = ("init -q", "add .", "-c user.name=x -c user.email=x@x commit -qm all")
+                for word in words:
+                    subprocess.run(f"git {word}", shell=True, cwd=root, check=True)
+            print(f"\n{build.__name__}{' in git' if git else ''}")
+            play(root)
+    shutil.rmtree(BUILD, ignore_errors=True)
+
+
+def many_files(root: Path) -> None:
+    for number in range(190_000):
+        if number % 20 == 0:
+            folder = root / f"p{number // 2000}" / f"q{number // 20}" if number >= 20 else root / "p0"
+            folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"f{number}.py").write_text(f"def name_{number}(value): return value\n" * 30)
+
+
+def large_files(root: Path) -> None:
+    """5 GB: 500 files of 10 MB and 1,700 small ones."""
+    (root / "p0").mkdir(parents=True)
+    for number in range(1_700):
+        (root / "p0" / f"f{number}.py").write_text(f"def name_{number}(value): return value\n" * 30)
+    for number in range(500):
+        (root / f"large{number}.bin").write_bytes(os.urandom(10_000_000))
+
+
+class Steps:
+    """Prints what each step took."""
+
+    def __init__(self, terminal: Terminal, notes: Path) -> None:
+        self.terminal, self.notes = terminal, notes
+
+    @contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        begun, start = time.time(), time.perf_counter()
+        yield
+        took = time.perf_counter() - start
+        self.terminal.settle(0.3)
+        seen = [tuple(map(float, line.split())) for line in self.notes.read_text().splitlines()]
+        during = [(wall, cpu) for at, wall, cpu in seen if at >= begun]
+        wall, cpu = (max((pair[n] for pair in during), default=0) * 1e3 for n in (0, 1))
+        print(f"  {name:34} {took:6.2f} s   longest step {wall:5.0f} ms, processor {cpu:5.0f} ms", flush=True)
+
+
+def play(root: Path) -> None:
+    home, notes = BUILD / "home", BUILD / "notes"
+    home.mkdir(exist_ok=True)
+    turns = [[CHANGE], SEARCHES, [CHANGE]]
+    answers = [turn for n, calls in enumerate(turns, 1) for turn in ({"calls": calls}, {"say": f"Done {n}."})]
+    (BUILD / "script.json").write_text(json.dumps(answers))
+    notes.write_text("")
+    words = [sys.executable, "-c", PROGRAM, str(notes), "--script", str(BUILD / "script.json"),
+             "--permission-mode", "bypass"]  # fmt: skip
+    env = {"HOME": str(home), "COWORK_HOME": str(home / "cowork")}
+    with Terminal(words, cwd=root, env=env) as terminal:
+        on = Steps(terminal, notes)
+
+        def ready() -> bool:
+            return "Esc interrupt" not in terminal.text()
+
+        def done(number: int) -> None:
+            terminal.wait_for(f"Done {number}.", WAIT_S)
+            terminal.wait_until(ready, WAIT_S)
+
+        with on.step("start"):
+            terminal.wait_for("/help", 60)
+        with on.step("first Bash, sent at once"):
+            terminal.type("go", "<Enter>")
+            done(1)
+        terminal.type("/diff", "<Enter>")
+        terminal.settle(0.5)
+        print("    shown:", next((line for line in terminal.screen() if "looking at" in line), ""))
+        with on.step("Esc in the first /diff"):
+            terminal.type("<Esc>")
+            terminal.wait_until(ready, WAIT_S)
+        with on.step("the first /diff"):
+            terminal.type("/diff", "<Enter>")
+            terminal.wait_for("changed.txt", WAIT_S)
+        with on.step("the second /diff"):
+            terminal.type("/diff", "<Enter>")
+            terminal.wait_until(lambda: terminal.raw.count(b"changed.txt") > 1 and ready(), WAIT_S)
+        with on.step("@ completion"):
+            terminal.type("@f4242")
+            terminal.wait_for("f4242.py" if "many" in str(root) else "f4", WAIT_S)
+        terminal.type("<Ctrl+U>")
+        with on.step("Glob, Grep, LS"):
+            terminal.type("look", "<Enter>")
+            done(2)
+        with on.step("another Bash"):
+            terminal.type("again", "<Enter>")
+            done(3)
+        terminal.type("/rewind 1 both", "<Enter>")
+        terminal.settle(0.3)
+        with on.step("Esc in /rewind, or its end"):
+            terminal.type("<Esc>")
+            terminal.wait_until(ready, WAIT_S)
+        with on.step("/rewind"):
+            terminal.type("<Ctrl+U>", "/rewind 1 both", "<Enter>")
+            terminal.wait_until(lambda: not (root / "changed.txt").exists() and ready(), WAIT_S)
+        peak = next(line for line in Path(f"/proc/{terminal.pid}/status").read_text().splitlines() if "VmHWM" in line)
+        print(f"  memory at most {int(peak.split()[1]) // 1024} MB")
+
+
+if __name__ == "__main__":
+    main()
