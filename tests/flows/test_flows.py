@@ -315,11 +315,12 @@ def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:
     assert place.git("worktree", "list").count("\n") == 2
 
 
-def test_what_an_interrupted_flow_had_used_counts_against_its_budget(place: FlowPlace) -> None:
+@pytest.mark.parametrize("where", [(), ("--on", "local:1")], ids=["here", "local"])
+def test_what_an_interrupted_flow_had_used_counts_against_its_budget(place: FlowPlace, where: tuple[str, ...]) -> None:
     turns = [{"call": {"LS": {}}, "usage": {"input_tokens": 400_000}}, {"say": "late", "delay_ms": 600_000}]
-    place.script({"explore": turns})
+    place.script({"explore": turns}, asides=[{"match": "look", "turns": turns}] if where else [])
     file = place.flow("async def main(flow):\n    return await flow.task('explore', 'look')\n")
-    words = ["flow", "run", file, "--script", str(place.folder / "script.json"), "--max-cost", "1"]
+    words = ["flow", "run", file, "--script", str(place.folder / "script.json"), "--max-cost", "1", *where]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     with subprocess.Popen(place.words(*words), cwd=place.work, env=place.env, text=True, **quiet) as process:  # type: ignore[call-overload]
         for line in process.stderr:
