@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cowork.core.events import ContextCompacted
-from cowork.core.ports import Question
+from cowork.core.ports import EXACTLY, Question
 from cowork.frontends.host import Status
+from cowork.frontends.questions import choices_of
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.boxes import as_bar, box
 from cowork.frontends.repl.view.live import live_lines
@@ -18,7 +21,9 @@ from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines
 from tests.fakes.calls import started
 
-ASKED = Question("permission", "Allow Bash?", tool="Bash", input={"command": "make"}, reason="runs a command")
+ASKED = Question(
+    "permission", "Allow Bash?", tool="Bash", input={"command": "make"}, reason="runs a command", family="exec"
+)
 STATUS = Status("0.1", "/srv/shops/of/many/kinds/shop", "main", True, "sonnet", context_percent=3.0)
 
 
@@ -58,6 +63,22 @@ def test_a_reason_that_stands_beside_a_part_is_not_repeated() -> None:
     )  # fmt: skip
     assert "\n".join(text(what_lines(question, 60))).count("runs a command") == 1
     assert "\n".join(text(what_lines(ASKED, 60))).count("runs a command") == 1
+
+
+def test_of_a_reason_only_what_no_part_says_stands_under_the_command() -> None:
+    parts = [{"text": "pip x", "verdict": "ask", "why": "it needs the network"}, {"text": "tail", "verdict": "allow"}]
+    question = replace(ASKED, reason="it needs the network: to compare", display={"kind": "command", "parts": parts})
+    shown = "\n".join(text(what_lines(question, 90)))
+    assert (shown.count("needs the network"), shown.count("to compare")) == (1, 1)
+
+
+def test_a_command_of_one_part_stands_there_once() -> None:
+    command = "cat > a <<E\nx\ny\nE"
+    parts = [{"text": command, "verdict": "ask", "why": "it writes a"}]
+    question = replace(ASKED, input={"command": command}, reason="it writes a", session_rule=EXACTLY + command)
+    shown = "\n".join(text(what_lines(replace(question, display={"kind": "command", "parts": parts}), 90)))
+    assert (shown.count("cat > a"), shown.count("it writes a")) == (1, 1)
+    assert [choice.label for choice in choices_of(question)][1] == "Yes, this exact command for this session"
 
 
 @pytest.mark.parametrize("columns", [44, 60, 120])

@@ -361,6 +361,17 @@ def test_files_of_others_in_a_created_folder_stay(project, points):
     assert done.kept == ("made",)
 
 
+def test_a_new_folder_with_ignored_files_is_no_change_of_its_own(project, points):
+    (project / ".gitignore").write_text("*.pyc\n")
+    made = "mkdir -p made/__pycache__ cache/deep; echo x > made/a.py; echo x > made/__pycache__/a.pyc"
+    turn(points, 1, sh(project, f"{made}; echo '*' > cache/.gitignore; touch cache/deep/x"))
+    plan = points.preview(1)
+    assert [step.path for step in plan.files] == ["made/a.py"]
+    done = points.restore(plan)
+    assert (done.restored, done.kept, done.failed) == (("made/a.py",), (), ())
+    assert (project / "made/__pycache__/a.pyc").exists()
+
+
 def test_what_others_changed_elsewhere_is_not_touched(project, points):
     turn(points, 1, write(project / "src/app.py", "mine\n"))
     (project / "README.md").write_text("theirs\n")

@@ -268,8 +268,8 @@ class _Commands:
             restored = await run.checkpoints.rewind(plan, force="force" in words)
             done = restored.restored
             if restored.kept:
-                said.append(f"Kept, as others changed them since: {', '.join(restored.kept)}")
-            said += [f"{path}: {why}" for path, why in restored.failed]
+                said.append(f"Kept, as others changed them since: {', '.join(f'`{path}`' for path in restored.kept)}")
+            said += [f"`{path}`: {why}" for path, why in restored.failed]
         run.emit(SessionRewound(point.id, what in ("chat", "both"), done))
         state = run.agent.runner.state
         state.seen.clear()

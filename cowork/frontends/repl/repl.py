@@ -310,7 +310,7 @@ class Repl:
 
     def _give_back(self, text: str) -> None:
         kept = self.composer.text
-        self.composer.set(f"{text}\n{kept}" if kept else text)
+        self.completer.quiet(lambda: self.composer.set(f"{text}\n{kept}" if kept else text))
 
     def _dialogs_changed(self) -> None:
         dialog = self.dialogs.current

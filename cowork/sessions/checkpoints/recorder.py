@@ -199,7 +199,8 @@ class Checkpoints:
         self._ahead.leave()
         self.end()
         with self._worker.using_disk:
-            return make_plan(prompt_id, touched_since(self._turns, prompt_id), self._workspace, self._content)
+            touched = touched_since(self._turns, prompt_id)
+            return make_plan(prompt_id, touched, self._workspace, self._content, self._scanner.covers)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""

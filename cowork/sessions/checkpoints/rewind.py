@@ -105,14 +105,33 @@ def touched_since(turns: Sequence[tuple[int, Mapping[str, Change]]], prompt_id: 
     return found
 
 
-def make_plan(prompt_id: int, touched: Mapping[str, Touched], workspace: Workspace, contents: Contents) -> RewindPlan:
-    """The steps from what is there now to what was there before."""
-    steps = []
-    for path, seen in sorted(touched.items()):
+def make_plan(
+    prompt_id: int,
+    touched: Mapping[str, Touched],
+    workspace: Workspace,
+    contents: Contents,
+    covers: Callable[[Path], bool],
+) -> RewindPlan:
+    """The steps from what is there now to what was there before. A new folder stays if what git ignores is in it."""
+    steps: dict[str, RewindStep] = {}
+    staying: set[str] = set()
+    for path, seen in sorted(touched.items(), reverse=True):  # what is in a folder before the folder
         now = look(workspace, workspace.root / path)
+        if seen.before is None and now and now.kind == "d":
+            inside = [f"{path}/{name}" for name in _names(workspace.root / path)]
+            if any(one in staying or (one not in steps and not covers(workspace.root / one)) for one in inside):
+                staying.add(path)
+                continue
         if not same(now, seen.before):
-            steps.append(_step(path, seen, now, workspace, contents))
-    return RewindPlan(prompt_id, tuple(steps))
+            steps[path] = _step(path, seen, now, workspace, contents)
+    return RewindPlan(prompt_id, tuple(reversed(steps.values())))
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def apply(plan: RewindPlan, workspace: Workspace, contents: Contents, backup: Path, *, force: bool) -> RewindResult:

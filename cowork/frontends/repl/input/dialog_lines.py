@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from cowork.core.blocks import Json
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Question
@@ -65,10 +66,18 @@ def what_lines(question: Question, columns: int, theme: Theme | None = None) -> 
             out.extend(wrap_behind(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
         case "text" | "terminal":
             out.extend(wrap_behind(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
-    beside_parts = [part.get("why") for part in parts[1:] and parts]
-    for about in (question.reason if question.reason not in beside_parts else "", _BOXES.get(question.box)):
+    for about in (_unsaid(question.reason, parts), _BOXES.get(question.box)):
         out.extend(wrap_behind(_MARGIN, visible(about), columns, "dim") if about else ())
     return out
+
+
+def _unsaid(reason: str, parts: Sequence[Json]) -> str:
+    """The reason without what stands beside a part already; the model's own may follow it."""
+    for part in parts if len(parts) > 1 else ():
+        why = str(part.get("why") or "")
+        if why and (reason == why or reason.startswith(f"{why}: ")):
+            return reason[len(why) + 2 :]
+    return reason
 
 
 def _call_lines(question: Question, columns: int) -> list[Line]:
