@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
@@ -30,79 +31,56 @@ READERS = names(
 )
 _WRITES_AS_A_RULE = names("unzip tar split csplit dos2unix hostname")  # readers only with a flag that lists
 _LISTS = re.compile(r"-[A-Za-z]*[tlpv][A-Za-z]*|--list|-[A-Za-z]*Z[A-Za-z]*1?")
-# By program: subcommands that look. A word after them decides nothing.
-_LOOKS: dict[str, frozenset[str]] = {
-    "git": names(
-        "status log diff show branch tag remote rev-parse rev-list ls-files ls-tree blame annotate grep describe"
-        " shortlog reflog cat-file name-rev merge-base for-each-ref show-ref show-branch whatchanged count-objects"
-        " diff-tree diff-index diff-files cherry range-diff check-ignore check-attr var version help archive fsck"
-        " verify-commit verify-tag"
-    ),
-    "cargo": names("tree metadata locate-project version help --version"),
-    "go": names("list version env doc help"),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("ls list ll root prefix bin why explain version --version")),
-    **dict.fromkeys(("pip", "pip3"), names("list show freeze check debug config --version")),
-    "uv": names("tree version --version"),
-    "poetry": names("show env check --version version"),
-    "docker-compose": names("config version"),
-    "make": names("-n --dry-run --just-print -p --version"),
-    "systemctl": names("--version"),
-}
-_GIT_PAIRS = {"stash": names("list show"), "worktree": names("list"), "submodule": names("status summary"),
-              "notes": names("list show"), "bisect": names("log view"), "remote": names("show get-url -v"),
-              "config": names("--get --get-all --get-regexp --list -l get list")}  # fmt: skip
+# Where programs belong by their first word that is no option, or by an option; `*` is any, `a+b` is b after a. What
+# checks the code changes nothing as a rule; where it would, the read box says so and a person is asked.
+_TABLE = """
+read git: status log diff show branch tag remote rev-parse rev-list ls-files ls-tree blame annotate grep describe
+read git: shortlog reflog cat-file name-rev merge-base for-each-ref show-ref show-branch whatchanged count-objects
+read git: diff-tree diff-index diff-files cherry range-diff check-ignore check-attr var version help archive fsck
+read git: verify-commit verify-tag stash+list stash+show worktree+list submodule+status submodule+summary notes+list
+read git: notes+show bisect+log bisect+view config+--get config+--get-all config+--get-regexp config+--list config+-l
+read git: config+get config+list
+outside git: push pull fetch clone ls-remote
+read cargo: tree metadata locate-project version help --version
+outside cargo: install add fetch update publish login search
+read go: list version env doc help
+check go: vet test build
+outside go: get install
+read npm pnpm yarn bun: ls list ll root prefix bin why explain version --version
+check npm pnpm yarn bun: test t run+test run+lint run+check run+typecheck run+type-check run+tests
+network npm pnpm yarn bun: ci install i add update up upgrade outdated audit view info exec dlx create init
+outside npm: publish login logout adduser link
+read pip pip3: list show freeze check debug config --version
+network pip pip3: install download wheel index
+read uv: tree version --version
+network uv: sync add lock pip tool
+read poetry: show env check --version version
+network poetry pdm pipenv: install add update lock sync
+read docker-compose: config version
+read make: -n --dry-run --just-print -p --version
+check make: test tests check lint
+read systemctl: --version
+check pytest py.test mypy pyright pylint flake8 eslint jest vitest rubocop shellcheck hadolint yamllint bandit: *
+check python python2 python3 node ruby perl php lua: *
+check ruff: check rule config version
+check black: --check --diff
+check isort: --check --check-only --diff
+check prettier: --check -c --list-different
+check tsc: --noEmit
+check biome: check lint
+check deno: test lint check
+network npx bunx uvx curl wget http https ping dig nslookup host whois: *
+network composer: install update require
+network bundle: install update add
+outside gem: install update push
+outside docker podman nerdctl docker-compose kubectl helm minikube kind terraform aws gcloud az gh glab ssh scp sftp: *
+outside rsync journalctl service apt apt-get dnf yum brew pacman snap flatpak sudo doas su mount umount pipx conda: *
+outside systemctl mamba crontab kill pkill killall systemd-run xdg-open open code ssh-add ssh-keygen gpg pass op: *
+outside keyring: *
+"""
+_RUNS = names("uv poetry pdm pipenv hatch rye")  # with `run`
 _TELLS = names("--version -V --help -h")
-# What checks the code and as a rule changes nothing; where it would, the read box says so and a person is asked.
-_CHECKS = names(
-    "pytest py.test mypy pyright pylint flake8 eslint jest vitest rubocop shellcheck hadolint yamllint bandit"
-)
-_CHECKS |= names("python python2 python3 node ruby perl php lua")
-_CHECKS_BY_WORD: dict[str, frozenset[str]] = {
-    "ruff": names("check rule config version"),
-    "black": names("--check --diff"),
-    "isort": names("--check --check-only --diff"),
-    "prettier": names("--check -c --list-different"),
-    "tsc": names("--noEmit"),
-    "biome": names("check lint"),
-    "go": names("vet test build"),
-    "make": names("test tests check lint"),
-    "deno": names("test lint check"),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), names("test t")),
-}
-_SCRIPTS = names("test lint check typecheck type-check tests")  # of `npm run`
-_RUNS = names("uv poetry pdm pipenv hatch rye npm pnpm yarn bun")  # with `run`
-
-_NETWORK: dict[str, frozenset[str]] = {
-    **dict.fromkeys(
-        ("npm", "pnpm", "yarn", "bun"),
-        names("ci install i add update up upgrade outdated audit view info exec dlx create init"),
-    ),
-    "npx": frozenset(),
-    "bunx": frozenset(),
-    "uvx": frozenset(),
-    "uv": names("sync add lock pip tool"),
-    **dict.fromkeys(("poetry", "pdm", "pipenv"), names("install add update lock sync")),
-    **dict.fromkeys(("pip", "pip3"), names("install download wheel index")),
-    **dict.fromkeys(("curl", "wget", "http", "https", "ping", "dig", "nslookup", "host", "whois"), frozenset()),
-    "composer": names("install update require"),
-    "bundle": names("install update add"),
-}
-_OUTSIDE: dict[str, frozenset[str]] = {
-    "git": names("push pull fetch clone ls-remote"),
-    "cargo": names("install add fetch update publish login search"),
-    "go": names("get install"),
-    "npm": names("publish login logout adduser link"),
-    "gem": names("install update push"),
-    **dict.fromkeys(
-        names(
-            "docker podman nerdctl docker-compose kubectl helm minikube kind terraform aws gcloud az gh glab ssh scp"
-            " sftp rsync systemctl journalctl service apt apt-get dnf yum brew pacman snap flatpak sudo doas su mount"
-            " umount pipx conda mamba crontab kill pkill killall systemd-run xdg-open open code ssh-add ssh-keygen gpg"
-            " pass op keyring"
-        ),
-        frozenset(),
-    ),
-}
+_FIXES = names("--fix --fix-only --write -w --watch --watchAll")
 _HARMLESS_TARGET = re.compile(r"/dev/(?:null|stdout|stderr|tty)|/tmp/[\w./-]+|&?[0-9-]+")
 
 
@@ -137,39 +115,54 @@ def words_hint(words: Sequence[str]) -> Hint:
     name, rest = program(words[0]), words[1:]
     if list(rest) in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
         return Hint("read")
-    sub = _subcommand(name, rest)
-    if name in ("npx", "bunx") and rest and (rest[0] in _CHECKS or rest[0] in _CHECKS_BY_WORD):
+    if name in ("npx", "bunx") and rest and "check" in _known().get(rest[0], {}).values():
         return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
-    if name in _OUTSIDE and (not _OUTSIDE[name] or sub in _OUTSIDE[name]):
-        return Hint("outside", _why_outside(name, sub))
-    if _checks(name, sub, rest):
+    sub = _subcommand(name, rest)
+    said, kind = " ".join(filter(None, (name, sub))), _kind(name, sub, rest)
+    if kind == "check" or (name in _RUNS and sub == "run" and _reads_inside(rest)):
         return Hint("read", checks=True)
-    if name in _NETWORK and (not _NETWORK[name] or sub in _NETWORK[name]):
-        if name.startswith("pip") and "/" not in words[0] and not os.environ.get("VIRTUAL_ENV"):
+    if kind == "outside":
+        return Hint("outside", _why_outside(name, sub))
+    if kind == "network":
+        own = name.startswith("pip") and "/" not in words[0] and not os.environ.get("VIRTUAL_ENV")
+        if own or {"-g", "--global", "--user"} & set(rest):
             return Hint("outside", f"{name} {sub} writes outside the workspace and needs the network")
-        if {"-g", "--global", "--user"} & set(rest):
-            return Hint("outside", f"{name} {sub} writes outside the workspace and needs the network")
-        return Hint("network", f"{' '.join(filter(None, (name, sub)))} needs the network")
-    if name in _LOOKS:
-        known = sub in _LOOKS[name] or (name == "git" and _git_looks(rest, sub))
-        return Hint("read") if known else Hint("write", f"{' '.join(filter(None, (name, sub)))} may change something")
+        return Hint("network", f"{said} needs the network")
     if name in READERS and "/" not in words[0].removeprefix("/usr/bin/").removeprefix("/bin/"):
-        if name in _WRITES_AS_A_RULE and not any(map(_LISTS.fullmatch, rest)) and not (name == "hostname" and not rest):
-            return Hint("write", f"{name} may change something")
-        return Hint("read")
-    return Hint("write", f"{words[0]} may change something")
+        lists = any(map(_LISTS.fullmatch, rest)) or (name == "hostname" and not rest)
+        kind = "read" if lists or name not in _WRITES_AS_A_RULE else ""
+    return (
+        Hint("read")
+        if kind == "read"
+        else Hint("write", f"{said if '/' not in words[0] else words[0]} may change something")
+    )
 
 
-def _checks(name: str, sub: str, rest: Sequence[str]) -> bool:
-    """Whether a command checks the project's code, without fixing it."""
-    if {"--fix", "--fix-only", "--write", "-w", "--watch", "--watchAll"} & set(rest):
-        return False
-    if name in _RUNS and sub in ("run", "run-script"):
-        inner = list(rest[rest.index(sub) + 1 :])
-        scripts = name in ("npm", "pnpm", "yarn", "bun")
-        return bool(inner) and (inner[0] in _SCRIPTS if scripts else words_hint(inner).place == "read")
-    words = _CHECKS_BY_WORD.get(name, frozenset())
-    return name in _CHECKS or bool(words & {sub, *(word for word in rest if word.startswith("-"))})
+@lru_cache(maxsize=1)
+def _known() -> dict[str, dict[str, str]]:
+    """By program: where it belongs by a word of it."""
+    found: dict[str, dict[str, str]] = {}
+    for line in _TABLE.strip().splitlines():
+        programs, _, words = line.partition(":")
+        kind, *listed = programs.split()
+        for name in listed:
+            found.setdefault(name, {}).update(dict.fromkeys(words.split(), kind))
+    return found
+
+
+def _kind(name: str, sub: str, rest: Sequence[str]) -> str:
+    """What the table says of a command: read, check, network, outside, or nothing."""
+    known = _known().get(name, {})
+    after = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
+    words = (sub, *(f"{sub.removesuffix('-script')}+{word}" for word in after), *(w for w in rest if w[:1] == "-"), "*")
+    kind = next((known[word] for word in words if word in known), "")
+    return "" if kind == "check" and _FIXES & set(rest) else kind
+
+
+def _reads_inside(rest: Sequence[str]) -> bool:
+    """Whether what a runner of tools runs only reads or checks."""
+    inner = rest[rest.index("run") + 1 :]
+    return bool(inner) and not _FIXES & set(rest) and words_hint(inner).place == "read"
 
 
 def _subcommand(name: str, rest: Sequence[str]) -> str:
@@ -182,11 +175,6 @@ def _subcommand(name: str, rest: Sequence[str]) -> str:
             return rest[at]
         at += 1
     return rest[at] if at < len(rest) else ""
-
-
-def _git_looks(rest: Sequence[str], sub: str) -> bool:
-    after = rest[rest.index(sub) + 1 :] if sub in rest else ()
-    return sub == "" or bool(_GIT_PAIRS.get(sub, frozenset()) & set(after[:1])) or (sub == "remote" and not after)
 
 
 def _why_outside(name: str, sub: str) -> str:
