@@ -13,7 +13,6 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -45,6 +44,7 @@ _MOST_FILES = 2_000
 _MOST_BYTES = 16 << 20
 _MOST_STORE = 8 << 20
 _MOST_DEPTH = 12
+_TOO_DEEP = "too deep"
 
 
 @frozen
@@ -109,67 +109,45 @@ def digest(folder: Path) -> str:
     """A hash of the names, kinds and contents of what steers; one of its own each time when a limit is hit."""
     if not os.access(folder, os.R_OK | os.X_OK) or not folder.is_dir():
         return f"unreadable-{secrets.token_hex(8)}"
-    total = hashlib.sha256(b"cowork trust 1")
-    budget = _Budget()
-    try:
-        for name in STEERING:
-            for shown, kind, content in _below(os.path.join(folder, name), name, budget, 0):
-                part = hashlib.sha256(content).hexdigest()
-                total.update(f"{len(os.fsencode(shown))}:".encode() + os.fsencode(shown) + f":{kind}:{part}\n".encode())
-        for path, content in _imported(Path(folder), budget):
-            total.update(f"import:{hashlib.sha256(os.fsencode(path)).hexdigest()}".encode())
-            total.update(f":{hashlib.sha256(content).hexdigest()}\n".encode())
-    except _TooMuch:
-        return f"too-large-{secrets.token_hex(8)}"
+    total, files, size = hashlib.sha256(b"cowork trust 1"), 0, 0
+    for shown, kind, content in _steering(folder):
+        files, size = files + 1, size + len(content)
+        if files > _MOST_FILES or size > _MOST_BYTES or kind == _TOO_DEEP:
+            return f"too-large-{secrets.token_hex(8)}"
+        name, part = os.fsencode(shown), hashlib.sha256(content).hexdigest()
+        if kind == "import":
+            total.update(f"import:{hashlib.sha256(name).hexdigest()}:{part}\n".encode())
+        elif kind != "folder":
+            total.update(f"{len(name)}:".encode() + name + f":{kind}:{part}\n".encode())
     return total.hexdigest()
 
 
-def _imported(folder: Path, budget: _Budget) -> Iterator[tuple[Path, bytes]]:
-    """What the notes of the folder take in with `@path`."""
+def _steering(folder: Path) -> Iterator[tuple[str, str, bytes]]:
+    """(name, kind, content) of all that could run or steer, and of what notes take in with `@path`."""
+    for name in STEERING:
+        yield from _below(os.path.join(folder, name), name, 0)
     for name in (name for name in STEERING if name.endswith(".md")):
         _, read = with_imports(folder / name)
         for path, content in list(read.items())[1:]:  # the first is the file itself
-            budget.take(len(content))
-            yield path, content
+            yield str(path), "import", content
 
 
-class _TooMuch(Exception):
-    pass
-
-
-@dataclass(slots=True)
-class _Budget:
-    files: int = _MOST_FILES
-    bytes: int = _MOST_BYTES
-
-    def take(self, size: int) -> None:
-        self.files -= 1
-        self.bytes -= size
-        if self.files < 0 or self.bytes < 0:
-            raise _TooMuch
-
-
-def _below(path: str, shown: str, budget: _Budget, depth: int) -> Iterator[tuple[str, str, bytes]]:
+def _below(path: str, shown: str, depth: int) -> Iterator[tuple[str, str, bytes]]:
     """(name, kind, content) of a file, or of everything below a folder; a link counts with what it leads to."""
-    if depth > _MOST_DEPTH:
-        raise _TooMuch
     kind = "file"
     try:
         status = os.lstat(path)
-        budget.take(0)
         if stat.S_ISLNK(status.st_mode):
             yield shown, "link", os.fsencode(os.readlink(path))
             kind, status = "linked", os.stat(path)
         if stat.S_ISREG(status.st_mode):
-            budget.take(status.st_size)
-            content = start_of(Path(path), budget.bytes + status.st_size + 1)
-            budget.take(max(0, len(content) - status.st_size))
-            yield shown, kind, content
+            yield shown, kind, start_of(Path(path), _MOST_BYTES + 1)
         elif stat.S_ISDIR(status.st_mode) and (kind == "file" or os.path.basename(path) in _LINKED):
+            yield shown, "folder" if depth < _MOST_DEPTH else _TOO_DEEP, b""
             with os.scandir(path) as entries:
-                found = sorted(entry.name for entry in islice(entries, budget.files + 1))
+                found = sorted(entry.name for entry in islice(entries, _MOST_FILES + 1))
             for name in found:
-                yield from _below(f"{path}/{name}", f"{shown}/{name}", budget, depth + 1)
+                yield from _below(f"{path}/{name}", f"{shown}/{name}", depth + 1)
         else:
             yield shown, "special", b""
     except (FileNotFoundError, NotADirectoryError):
