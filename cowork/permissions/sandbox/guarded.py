@@ -61,11 +61,18 @@ def repository_of(cwd: Path) -> tuple[Path, Path] | None:
     for top in (cwd, *cwd.parents):
         entry = top / ".git"
         if os.path.lexists(entry):
-            try:
-                return (_named(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))), top
-            except (OSError, ValueError):
-                return None
+            git = _git_of(top)
+            return (git, top) if git else None
     return None
+
+
+def _git_of(top: Path) -> Path | None:
+    """Where the `.git` of a folder leads."""
+    try:
+        entry = top / ".git"
+        return _named(top, entry, "gitdir:") if os.path.isfile(entry) else Path(os.path.realpath(entry))
+    except (OSError, ValueError):
+        return None
 
 
 def common_of(git: Path) -> Path:
@@ -95,16 +102,10 @@ def worktree_of(root: Path) -> Path | None:
 
 def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
     """Where git keeps its own of a folder, its submodules' too."""
-    if common := worktree_of(root):
-        found = common
-    else:
-        try:
-            git = root / ".git"
-            found = _named(root, git, "gitdir:") if os.path.isfile(git) else Path(os.path.realpath(git))
-        except (OSError, ValueError):
-            return
-        if not os.path.isdir(found) or not any(found.is_relative_to(place) for place in roots):
-            return
+    common = worktree_of(root)
+    found = common or _git_of(root)
+    if not found or not (common or (os.path.isdir(found) and any(found.is_relative_to(place) for place in roots))):
+        return
     yield found
     queue = list(_entries(found / "modules"))
     for module in queue:
@@ -147,7 +148,7 @@ def _entries(folder: Path) -> list[Path]:
     return sorted(Path(entry.path) for entry in scan(folder) if entry.is_dir(follow_symlinks=False))[:_MOST_MODULES]
 
 
-def scan(folder: Path) -> list[os.DirEntry[str]]:
+def scan(folder: Path | str) -> list[os.DirEntry[str]]:
     """What is in a folder; nothing where it cannot be looked into."""
     try:
         with os.scandir(folder) as entries:

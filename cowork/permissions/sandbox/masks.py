@@ -17,6 +17,7 @@ from cowork.core.git import read_index
 from cowork.core.hygiene import has_password
 from cowork.core.workspace import is_closed, sensitive_name, sensitive_names, start_of
 from cowork.permissions.rules import Rule, Rules, path_matches
+from cowork.permissions.sandbox.guarded import scan
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
 _FOLDERS = (
@@ -66,7 +67,7 @@ _CERTIFICATE = 64 * 1024
 def home_secrets(home: Path, environ: Mapping[str, str]) -> list[str]:
     """Keys and passwords below a home folder, and where variables say they are instead."""
     found = [path for path in _below(str(home), f"{_FOLDERS} {_FILES}") if os.path.lexists(path)]
-    found += [str(home / name) for name in sensitive_names(_listed(str(home)))]
+    found += [str(home / name) for name in sensitive_names(_names_in(home))]
     for variable, folder in _MOVED.items():
         if place := environ.get(variable):
             inside = (
@@ -77,16 +78,20 @@ def home_secrets(home: Path, environ: Mapping[str, str]) -> list[str]:
     return [path for path in (*found, *named) if os.path.isabs(path) and os.path.lexists(path)]
 
 
+def _names_in(folder: Path | str) -> list[str]:
+    return [entry.name for entry in scan(folder)]
+
+
 def system_secrets() -> list[str]:
     """What only root can read, as root: passwords and keys of the system."""
     if os.geteuid() != 0:
         return []
-    return [*_SYSTEM, *(f"/etc/ssh/{name}" for name in _listed("/etc/ssh") if name.endswith("_key"))]
+    return [*_SYSTEM, *(f"/etc/ssh/{name}" for name in _names_in("/etc/ssh") if name.endswith("_key"))]
 
 
 def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
     """The homes of others, which only root can read, as root."""
-    homes = [*(Path("/home", name) for name in _listed("/home")), Path("/root"), Path("/var/root")]
+    homes = [*(Path("/home", name) for name in _names_in("/home")), Path("/root"), Path("/var/root")]
     return [
         path
         for path in (homes if os.geteuid() == 0 else ())
@@ -145,11 +150,10 @@ class WorkspaceSecrets:
 
     def _let(self, path: Path, rules: Rules) -> bool:
         """Whether a rule lets it be read, or it holds nothing but certificates."""
-        denied = any(path_matches(rule, path, self._root, fold=True) for rule in self._ruled)
+        if self._denied(path):
+            return False
         allow = (rule for rule in rules.allow if rule.names_files("read"))
-        if not denied and any(path_matches(rule, path, self._root, fold=False) for rule in allow):
-            return True
-        return not denied and _is_public(path)
+        return any(path_matches(rule, path, self._root, fold=False) for rule in allow) or _is_public(path)
 
     def _below(self, top: str) -> Iterable[Path]:
         waiting, seen = [top], 0
@@ -167,13 +171,9 @@ class WorkspaceSecrets:
             waiting += kept[2]
 
     def _look(self, folder: str) -> tuple[list[str], list[str]]:
-        try:
-            with os.scandir(folder) as entries:
-                found = list(entries)
-        except OSError:
-            found = []
         if is_closed(folder):  # it is hidden whole: a command could open it again
             return [folder], []
+        found = scan(folder)
         secret = {name for name in sensitive_names([entry.name for entry in found]) if _secret(name)}
         secret |= {entry.name for entry in found if self._ruled and self._denied(Path(entry.path))}
         folders = [e.path for e in found if e.is_dir(follow_symlinks=False) and e.name not in (_PUBLISHED | secret)]
@@ -279,13 +279,6 @@ def _open_sockets() -> list[str]:
     except OSError:
         return []
     return [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
-
-
-def _listed(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def _within(path: str, folders: Sequence[Path]) -> bool:
