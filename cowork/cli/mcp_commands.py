@@ -132,9 +132,9 @@ def approve(name: Name, cwd: Cwd = None) -> int:
 @app.command("test", cls=HelpCommand)
 def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
     """Start or reach a server and say what it has."""
-    from cowork.app.mcp.manage import tried
+    from cowork.app.mcp.manage import try_server
 
-    found = tried(_options(cwd, trust=trust), os.environ, name)
+    found = try_server(_options(cwd, trust=trust), os.environ, name)
     if as_json:
         print(ascii_json(found))
         return 0

@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from itertools import count
 from typing import Any
 
 from cowork.core.blocks import Json, as_object
+from cowork.core.errors import UserError
 
 PARSE_ERROR, INVALID_REQUEST, UNKNOWN_METHOD, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 CANCELLED = -32800
+_LAST_WORDS_S = 2.0  # for a reader that does not read any more
 CANCEL = "$/cancel_request"
 
 Answer = Callable[[str, Json], Awaitable[Any]]
@@ -54,6 +58,26 @@ def decode(raw: bytes | str) -> Json:
     if not isinstance(message, dict):
         raise RpcError(INVALID_REQUEST, "The message is not an object.")
     return message
+
+
+@contextlib.asynccontextmanager
+async def standard_streams(limit: int) -> AsyncIterator[tuple[asyncio.StreamReader, Callable[[Json], None]]]:
+    """(what the program that started us says, how it is answered); what anything else prints goes to stderr."""
+    loop = asyncio.get_running_loop()
+    reader, out = asyncio.StreamReader(limit=limit), os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # nothing else may get between the messages
+    try:
+        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), out)
+    except ValueError:
+        hint = "The program that uses it starts it, with pipes for stdin and stdout."
+        raise UserError("This command speaks to a program, not to a person or a file.", hint) from None
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        yield reader, lambda message: writer.write(encode(message))
+    finally:
+        with contextlib.suppress(OSError, TimeoutError):
+            await asyncio.wait_for(writer.drain(), _LAST_WORDS_S)
 
 
 class Peer:

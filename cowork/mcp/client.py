@@ -156,7 +156,7 @@ class McpClient:
             answer = await self._ask(method or f"{what}/list", {"cursor": cursor} if cursor else {})
             items = answer.get(key or what)
             if not isinstance(items, list):
-                raise McpError(f"answered {method or what}/list without a list")
+                raise McpError(f"answered {method or f'{what}/list'} without a list")
             found += [item for item in items if isinstance(item, dict)]
             following = answer.get("nextCursor")
             if len(found) >= _MOST_ITEMS or (isinstance(following, str) and following in seen):
@@ -330,9 +330,13 @@ def _facts(version: str, answer: Json, info: Any) -> ServerFacts:
     )
 
 
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float) and abs(value) < 1e15
+
+
 def _progress_line(params: Json) -> str:
     done, total, message = (params.get(name) for name in ("progress", "total", "message"))
-    line = f"{done:g}" if isinstance(done, int | float) else ""
-    line += f"/{total:g}" if isinstance(total, int | float) else ""
+    line = f"{done:g}" if _is_figure(done) else ""
+    line += f"/{total:g}" if _is_figure(total) else ""
     line += f" {protocol.one_line(str(message), 200)}" if message else ""
     return line.strip() + "\n"

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
@@ -146,7 +147,7 @@ def filled(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
     if bad := [name for name, value in headers.items() if not _HEADER.fullmatch(name + value) or ":" in name]:
         raise UserError(f"MCP server {entry.name}: the header {bad[0][:40]!r} holds characters a header cannot have.")
     url = fill(raw.get("url", ""))
-    if url and not re.match(r"https?://[^/\s]+", url):
+    if url and not _is_address(url):
         raise UserError(f"MCP server {entry.name}: {url[:100]} is no http:// or https:// address.")
     return replace(
         entry,
@@ -164,6 +165,13 @@ def filled(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:
         oauth={str(name): fill(value) for name, value in raw.get("oauth", {}).items()},
         missing=tuple(missing),
     )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        return re.match(r"https?://[^/\s]+", url) is not None and urlsplit(url).port != 0
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False
 
 
 def strongest(entries: Sequence[ServerEntry]) -> dict[str, ServerEntry]:

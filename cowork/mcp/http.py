@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from cowork.core.blocks import Json
@@ -18,8 +18,9 @@ from cowork.http.proxies import proxy_for
 from cowork.http.sse import SseParser
 from cowork.mcp import protocol
 from cowork.mcp.param_headers import header_value
-from cowork.mcp.protocol import MODERN, LoginNeeded, McpError, ServerGone, refuse_all
+from cowork.mcp.protocol import MODERN, LoginNeeded, McpError, ServerGone, SessionEnded, refuse_all
 
+T = TypeVar("T")
 _ACCEPT = "application/json, text/event-stream"
 _RESUMES = 5  # of one stream that broke off
 _RETRY_S = 1.0  # before that, where the server does not say
@@ -33,7 +34,7 @@ class Authorizer(Protocol):
     """Keeps the token of a server."""
 
     async def token(self) -> str: ...  # empty where there is none
-    async def challenged(self, status: int, challenge: str) -> bool: ...  # whether a new token was had; may raise
+    async def challenged(self, status: int, challenge: str, refused: str) -> bool: ...  # whether there is another token
 
 
 class _Events(SseParser):
@@ -47,7 +48,7 @@ class _Events(SseParser):
             if line[:3] == b"id:":
                 self.last_id = line[3:].strip().decode("ascii", "ignore")
             elif line[:6] == b"retry:" and line[6:].strip().isdigit():
-                self.retry_s = min(int(line[6:]) / 1000, 60.0)
+                self.retry_s = min(int(line[6:].strip()[:9]) / 1000, 60.0)
         return super().data_of(event)
 
 
@@ -67,8 +68,7 @@ class HttpChannel:
         self._session = ""
         self._client = HttpClient(url, proxy=proxy_for(url))
         self._ids = count(1)
-        self._listening: asyncio.Task[None] | None = None
-        self._posting: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()  # requests under way, and messages that have no answer
         self._peer = Peer(  # for what the server asks and tells; each request has an answer of its own
             self._post_soon,
             lambda method, params: self.answer(method, params),
@@ -82,8 +82,9 @@ class HttpChannel:
 
     async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
         id = next(self._ids)
+        exchange = self._start(self._exchange({"id": id, "method": method, "params": params}, headers))
         try:
-            message = await self._exchange({"id": id, "method": method, "params": params}, headers)
+            message = await protocol.unless_stopped(exchange)
         except asyncio.CancelledError:
             if self.version != MODERN:  # there, closing the stream says it
                 self._peer.notify(protocol.CANCEL, {"requestId": id})
@@ -116,9 +117,13 @@ class HttpChannel:
             with contextlib.suppress(McpError):
                 await self._post(message)
 
-        task = asyncio.create_task(post())
-        self._posting.add(task)
-        task.add_done_callback(self._posting.discard)
+        self._start(post())
+
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
 
     async def listen(self) -> None:
         """Hear what a server of a legacy revision says by itself, if it has a stream for that.
@@ -126,14 +131,13 @@ class HttpChannel:
         What it says before the stream is there is lost, so that is waited for, a little.
         """
         there = asyncio.Event()
-        self._listening = asyncio.create_task(self._listen(there))
+        self._start(self._listen(there))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(there.wait(), _LISTEN_S)
 
     async def aclose(self) -> None:
         await self._peer.stop()
-        ending = [*self._posting, *([self._listening] if self._listening else [])]
-        for task in ending:
+        for task in (ending := list(self._tasks)):
             task.cancel()
         if ending:
             await asyncio.wait(ending)
@@ -166,7 +170,7 @@ class HttpChannel:
             refused = await self._refusal(response, message)
             if not wanted:
                 raise refused
-            if logins == _LOGINS or not (self._auth and await self._auth.challenged(response.status, challenge)):
+            if logins == _LOGINS or not (self._auth and await self._auth.challenged(response.status, challenge, token)):
                 raise LoginNeeded(f"{self.host} {'refuses every token' if logins else 'wants a login'}")
         raise AssertionError  # the last try returns or raises
 
@@ -189,7 +193,7 @@ class HttpChannel:
         body = await response.start_of(64 * 1024)
         response.close()
         if response.status == 404 and self._session:
-            return ServerGone("ended the session")
+            return SessionEnded("ended the session")
         with contextlib.suppress(McpError):
             if isinstance(error := protocol.decode(body).get("error"), dict) and error.get("code"):
                 return protocol.refusal_of(RpcError.from_dict(error))

@@ -55,18 +55,24 @@ class OAuth:
 
     def __init__(self, url: str, client: Mapping[str, str], store: TokenStore, browse: Browse | None = None) -> None:
         self._url, self._client, self._store, self._browse = url, client, store, browse
+        self._renewing = asyncio.Lock()  # a refresh token is used once: many servers take a second use for a theft
 
     async def token(self) -> str:
         """A token that is not over; empty where there is none."""
-        kept = self._store.get()
-        if kept.get("expires_at", 0) and time.time() > kept["expires_at"] - _EARLY_S and kept.get("refresh_token"):
-            with contextlib.suppress(McpError):
-                kept = await self._refresh(kept)
+        if _is_over(kept := self._store.get()):
+            async with self._renewing:
+                if _is_over(kept := self._store.get()):
+                    with contextlib.suppress(McpError):
+                        kept = await self._refresh(kept)
         return str(kept.get("access_token", ""))
 
-    async def challenged(self, status: int, challenge: str) -> bool:
-        """Get another token for what was refused; LoginNeeded where only a person could."""
-        said = _challenge(challenge)
+    async def challenged(self, status: int, challenge: str, refused: str) -> bool:
+        """Get another token for the one that was refused; LoginNeeded where only a person could."""
+        async with self._renewing:
+            other = self._store.get().get("access_token", "")
+            return (bool(other) and other != refused) or await self._renew(status, _challenge(challenge))
+
+    async def _renew(self, status: int, said: Mapping[str, str]) -> bool:
         kept = self._store.get()
         if status == 401 and kept.get("refresh_token") and not said.get("scope"):
             with contextlib.suppress(McpError):
@@ -221,6 +227,12 @@ class OAuth:
         return kept
 
 
+def _is_over(kept: Json) -> bool:
+    """Whether a token has ended that can be refreshed."""
+    ends = kept.get("expires_at", 0)
+    return bool(ends and time.time() > ends - _EARLY_S and kept.get("refresh_token"))
+
+
 async def _metadata(issuer: str, *, strict: bool) -> Json:
     """What an authorization server says of itself; one that calls itself otherwise is not believed."""
     parts = urlsplit(issuer)
@@ -302,7 +314,9 @@ async def _redirects() -> AsyncIterator[tuple[str, asyncio.Future[dict[str, str]
     answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
 
     async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        with contextlib.suppress(
+            OSError, ValueError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
+        ):
             asked = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
             target = urlsplit(asked.split(b" ", 2)[1].decode("ascii", "replace"))
             found = target.path == "/callback"

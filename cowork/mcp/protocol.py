@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from cowork import __version__
 from cowork.core import json_rpc
@@ -11,6 +12,7 @@ from cowork.core.blocks import Json
 from cowork.core.hygiene import visible_line
 from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, RpcError
 
+T = TypeVar("T")
 MODERN = "2026-07-28"  # stateless: every request says who we are
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")  # newest first: a session begun by `initialize`
 MOST_BYTES = 16 << 20  # of one message
@@ -38,6 +40,10 @@ class ServerGone(McpError):
     """The connection ended; whatever was under way is lost."""
 
 
+class SessionEnded(ServerGone):
+    """A remote server has forgotten the session; it can be begun anew."""
+
+
 class LoginNeeded(McpError):
     """The server wants a person to log in first."""
 
@@ -59,6 +65,17 @@ class Channel(Protocol):
 
 Elicit = Callable[[Json], Awaitable[Json]]
 """Puts a server's question to the person: `params` of elicitation/create -> its result."""
+
+
+async def unless_stopped(work: Awaitable[T]) -> T:
+    """What the work gives. That somebody else stopped it is an error of the server, and no cancel of who waits."""
+    try:
+        return await work
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task and task.cancelling():
+            raise
+        raise ServerGone("was stopped") from None
 
 
 def modern_meta() -> Json:

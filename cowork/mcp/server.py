@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json, as_object
-from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, encode
+from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError
 from cowork.mcp import protocol
 from cowork.mcp.protocol import LEGACY, MODERN
 
@@ -22,14 +21,9 @@ _KEPT: Json = {"ttlMs": 3_600_000, "cacheScope": "private"}  # how long clients 
 class McpServer:
     """Answers one client: its tools, and calls of them side by side, with progress and cancellation."""
 
-    def __init__(self, tools: Sequence[Json], call: CallTool, send: Callable[[bytes], None]) -> None:
-        self._tools, self._call = list(tools), call
-
-        def write(message: Json) -> None:
-            with contextlib.suppress(OSError):  # the client is gone, which its closed input tells too
-                send(encode(message))
-
-        self._peer = Peer(write, self._answer, _hear_nothing, cancel=protocol.CANCEL, tells_cancelled=False)
+    def __init__(self, tools: Sequence[Json], call: CallTool, send: Callable[[Json], None]) -> None:
+        self._tools, self._call = {str(tool["name"]): tool for tool in tools}, call
+        self._peer = Peer(send, self._answer, _hear_nothing, cancel=protocol.CANCEL, tells_cancelled=False)
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Answer until the client leaves."""
@@ -56,12 +50,14 @@ class McpServer:
             case "ping":
                 return {}
             case "tools/list":
-                return {"tools": self._tools}
+                return {"tools": list(self._tools.values())}
             case "tools/call":
-                name, arguments = params.get("name"), params.get("arguments", {})
-                if name not in [tool["name"] for tool in self._tools] or not isinstance(arguments, dict):
-                    raise RpcError(INVALID_PARAMS, f"There is no tool {protocol.one_line(str(name), 60)!r}")
-                return await self._call(str(name), arguments, self._reporter(token))
+                name, arguments = str(params.get("name")), params.get("arguments")
+                if name not in self._tools:
+                    raise RpcError(INVALID_PARAMS, f"There is no tool {protocol.one_line(name, 60)!r}")
+                if not isinstance(arguments, dict | None):
+                    raise RpcError(INVALID_PARAMS, "`arguments` must be an object.")
+                return await self._call(name, arguments or {}, self._reporter(token))
         raise RpcError(UNKNOWN_METHOD, f"There is no method {protocol.one_line(method, 60)!r}")
 
     def _reporter(self, token: Any) -> Report:

@@ -17,7 +17,7 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.mcp import protocol
 from cowork.mcp.entries import ServerEntry
-from cowork.mcp.protocol import MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone
+from cowork.mcp.protocol import MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
 
 if TYPE_CHECKING:
     from cowork.mcp.client import McpClient, Progress, ServerFacts
@@ -51,6 +51,7 @@ class Server:
         self.elicits: list[Elicit] = []  # of the calls under way; the latest is asked
         self._ports = ports
         self._client: McpClient | None = None
+        self._former: list[McpClient] = []  # whose sessions the server has forgotten
         self._connecting: asyncio.Task[McpClient] | None = None
         self._background: set[asyncio.Task[Any]] = set()
         self._resources: list[Json] | None = None
@@ -73,7 +74,7 @@ class Server:
         if self._connecting is None or self._connecting.done():
             self._connecting = asyncio.create_task(self._connect())
             self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return await asyncio.shield(self._connecting)
+        return await protocol.unless_stopped(asyncio.shield(self._connecting))
 
     async def call(self, tool: str, arguments: Json, progress: Progress, elicit: Elicit) -> Json:
         """The result of a tool; a session that the server has forgotten is begun anew, once."""
@@ -102,8 +103,9 @@ class Server:
             if task and not task.done():
                 task.cancel()
                 await asyncio.wait([task])
-        client, self._client, self._resources = self._client, None, None
-        if client:
+        clients = [*self._former, *([self._client] if self._client else [])]
+        self._client, self._former, self._resources = None, [], None
+        for client in clients:
             await client.aclose()
         if self.state != "off":
             self.state = "idle"
@@ -115,12 +117,13 @@ class Server:
         self.calls += 1
         self.elicits.append(elicit)
         try:
+            client = await self.connected()
             try:
-                return await work(await self.connected())
-            except ServerGone as gone:
-                if str(gone) != "ended the session":
-                    raise
-                await self.close()
+                return await work(client)
+            except SessionEnded:
+                if self._client is client:  # else another call was quicker
+                    self._client = None
+                    self._former.append(client)  # not closed now: others may wait for an answer of it
                 return await work(await self.connected())
         finally:
             self.elicits.remove(elicit)
@@ -271,6 +274,9 @@ class ListCache:
         if self._folder is not None:
             with contextlib.suppress(OSError):
                 self._write(self._file(entry), json.dumps(known.__dict__))
+                for file in self._folder.iterdir():
+                    if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
+                        file.unlink()
 
     def _file(self, entry: ServerEntry) -> Path:
         """Named after the entry and the program it runs: another program may have other tools."""

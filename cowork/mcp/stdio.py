@@ -78,6 +78,7 @@ class StdioChannel:
     async def aclose(self) -> None:
         self._gone = self._gone or ServerGone("was stopped")
         self.on_close = lambda gone: None
+        self._peer.fail(self._gone)
         await self._peer.stop()
         if self._process:
             await self._process.stop()

@@ -82,6 +82,7 @@ BAD_LISTS: dict[str, Any] = {
         ]
     },
     "choice at the root": {"tools": [ECHO | {"inputSchema": {"anyOf": [ECHO["inputSchema"], {"type": "object"}]}}]},
+    "choices of no kind": {"tools": [ECHO | {"inputSchema": {"anyOf": 5, "oneOf": True, "allOf": {"a": 1}}}, ECHO]},
     "properties of no kind": {
         "tools": [ECHO | {"inputSchema": {"type": "object", "properties": 5}}, ECHO | {"name": "b"}]
     },
@@ -186,6 +187,8 @@ def capabilities() -> dict[str, Any]:
 
 
 def about() -> dict[str, Any]:
+    if EVIL == "facts of no kind":
+        return {"serverInfo": None, "_meta": 5, "instructions": ["x"]}
     return {"serverInfo": {"name": "fake", "version": "1.0"}, "instructions": WAYS.get("instructions", "")}
 
 
@@ -236,6 +239,7 @@ def call(id: Any, params: dict[str, Any]) -> None:
             None,
             {"progressToken": "x"},
             {"progressToken": token, "progress": "a", "total": [], "message": 5},
+            {"progressToken": token, "progress": 10**400, "total": float("nan"), "message": "far"},
         ):
             send({"jsonrpc": "2.0", "method": "notifications/progress", "params": bad})
         answer(id, {"content": [{"type": "text", "text": "ok"}]})
@@ -287,6 +291,8 @@ def ask(id: Any, params: dict[str, Any]) -> None:
         "properties": {"colour": {"type": "string", "enum": ["red", "blue"]}},
         "required": ["colour"],
     }
+    if EVIL == "a form of no kind":
+        schema = {"properties": {"colour": {"enum": 5, "oneOf": 7, "anyOf": [1]}, "b": 5}, "required": True}
     question = {"mode": "form", "message": "Which colour?", "requestedSchema": schema}
     if WAYS.get("url"):
         question = {"mode": "url", "message": "Log in", "url": "https://example.org/login", "elicitationId": "1"}

@@ -14,6 +14,7 @@ from cowork.extensions.importing import servers_elsewhere
 from cowork.mcp.content import tool_name
 from cowork.mcp.entries import entry_of, filled, read_file, strongest
 from cowork.mcp.param_headers import header_paths, header_value, headers_for
+from tests.fakes.command import Command
 
 
 @pytest.mark.parametrize(
@@ -158,3 +159,28 @@ def test_names_fit_what_services_take() -> None:
     assert tool_name("git", "log") == "mcp__git__log"
     assert tool_name("git", "a/b") != tool_name("git", "a b")
     assert len(tool_name("git", "x" * 200)) == 64
+
+
+@pytest.mark.parametrize("text", ['{"mcpServers": null}', '{"projects": []}', '{"projects": {"": 5}}', "[]", "{"])
+def test_a_file_of_no_kind_is_not_changed(command: Command, text: str) -> None:
+    file = command.home / ".config/cowork/mcp.json"
+    file.parent.mkdir(parents=True)
+    text = text.replace('""', json.dumps(str(command.folder)))
+    file.write_text(text)
+    scope = "local" if "projects" in text else "user"
+    said = command.cowork("mcp", "add", "x", "--scope", scope, "--", "true")
+    assert (said.code, "cannot be read" in said.err, file.read_text()) == (2, True, text)
+
+
+@pytest.mark.parametrize("url", ["http://localhost:99999/mcp", "http://[::1", "http://host:abc/"])
+def test_an_address_that_is_none_is_named(command: Command, url: str) -> None:
+    assert command.cowork("mcp", "add", "far", "--url", url).code == 0
+    said = command.cowork("mcp", "test", "far")
+    assert (said.code, f"{url} is no http:// or https:// address" in said.err) == (2, True)
+
+
+def test_trying_a_server_leaves_nothing_behind(command: Command, tmp_path: Path) -> None:
+    (tmp_path / "tmp").mkdir()
+    said = command.cowork("mcp", "test", "nobody", env={"TMPDIR": str(tmp_path / "tmp")})
+    assert (said.code, "There is no MCP server 'nobody'" in said.err) == (2, True)
+    assert not list((tmp_path / "tmp").iterdir())

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
+from cowork.app.mcp.questions import elicit_by
 from cowork.app.mcp.tools import tools_of
 from cowork.core.errors import ToolError
-from cowork.core.ports import ToolRecord
+from cowork.core.ports import Answer, Question, ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.engine.clip import MAX_BYTES
-from cowork.mcp.content import said_in
-from cowork.mcp.protocol import McpError
+from cowork.mcp.protocol import McpError, ServerGone
 from cowork.mcp.servers import Server
 from cowork.tools.base import AgentState, ToolContext
 from cowork.tools.tool_search import catalogue
@@ -131,6 +132,33 @@ async def test_what_a_server_may_not_ask_is_refused_and_a_ping_answered(stage: S
     assert '"id":"s3","result":{}' in said
 
 
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_facts_of_no_kind_are_none(stage: Stage, era: str) -> None:
+    server = stage.server(evil="facts of no kind", era=era)
+    client = await server.connected()
+    assert (server.state, client.facts.name, client.facts.instructions) == ("ready", "", "")
+
+
+async def test_progress_of_no_kind_is_told_as_far_as_it_is_one(stage: Stage) -> None:
+    client, heard = await stage.connect(evil="progress of no kind"), list[str]()
+    await client.call("echo", {"text": "x"}, heard.append)
+    assert heard == ["5\n", "far\n"]
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+async def test_a_form_of_no_kind_is_asked_as_text(stage: Stage, era: str) -> None:
+    asked: list[Question] = []
+
+    async def person(question: Question) -> Answer:
+        asked.append(question)
+        return Answer("once", data={"answers": ["red", "(leave empty)"]})
+
+    server = stage.server(evil="a form of no kind", era=era)
+    said = await server.call("ask", {}, lambda text: None, elicit_by(person, "main", "fake"))
+    assert json.loads(said["content"][0]["text"])["content"] == {"colour": "red"}
+    assert [step["options"] for step in asked[0].input["questions"]] == [["(leave empty)"], ["(leave empty)"]]
+
+
 async def test_a_server_that_never_answers_is_given_up(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cowork.mcp.client.CONNECT_S", 0.3)
     server = stage.server(evil="never answers")
@@ -161,6 +189,5 @@ async def test_calls_under_way_when_a_server_is_closed_fail_and_do_not_hang(stag
     call = asyncio.ensure_future(client.call("echo", {"text": "x"}))
     await asyncio.sleep(0)
     await server.close()
-    call.cancel()
-    await asyncio.wait([call])
-    assert said_in({}).text == ""
+    with pytest.raises(ServerGone, match="was stopped"):
+        await asyncio.wait_for(call, 10)

@@ -8,14 +8,17 @@ import subprocess
 import time
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from cowork.mcp.client import McpClient
 from cowork.mcp.content import said_in
+from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.http import HttpChannel
 from cowork.mcp.oauth import OAuth
-from cowork.mcp.protocol import LEGACY, MODERN, LoginNeeded, ServerGone
+from cowork.mcp.protocol import LEGACY, MODERN, LoginNeeded, McpError, ServerGone
+from cowork.mcp.servers import ListCache, Server, ServerPorts
 from tests.fakes.command import COWORK, QUIET, Command
 from tests.mcp.conformance import Memory, browse, elicit
 from tests.mcp.conftest import until
@@ -85,7 +88,70 @@ async def test_a_legacy_server_tells_of_changes_and_a_session_it_forgot_is_known
         await client.aclose()
 
 
+async def test_calls_side_by_side_begin_a_forgotten_session_anew_once(tmp_path: Path) -> None:
+    with remote(era="legacy") as server:
+        entry = filled(entry_of("far", {"url": server.url}, "user"), {})
+        cache = ListCache(None, {}, lambda path, text: None)
+        ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
+        one = Server(entry, ports)
+        await one.connected()
+        server.sessions += 1
+        said = await asyncio.gather(*(one.call("echo", {"text": str(n)}, print, elicit) for n in range(4)))
+        assert [said_in(result).text for result in said] == [f"echo: {n}" for n in range(4)]
+        assert len(server.calls("initialize")) == 2
+        await one.close()
+
+
+async def test_a_call_under_way_when_the_server_is_switched_off_says_so() -> None:
+    with remote(era="legacy") as server:
+        entry = filled(entry_of("far", {"url": server.url}, "user"), {})
+        cache = ListCache(None, {}, lambda path, text: None)
+        ports = ServerPorts(lambda entry: HttpChannel(entry.url, {}), lambda *said: None, lambda server: None, cache)
+        one, heard = Server(entry, ports), list[str]()
+        waits = asyncio.ensure_future(one.connected())
+        await asyncio.sleep(0)
+        await one.switch(on=False)
+        with pytest.raises(McpError, match="was stopped"):  # and no cancellation, which would end the turn
+            await waits
+        await one.switch(on=True)
+        call = asyncio.ensure_future(one.call("slow", {}, heard.append, elicit))
+        await until(lambda: bool(heard))
+        await one.switch(on=False)
+        with pytest.raises(McpError, match="was stopped"):
+            await asyncio.wait_for(call, 10)
+
+
 # ------------------------------------------------------------ logins
+
+
+async def test_calls_side_by_side_refresh_a_token_once() -> None:
+    with remote(login=True, lasts=31) as server:
+        store = Memory()
+        client = await connected(server, OAuth(server.url, {}, store, browse))
+        store.kept["expires_at"] = time.time()  # over
+        await asyncio.gather(*(client.call("echo", {"text": "in"}) for _ in range(4)))
+        assert server.refreshed == 1
+        server.tokens.clear()  # revoked
+        store.kept["expires_at"] = time.time() + 3600
+        await asyncio.gather(*(client.call("echo", {"text": "in"}) for _ in range(4)))
+        assert server.refreshed == 2
+        await client.aclose()
+
+
+async def test_a_redirect_of_no_kind_does_not_end_a_login() -> None:
+    with remote(login=True) as server:
+
+        async def person(url: str) -> None:
+            back = urlsplit(dict(parse_qsl(urlsplit(url).query))["redirect_uri"])
+            for line in (b"rubbish", b"GET", b"GET //[ HTTP/1.1"):
+                reader, writer = await asyncio.open_connection(back.hostname, back.port)
+                writer.write(line + b"\r\n\r\n")
+                await asyncio.wait_for(reader.read(), 10)
+                writer.close()
+            await browse(url)
+
+        client = await connected(server, OAuth(server.url, {}, Memory(), person))
+        await client.aclose()
 
 
 async def test_a_login_proves_itself_and_its_token_is_refreshed_without_anybody() -> None:

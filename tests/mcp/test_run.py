@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
@@ -229,6 +230,34 @@ def test_the_chat_completes_a_resource_and_the_model_gets_it(tmp_path: Path) -> 
         terminal.type("@fak")
         terminal.wait_for("@fake:  resources of an MCP server")
     assert "the memo at memo://one" in (tmp_path / "asked").read_text()
+
+
+async def test_children_sent_out_at_once_ask_once(place: Place) -> None:
+    place.project(fake=raw_entry())
+    place.answers = [Answer("once")]
+    place.agent("helper", "mcp: [fake]")
+    grant(place.root, {"COWORK_HOME": str(place.home)})
+    environ = {"PATH": os.environ["PATH"], "HOME": str(place.home), "COWORK_HOME": str(place.home)}
+    script = place.home / "script.yaml"
+    script.write_text(yaml.safe_dump({"main": [], "agents": {"helper": ["one"]}}))
+    options = RunOptions(script=script, cwd=place.root, settings={"mcp.wait": 30.0})
+    run = place.run = build(options, environ, ask=place.ask, sinks=[], on_sink_failure=lambda sink, error: None)
+    assert run.mcp is not None
+    await asyncio.gather(*(run.mcp.ready_for(run.agents["helper"]) for _ in range(3)))
+    assert len(place.asked) == 1
+
+
+@pytest.mark.parametrize("how", [{"mcp.only_for_agents": ["fake"]}, {"tools.disabled": ["mcp__fake"]}])
+async def test_reading_resources_starts_no_server_that_nobody_approved(place: Place, how: Any) -> None:
+    place.user(mine=raw_entry(all=True))
+    place.project(fake=raw_entry(all=True) | {"env": {"FAKE_TRACE": str(place.home / "trace")}})
+    grant(place.root, {"COWORK_HOME": str(place.home)})
+    turns = [call("ListMcpResources"), call("ReadMcpResource", server="fake", uri="memo://one"), "done", "ok"]
+    run = await place.play(*turns, allow=("ReadMcpResource",), settings={"mcp.wait": 30.0, **how})
+    await run.ask(Prompt("see @fake:memo://one please"))
+    assert not (place.home / "trace").exists()
+    assert place.results("ListMcpResources") == ["mine memo://one: The first memo"]
+    assert "There is no MCP server 'fake'" in place.results("ReadMcpResource")[0]
 
 
 async def test_a_run_without_servers_has_none(place: Place) -> None:

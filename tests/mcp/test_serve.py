@@ -17,6 +17,7 @@ from cowork.mcp.client import McpClient
 from cowork.mcp.content import said_in
 from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import LEGACY, MODERN, McpError
+from tests.fakes.command import COWORK, Command
 from tests.mcp.conftest import Stage, need
 
 SCRIPT = """
@@ -67,6 +68,8 @@ async def test_calls_are_answered_side_by_side_and_refused_with_words(served: Mc
     assert said_in(await served.call("Read", {"file_path": "absent"})).failed
     with pytest.raises(McpError, match="There is no tool 'Bash'"):
         await served.call("Bash", {"command": "true"})
+    with pytest.raises(McpError, match="`arguments` must be an object"):
+        await served._ask("tools/call", {"name": "LS", "arguments": 5})
 
 
 async def test_task_sends_out_a_child_and_tells_its_progress(served: McpClient) -> None:
@@ -75,6 +78,25 @@ async def test_task_sends_out_a_child_and_tells_its_progress(served: McpClient) 
     said = said_in(await served.call("Task", order, heard.append))
     assert "The needle is in hay.txt." in said.text
     assert any("explore-1: Grep" in line for line in heard)
+
+
+async def test_each_call_hears_of_its_own_child_alone(served: McpClient) -> None:
+    heard: tuple[list[str], list[str]] = ([], [])
+    order = {"description": "find it", "prompt": "Where is the needle?", "subagent_type": "explore"}
+    await asyncio.gather(*(served.call("Task", order, lines.append) for lines in heard))
+    children = [{line.partition(":")[0].rpartition(" ")[2] for line in lines} for lines in heard]
+    assert sorted(map(len, children)) == [1, 1]
+    assert children[0] != children[1]
+
+
+def test_streams_that_are_no_pipes_are_said_in_a_line(command: Command, tmp_path: Path) -> None:
+    for words in (("mcp", "serve"), ("acp",)):
+        file = tmp_path / "in"
+        file.write_text("{}")
+        with file.open() as given:
+            env = {"PATH": os.environ["PATH"], "HOME": str(command.home)}
+            done = subprocess.run([COWORK, *words], stdin=given, env=env, capture_output=True, text=True)
+        assert (done.returncode, "speaks to a program, not to a person or a file" in done.stderr) == (2, True)
 
 
 async def test_a_client_of_the_stateless_revision_is_served_too(stage: Stage, served: McpClient) -> None:

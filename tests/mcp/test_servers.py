@@ -202,3 +202,12 @@ async def test_a_box_of_a_server_that_could_not_be_made_is_made_again(stage: Sta
     failing = 100
     with pytest.raises(McpError, match=r"Can't create file at /usr/gone\.sock"):
         await boxed().connected()
+
+
+async def test_lists_that_nobody_needs_any_more_are_dropped(stage: Stage, tmp_path: Path) -> None:
+    old = tmp_path / "cache" / "gone-0.json"
+    old.parent.mkdir()
+    old.write_text("{}")
+    os.utime(old, (0, 0))
+    await stage.server(cache=old.parent).connected()
+    assert [file.name.partition("-")[0] for file in old.parent.iterdir()] == ["fake"]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,13 +18,12 @@ from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
-from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, encode
+from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError, standard_streams
 from cowork.sessions import index
 from cowork.sessions.log.writer import new_id
 
 PROTOCOL = 1
 LONGEST_LINE = 64 * 2**20  # images come as text
-LAST_WORDS_S = 2.0  # for an editor that does not read any more
 PAGE = 50  # sessions a list gives at a time
 NOT_FOUND = -32002
 
@@ -37,23 +34,12 @@ def serve(options: RunOptions) -> int:
 
 
 async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
-    loop = asyncio.get_running_loop()
-    reader, out = asyncio.StreamReader(limit=LONGEST_LINE), os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)  # what anything else prints must not get between the messages
-    try:
-        await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-        transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader), out)
-    except ValueError:
-        hint = "Let an editor start it; docs/editors.md says how."
-        raise UserError("`cowork acp` speaks to a program through pipes.", hint) from None
-    writer = asyncio.StreamWriter(transport, protocol, None, loop)
-    agent = AcpAgent(options, environ, lambda message: writer.write(encode(message)))
-    try:
-        await agent.peer.serve(reader)
-    finally:
-        await agent.close()
-        with contextlib.suppress(OSError, TimeoutError):
-            await asyncio.wait_for(writer.drain(), LAST_WORDS_S)
+    async with standard_streams(LONGEST_LINE) as (reader, send):
+        agent = AcpAgent(options, environ, send)
+        try:
+            await agent.peer.serve(reader)
+        finally:
+            await agent.close()
     return 0
 
 

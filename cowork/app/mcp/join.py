@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
@@ -62,27 +63,30 @@ class McpRun:
     def __init__(
         self, place: Project, entries: Mapping[str, ServerEntry], ports: McpPorts, problems: Iterable[str] = ()
     ) -> None:
-        self.place, self.ports, self._problems = place, ports, list(problems)
+        self.place, self.ports, self.problems = place, ports, list(problems)
         cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
         server_ports = ServerPorts(self._channel, self._notice, self._listed, cache)
         self.servers = Servers(entries, server_ports)
         self._approvals = Approvals(place.environ)
         self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
-        self._settled = False
+        self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
 
     # ------------------------------------------------------------ before requests
 
     async def ready(self) -> None:
         """Before the first request: start what is not known yet, wait a little, and offer all tools there are."""
-        if self._settled:
-            return
-        for problem in self._problems:
+        async with self._settling:
+            if not self._settled:
+                await self._settle()
+                self._settled = True
+
+    async def _settle(self) -> None:
+        for problem in self.problems:
             self._notice(f"MCP: {problem}", "warning")
         names = [name for name in self.servers if self._for_main(name) and await self._approved(self.servers[name])]
         late = await self.servers.prepare(names, self.place.config.mcp.wait)
         for server in late:
             self._tell_late(server)
-        self._settled = True
         self._offer([self.servers[name] for name in names], late)
 
     async def ready_for(self, definition: AgentDef) -> None:
@@ -95,7 +99,8 @@ class McpRun:
             if entry.name not in self.servers:
                 self.servers.add(filled(entry, self.place.environ))
         named = [name for name in definition.named_servers if name in self.servers]
-        named = [name for name in named if await self._approved(self.servers[name])]
+        async with self._settling:
+            named = [name for name in named if await self._approved(self.servers[name])]
         await self.servers.prepare(named, AGENT_WAIT_S)
         tools = self._tools.all
         for tool in (tool for name in named for tool in tools_of(self.servers[name]) if tool.name not in tools):
@@ -113,12 +118,12 @@ class McpRun:
     async def mentioned(self, text: str) -> str:
         """The resources that a prompt names as `@server:uri`, as context for the model."""
         found = []
+        usable = self._usable()
         for name, uri in dict.fromkeys(_MENTION.findall(text)):
-            if name not in self.servers:
+            if name not in usable:
                 continue
-            server = self.servers[name]
             try:
-                said = said_by_resource(await server.read(uri, questions.elicit_by(self.ports.ask, "main", name)))
+                said = said_by_resource(await usable[name].read(uri, questions.elicit_by(self.ports.ask, "main", name)))
             except McpError as error:
                 self._notice(f"@{name}:{uri} was not read: the MCP server {error}.", "warning")
                 continue
@@ -130,7 +135,7 @@ class McpRun:
 
         Only naming a server starts it, and never one that waits for approval.
         """
-        usable = {name: s for name, s in self.servers.items() if s.state != "off" and self._is_approved(s.entry)}
+        usable = self._usable()
         name, named, _ = typed.partition(":")
         if not named:
             having = (name for name, server in usable.items() if server.known and server.known.resources)
@@ -157,11 +162,18 @@ class McpRun:
     def _tools(self) -> ToolSet:
         return self.ports.agent().runner.tools
 
+    def _usable(self) -> dict[str, Server]:
+        """The servers that may be started: switched on, not refused by the settings, and approved."""
+        servers = {name: server for name, server in self.servers.items() if not self._is_off(name)}
+        return {name: server for name, server in servers.items() if self._is_approved(server.entry)}
+
+    def _is_off(self, name: str) -> bool:
+        refused = (f"mcp__{name}", f"mcp__{name}__*", "mcp__*")
+        return self.servers[name].state == "off" or any(w in refused for w in self.place.config.tools.disabled)
+
     def _for_main(self, name: str) -> bool:
-        server, tools = self.servers[name], self.place.config.tools
-        if server.entry.scope == "agent" or name in self.place.config.mcp.only_for_agents or server.state == "off":
-            return False
-        return not any(word in (f"mcp__{name}", f"mcp__{name}__*", "mcp__*") for word in tools.disabled)
+        is_agents = self.servers[name].entry.scope == "agent" or name in self.place.config.mcp.only_for_agents
+        return not is_agents and not self._is_off(name)
 
     async def _approved(self, server: Server) -> bool:
         """Whether a server may be used; those of a project only with the person's yes to this very entry."""
@@ -202,7 +214,7 @@ class McpRun:
         self._add(tool for server, tools in by_server.items() for tool in tools if tool not in deferred)
         self._add(deferred, deferred=True)
         if any(server.known and server.known.resources for server in by_server) or late:
-            self._add(resource_tools(self.servers))
+            self._add(resource_tools(self._usable))
         if deferred or late:
             self._add_search([server.name for server in late])
 

@@ -4,45 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from cowork.app.build import build
-from cowork.app.mcp.join import McpRun
 from cowork.app.mcp.sources import KeptTokens
 from cowork.app.mcp.tools import tokens_of, tools_of
-from cowork.app.run import Run
 from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.mcp.entries import ServerEntry
 from cowork.mcp.oauth import OAuth
 from cowork.mcp.protocol import LoginNeeded, McpError
 from cowork.mcp.servers import Server
 
 
-def opened(options: RunOptions, environ: Mapping[str, str]) -> tuple[Run, McpRun]:
-    """A run that nothing is said in, for its servers."""
+@asynccontextmanager
+async def _configured_server(options: RunOptions, environ: Mapping[str, str], name: str) -> AsyncIterator[Server]:
+    """A server, in a run in which nothing is said; what it refuses is told to the person."""
     run = build(options, environ, ask=None, sinks=[], on_sink_failure=lambda sink, error: None)
-    if run.mcp is None:
-        raise UserError("No MCP servers are configured here.", "`cowork mcp add NAME -- COMMAND` adds one.")
-    return run, run.mcp
+    try:
+        servers = run.mcp.servers if run.mcp else {}
+        if name not in servers:
+            wrong = next((problem for problem in (run.mcp.problems if run.mcp else ()) if name in problem), "")
+            known = f"Configured here: {', '.join(servers) or 'none'}."
+            raise UserError(wrong or f"There is no MCP server {name!r}.", known)
+        yield servers[name]
+    except LoginNeeded as error:
+        raise UserError(f"MCP server {name}: {error}.", f"`cowork mcp login {name}`", exit_code=3) from error
+    except McpError as error:
+        raise UserError(f"MCP server {name} {error}.", f"Its entry: `cowork mcp get {name}`", exit_code=1) from error
+    finally:
+        await run.close()
 
 
-def named(mcp: McpRun, name: str) -> Server:
-    if name not in mcp.servers:
-        known = ", ".join(mcp.servers) or "none"
-        raise UserError(f"There is no MCP server {name!r}.", f"Configured here: {known}.")
-    return mcp.servers[name]
-
-
-def tried(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
+def try_server(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
     """Connect to a server and say what it has."""
 
     async def work() -> Json:
-        run, mcp = opened(options, environ)
-        try:
-            server = named(mcp, name)
+        async with _configured_server(options, environ, name) as server:
             client = await server.connected()
             tools = tools_of(server)
             return {
@@ -55,13 +55,6 @@ def tried(options: RunOptions, environ: Mapping[str, str], name: str) -> Json:
                 "prompts": [str(prompt.get("name")) for prompt in server.known.prompts] if server.known else [],
                 "resources": len(await client.resources()),
             }
-        except LoginNeeded as error:
-            raise UserError(f"MCP server {name}: {error}.", f"`cowork mcp login {name}`", exit_code=3) from error
-        except McpError as error:
-            hint = f"Its entry: `cowork mcp get {name}`"
-            raise UserError(f"MCP server {name} {error}.", hint, exit_code=1) from error
-        finally:
-            await run.close()
 
     return signals.run(work())
 
@@ -75,20 +68,11 @@ def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browse
             await asyncio.to_thread(webbrowser.open, url)
 
     async def work() -> None:
-        run, mcp = opened(options, environ)
-        try:
-            entry = _remote(named(mcp, name).entry)
+        async with _configured_server(options, environ, name) as server:
+            entry = server.entry
+            if not entry.url:
+                hint = "Give it what it needs in env."
+                raise UserError(f"{name} runs on this machine: there is nothing to log in to.", hint)
             await OAuth(entry.url, entry.oauth, KeptTokens(entry, environ), browse).login()
-        except McpError as error:
-            raise UserError(f"MCP server {name} {error}.", exit_code=3) from error
-        finally:
-            await run.close()
 
     signals.run(work())
-
-
-def _remote(entry: ServerEntry) -> ServerEntry:
-    if not entry.url:
-        hint = "Give it what it needs in env."
-        raise UserError(f"{entry.name} runs on this machine: there is nothing to log in to.", hint)
-    return entry

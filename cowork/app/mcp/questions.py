@@ -53,7 +53,7 @@ def elicit_by(ask: Ask | None, agent: str, server: str) -> Elicit:
         fields = dict(list(as_object(schema.get("properties")).items())[:_MOST_FIELDS])
         if not fields:
             return await agreed(f"{server} asks: {message}", "Yes")
-        needed = schema.get("required") or ()
+        needed = schema["required"] if isinstance(schema.get("required"), list) else []
         answers, said = await put(
             [_step(f"{server}: {message}", name, as_object(field), name in needed) for name, field in fields.items()]
         )

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from itertools import count
 
 from cowork.app.build import build
@@ -15,7 +12,8 @@ from cowork.app.run import Run
 from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.blocks import Json, ToolUse
-from cowork.core.events import AgentUpdated, Event, ToolOutput, ToolStarted
+from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ToolOutput, ToolStarted
+from cowork.core.json_rpc import standard_streams
 from cowork.mcp.protocol import MOST_BYTES
 from cowork.mcp.server import McpServer, Report
 
@@ -33,8 +31,8 @@ class _Calls:
     def __init__(self, options: RunOptions, environ: Mapping[str, str]) -> None:
         self._reports: dict[str, Report] = {}
         self._numbers = count(1)
+        self._owners: dict[str, str] = {}  # child's path -> the call that sent it out
         self.run: Run = build(options, environ, ask=None, sinks=[self._hear], on_sink_failure=lambda sink, error: None)
-        begin(self.run)
 
     def tools(self) -> list[Json]:
         """What is offered: nothing that changes files by itself."""
@@ -58,27 +56,23 @@ class _Calls:
 
     def _hear(self, event: Event) -> None:
         """Progress: what a child does, under the call that sent it out, and live output."""
-        if isinstance(event, ToolOutput) and event.tool_use_id in self._reports:
-            self._reports[event.tool_use_id](event.text)
-        elif isinstance(event, AgentUpdated | ToolStarted) and event.agent != "main" and self._reports:
-            what = event.action if isinstance(event, AgentUpdated) else f"{event.name} {event.line}"
-            for report in self._reports.values():
+        match event:
+            case AgentStarted():
+                self._owners[event.agent] = self._owners.get(event.parent, event.tool_use_id)
+            case AgentEnded():
+                self._owners.pop(event.agent, None)
+            case ToolOutput() if report := self._reports.get(event.tool_use_id):
+                report(event.text)
+            case AgentUpdated() | ToolStarted() if report := self._reports.get(self._owners.get(event.agent, "")):
+                what = event.action if isinstance(event, AgentUpdated) else f"{event.name} {event.line}"
                 report(f"{event.agent.removeprefix('main/')}: {what}")
 
 
 async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
-    loop = asyncio.get_running_loop()
     calls = _Calls(options, environ)
-    out = sys.stdout.buffer
-
-    def send(line: bytes) -> None:
-        out.write(line)
-        out.flush()
-
-    reader = asyncio.StreamReader(limit=MOST_BYTES)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
     try:
-        with suppress(OSError):
+        begin(calls.run)
+        async with standard_streams(MOST_BYTES) as (reader, send):
             await McpServer(calls.tools(), calls.call, send).serve(reader)
     finally:
         await calls.run.close()

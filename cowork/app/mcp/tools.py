@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from cowork.core.hygiene import visible_line
 from cowork.core.ports import Effect, ToolRecord, failed, ok
 from cowork.mcp.content import Said, cut_text, one_liner, said_by_resource, said_in, schema_of, tool_name
 from cowork.mcp.protocol import LoginNeeded, McpError
-from cowork.mcp.servers import Server, Servers
+from cowork.mcp.servers import Server
 from cowork.tools.base import Tool, ToolContext, tool
 
 _MOST_LISTED = 200  # resources of a server
@@ -78,16 +78,14 @@ def _sentence(text: str) -> str:
 # ------------------------------------------------------------ resources
 
 
-def resource_tools(servers: Servers) -> list[Tool]:
-    """ListMcpResources and ReadMcpResource, for servers that have resources."""
+def resource_tools(usable: Callable[[], Mapping[str, Server]]) -> list[Tool]:
+    """ListMcpResources and ReadMcpResource, for the servers that may be used."""
 
     @tool("ListMcpResources", reads=True, effects=lambda ctx, args: _NOTHING)
     async def list_resources(ctx: ToolContext, server: Annotated[str | None, "Only of this one"] = None) -> ToolRecord:
         """List the resources of MCP servers: documents and data that ReadMcpResource reads."""
         rows = []
-        for one in [_named(servers, server)] if server else servers.values():
-            if one.state == "off":
-                continue
+        for one in [_named(usable(), server)] if server else usable().values():
             try:
                 found = await one.resources()
             except McpError as error:
@@ -102,7 +100,7 @@ def resource_tools(servers: Servers) -> list[Tool]:
         ctx: ToolContext, server: Annotated[str, "Its name"], uri: Annotated[str, "As ListMcpResources gave it"]
     ) -> ToolRecord:
         """Read a resource of an MCP server."""
-        one = _named(servers, server)
+        one = _named(usable(), server)
         try:
             said = said_by_resource(await one.read(uri, elicit_by(ctx.ask, ctx.agent, one.name)))
         except McpError as error:
@@ -114,7 +112,7 @@ def resource_tools(servers: Servers) -> list[Tool]:
 
 def _named(servers: Mapping[str, Server], name: str) -> Server:
     if name not in servers:
-        raise ToolError("NOT_FOUND", f"There is no MCP server {name!r}. There are {', '.join(servers)}.")
+        raise ToolError("NOT_FOUND", f"There is no MCP server {name!r}. There are {', '.join(servers) or 'none'}.")
     return servers[name]
 
 
