@@ -14,6 +14,7 @@ from cowork.permissions.shell.follow import INTERPRETERS, SHELLS, program
 from cowork.permissions.shell.hints import in_workspace
 from cowork.permissions.shell.parse import names
 
+_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget")
 # First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
 # others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
 _PREFIXES = {
@@ -34,9 +35,9 @@ _PREFIXES = {
     "terraform": names("plan validate fmt"),
     **dict.fromkeys(("docker", "podman"), names("ps images logs inspect build compose stats version info")),
     **dict.fromkeys(("kubectl", "gh"), names("get describe logs pr issue run repo")),
+    **dict.fromkeys(("npx", "bunx"), _TOOLS),
 }
 _NAMED_NEXT = names("run run-script exec pr issue repo compose")  # and the word after it is part of what is granted
-_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget")
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.][\w.:/@-]*")
 
 

@@ -161,6 +161,7 @@ def test_plan_mode_tells_the_model_to_present_its_plan(workspace: Workspace) -> 
     [
         ("git commit -m x", "Bash(git commit:*)"),
         ("npm run build --watch", "Bash(npm run build:*)"),
+        ("npx prettier --write a.js", "Bash(npx prettier:*)"),
         ("npm test", "Bash(npm test:*)"),
         ("pytest -q tests", "Bash(pytest:*)"),
         ("timeout 60 pytest -q", "Bash(pytest:*)"),
@@ -386,6 +387,8 @@ ls -la                           read       read          read       read   read
 git log -p | head                read       read          read       read   read
 for f in *.py; do wc -l $f; done read       read          read       read   read
 .venv/bin/pytest -q              read       read          masked     read   write
+npm run check:type:js            read       read          masked     read   write
+npm run lint:fix                 write!     write!        masked     read   write
 python -m pytest | tail -3       read       read          masked     read   write
 cat .env                         read       read          read       read   read
 mkdir -p src/new                 write!     write         masked     read   write

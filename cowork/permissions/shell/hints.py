@@ -153,7 +153,8 @@ def _known() -> dict[str, dict[str, str]]:
 def _kind(name: str, sub: str, rest: Sequence[str]) -> str:
     """What the table says of a command: read, check, network, outside, or nothing."""
     known = _known().get(name, {})
-    after = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
+    next_word = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
+    after = (word if "fix" in word else word.partition(":")[0] for word in next_word)  # lint:css is a lint
     words = (sub, *(f"{sub.removesuffix('-script')}+{word}" for word in after), *(w for w in rest if w[:1] == "-"), "*")
     kind = next((known[word] for word in words if word in known), "")
     return "" if kind == "check" and _FIXES & set(rest) else kind
