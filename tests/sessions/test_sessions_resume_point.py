@@ -166,7 +166,7 @@ def long_story(prompts: int) -> list[Event]:
 
 def test_memory_follows_the_conversation_and_not_the_log(tmp_path):
     held = []
-    for size in (1_200, 3_600):
+    for size in (1_200, 1_800):
         path = tmp_path / str(size) / "events.jsonl"
         write(path, long_story(size))
         loaded = read_to_resume(path, large=100_000)
@@ -179,7 +179,7 @@ def test_memory_follows_the_conversation_and_not_the_log(tmp_path):
 
 def test_what_was_left_out_is_not_read_again(tmp_path):
     path = tmp_path / "s" / "events.jsonl"
-    write(path, long_story(600))
+    write(path, long_story(250))
     first = read_to_resume(path, large=100_000)
     with path.open("r+b") as file:  # nobody looks here any more
         file.seek(50_000)
@@ -192,7 +192,7 @@ def test_what_was_left_out_is_not_read_again(tmp_path):
 @pytest.mark.parametrize("damage", [b"", b"{}\n", b"\xff\xfe", b'{"version":1,"lines":0}\n'])
 def test_a_resume_point_that_is_broken_or_of_another_log_is_passed_over(tmp_path, damage):
     path = tmp_path / "s" / "events.jsonl"
-    write(path, long_story(600))
+    write(path, long_story(250))
     first = read_to_resume(path, large=100_000)
     point = path.parent / RESUME_POINT
     kept = point.read_bytes()
@@ -208,7 +208,7 @@ def test_a_resume_point_that_is_broken_or_of_another_log_is_passed_over(tmp_path
 
 def test_a_large_log_that_is_damaged_is_still_read_as_far_as_it_is_whole(tmp_path):
     path = tmp_path / "s" / "events.jsonl"
-    write(path, long_story(600))
+    write(path, long_story(250))
     lines = path.read_bytes().splitlines(keepends=True)
     lines[-3] = lines[-3][:-30] + b"\n"
     lines.insert(900, lines[2])
