@@ -89,7 +89,7 @@ class Steps:
         seen = [tuple(map(float, line.split())) for line in self.notes.read_text().splitlines()]
         during = [(wall, cpu) for at, wall, cpu in seen if at >= begun]
         wall, cpu = (max((pair[n] for pair in during), default=0) * 1e3 for n in (0, 1))
-        print(f"  {name:34} {took:6.2f} s   longest step {wall:5.0f} ms, processor {cpu:5.0f} ms", flush=True)
+        print(f"  {name:60} {took:6.2f} s   longest step {wall:5.0f} ms, processor {cpu:5.0f} ms", flush=True)
 
 
 def play(root: Path) -> None:
@@ -108,45 +108,45 @@ def play(root: Path) -> None:
         def ready() -> bool:
             return "Esc interrupt" not in terminal.text()
 
-        def done(number: int) -> None:
-            terminal.wait_for(f"Done {number}.", WAIT_S)
-            terminal.wait_until(ready, WAIT_S)
+        def say(text: str, answer: str = "") -> None:
+            """Send a line and wait until what it asks for is done."""
+            echo, before = f"❯ {text}".encode(), terminal.raw.count(f"❯ {text}".encode())
+            terminal.type("<Ctrl+U>", text, "<Enter>")
+            terminal.wait_until(lambda: terminal.raw.count(echo) > before and ready(), WAIT_S, text)
+            if answer:
+                terminal.wait_for(answer, WAIT_S)
+                terminal.wait_until(ready, WAIT_S)
+
+        def stop(text: str) -> None:
+            """Send a line, and Esc while it is at work."""
+            terminal.type("<Ctrl+U>", text, "<Enter>")
+            terminal.settle(0.4)
+            shown = next((line for line in terminal.screen() if "looking at" in line), "nothing to wait for")
+            with on.step(f"Esc in {text}: {shown.strip()}"):
+                terminal.type("<Esc>")
+                terminal.wait_until(ready, WAIT_S)
 
         with on.step("start"):
             terminal.wait_for("/help", 60)
-        with on.step("first Bash, sent at once"):
-            terminal.type("go", "<Enter>")
-            done(1)
-        terminal.type("/diff", "<Enter>")
-        terminal.settle(0.5)
-        print("    shown:", next((line for line in terminal.screen() if "looking at" in line), ""))
-        with on.step("Esc in the first /diff"):
-            terminal.type("<Esc>")
-            terminal.wait_until(ready, WAIT_S)
-        with on.step("the first /diff"):
-            terminal.type("/diff", "<Enter>")
-            terminal.wait_for("changed.txt", WAIT_S)
-        with on.step("the second /diff"):
-            terminal.type("/diff", "<Enter>")
-            terminal.wait_until(lambda: terminal.raw.count(b"changed.txt") > 1 and ready(), WAIT_S)
         with on.step("@ completion"):
-            terminal.type("@f4242")
-            terminal.wait_for("f4242.py" if "many" in str(root) else "f4", WAIT_S)
-        terminal.type("<Ctrl+U>")
+            terminal.type("@f1699")
+            terminal.wait_for("/f1699.py", WAIT_S)
+        with on.step("the files are looked at"):  # as they are while a person writes a first prompt
+            terminal.settle(6)
+        with on.step("first Bash"):
+            say("go", "Done 1.")
+        stop("/diff")
+        for time_ in ("first", "second"):
+            with on.step(f"the {time_} /diff"):
+                say("/diff")
         with on.step("Glob, Grep, LS"):
-            terminal.type("look", "<Enter>")
-            done(2)
+            say("look", "Done 2.")
         with on.step("another Bash"):
-            terminal.type("again", "<Enter>")
-            done(3)
-        terminal.type("/rewind 1 both", "<Enter>")
-        terminal.settle(0.3)
-        with on.step("Esc in /rewind, or its end"):
-            terminal.type("<Esc>")
-            terminal.wait_until(ready, WAIT_S)
+            say("again", "Done 3.")
+        stop("/rewind 1 both")
         with on.step("/rewind"):
-            terminal.type("<Ctrl+U>", "/rewind 1 both", "<Enter>")
-            terminal.wait_until(lambda: not (root / "changed.txt").exists() and ready(), WAIT_S)
+            say("/rewind 1 files")
+        print(f"  rewound: {not (root / 'changed.txt').exists()}")
         peak = next(line for line in Path(f"/proc/{terminal.pid}/status").read_text().splitlines() if "VmHWM" in line)
         print(f"  memory at most {int(peak.split()[1]) // 1024} MB")
 

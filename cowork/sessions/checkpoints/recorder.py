@@ -153,8 +153,9 @@ class Checkpoints:
             before = waited
             await asyncio.wait([future], timeout=min(_LOOK_S, SAY_AFTER_S))
             waited = time.monotonic() - started
-            if max(control.unread, self._scanner.unread) > READS_A_SECOND * max(0, patience - waited):
-                break  # it would wait in vain
+            listed = control.reading or self._scanner.known.tables  # so what the command makes is known to be new
+            if listed and max(control.unread, self._scanner.unread) > READS_A_SECOND * max(0, patience - waited):
+                break  # for the contents it would wait in vain
             if before < SAY_AFTER_S <= waited and not future.done():
                 tell(f"Looking at the files first, for /rewind: {control.seen:,} so far …\n")
         return future.done()
