@@ -21,7 +21,10 @@ class FunctionHooks:
             event, _, pattern = name.partition(":")
             if event not in HOOK_EVENTS:
                 raise UserError(f"There is no hook event {event!r}.", f"The events are {', '.join(HOOK_EVENTS)}.")
-            self._functions.append((event, re.compile(pattern or ".*"), function))
+            try:
+                self._functions.append((event, re.compile(pattern or ".*"), function))
+            except re.error as error:
+                raise UserError(f"The hook {name!r} has a bad pattern: {error}.") from error
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
         return bool(self._chosen(event, subject))

@@ -189,14 +189,15 @@ class Session:
             self._answer = asyncio.create_task(_in_time(run, prompt))
             try:
                 await _done(self._answer)
-                return self._result(self._answer, kind, before)
+                return self._result(run, self._answer, kind, before)
             finally:
                 self._answer = None
                 if on_event:
                     run.emitter.remove(on_event)
 
-    def _result(self, answer: asyncio.Task[Outcome], kind: Any, before: tuple[int, Usage, float | None]) -> Result[Any]:
-        run = self.run
+    def _result(
+        self, run: Run, answer: asyncio.Task[Outcome], kind: Any, before: tuple[int, Usage, float | None]
+    ) -> Result[Any]:
         reason, text, error = run.ending(answer)
         self._reason, self._text = reason, text
         if bug := bug_in(answer):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.cli.typer_help import HelpCommand, HelpGroup, ask_line
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
@@ -241,7 +241,7 @@ def _ask_which(offered: Sequence[tuple[FoundService, str]]) -> int:
     for number, (service, name) in enumerate(offered, 1):
         row(f"{number:>3}  {name}  ({service.name})")
     while True:
-        answer = input(f"Which one? [1-{len(offered)}, Enter for 1] ").strip() or "1"
+        answer = ask_line(f"Which one? [1-{len(offered)}, Enter for 1] ") or "1"
         if answer.isdigit() and 1 <= int(answer) <= len(offered):
             return int(answer) - 1
 

@@ -12,7 +12,7 @@ import typer
 
 from cowork.cli.agent_commands import AsJson, Cwd, Trust, project_options, report_problems
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.cli.typer_help import HelpCommand, HelpGroup, ask_line
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -175,4 +175,4 @@ def confirmed(question: str) -> bool:
     """Whether the person says yes to what was just listed."""
     if not sys.stdin.isatty():
         raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
-    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
+    return ask_line(f"{question} [y/N] ").casefold() in ("y", "yes")

@@ -38,6 +38,11 @@ def main(argv: Sequence[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
+    except OSError as error:
+        if error.filename is None:  # no file that a person could mend
+            raise
+        complain(f"{error.filename}: {error.strerror}")
+        return 1
 
 
 def start(command: str, prompt: str | None, options: RunOptions) -> int:

@@ -62,6 +62,14 @@ def made(given: Mapping[str, Any]) -> RunOptions:
     return RunOptions(**values)
 
 
+def ask_line(question: str) -> str:
+    """What the person at the terminal types; the end of the input ends the command."""
+    try:
+        return input(question).strip()
+    except EOFError:
+        raise typer.Abort from None
+
+
 class HelpCommand(TyperCommand):
     """A command whose options are shown in their groups, examples last."""
 

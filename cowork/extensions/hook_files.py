@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
 
+from cowork.core.blocks import as_object
 from cowork.core.front_matter import BadFile, Problem, json_of_file, line_of
 from cowork.core.frozen import frozen
 from cowork.core.hooks import HOOK_EVENTS, HookEvent
@@ -136,7 +137,7 @@ def holds(condition: str, tool: str, data: Mapping[str, Any]) -> bool:
         return True
     if not fnmatchcase(tool, match[1]):
         return False
-    pattern, given = (match[2] or "*").replace(":*", "*"), data.get("tool_input") or {}
+    pattern, given = (match[2] or "*").replace(":*", "*"), as_object(data.get("tool_input"))
     if isinstance(given.get("command"), str):
         parts = [
             re.sub(r"^(?:\w+=\S*\s+)*", "", p.strip()) for p in re.split(r"&&|\|\||[;|\n()`]|\$\(", given["command"])

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, add_cost
@@ -51,7 +52,7 @@ def load_tasks(request: BatchRequest) -> list[Json]:
             continue
         try:
             task = _task(json.loads(line), number, request.repo)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError) as error:
             hint = 'A line is an object such as {"id": "a", "prompt": "fix it", "repo": "…", "ref": "…"}.'
             raise UserError(f"{request.tasks}:{number} is not a task: {error}", hint) from error
         if task["id"] in seen:
@@ -62,8 +63,10 @@ def load_tasks(request: BatchRequest) -> list[Json]:
     return tasks[index::count]
 
 
-def _task(raw: Json, number: int, repo: str) -> Json:
+def _task(raw: Any, number: int, repo: str) -> Json:
     """One line of the file, by the names that we or SWE-bench give its parts."""
+    if not isinstance(raw, dict) or not (raw.get("prompt") or raw.get("problem_statement")):
+        raise TypeError("it has no prompt" if isinstance(raw, dict) else "it is not an object")
     task = {
         **raw,
         "id": str(raw.get("id") or raw.get("instance_id") or number),
@@ -118,7 +121,7 @@ class Batch:
         place = await open_place(request.on, request.jobs)
         try:
             self.work = [asyncio.create_task(self._one(place, task, len(tasks))) for task in tasks]
-            await asyncio.gather(*self.work, return_exceptions=self.over)
+            await asyncio.gather(*self.work)
         except asyncio.CancelledError:
             if not self.over:
                 raise

@@ -61,8 +61,10 @@ def _run(job: Json, hear: Hear) -> Json:
         assert process.stdout is not None
         for raw in process.stdout:
             line = raw.decode("utf-8", "replace")
-            if '"type": "run.ended"' in line or '"type":"run.ended"' in line:
-                result = json.loads(line)
+            if not line.endswith("\n"):
+                break  # half a line of a process that was killed
+            if '"run.ended"' in line and (found := json.loads(line)).get("type") == "run.ended":
+                result = found
             else:
                 hear(line)
         code = process.wait()

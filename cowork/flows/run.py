@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import json
 import re
@@ -11,8 +10,9 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, field, fields, is_dataclass, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import SimpleNamespace, UnionType
+from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cowork.api.session import Session
@@ -157,13 +157,12 @@ def flow_file(file: str) -> Path:
 
 def load_main(path: Path) -> Callable[..., Any]:
     """The `main` of a flow file."""
-    spec = importlib.util.spec_from_file_location(f"cowork_flow_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
+    loader = SourceFileLoader(f"cowork_flow_{path.stem}", str(path))
+    module = ModuleType(loader.name)
+    module.__file__ = str(path)
+    sys.modules[loader.name] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except SyntaxError as error:
         raise UserError(f"{path}:{error.lineno} {error.msg}") from error
     except Exception as error:
@@ -179,7 +178,10 @@ def arguments(main: Callable[..., Any], words: Sequence[str]) -> tuple[list[Any]
     parameters = list(inspect.signature(main).parameters.values())[1:]
     named = {p.name for p in parameters}
     written = {name: hint for name, hint in main.__annotations__.items() if name in named}
-    hints = get_type_hints(SimpleNamespace(__annotations__=written), vars(sys.modules[main.__module__]))
+    try:
+        hints = get_type_hints(SimpleNamespace(__annotations__=written), vars(sys.modules[main.__module__]))
+    except NameError as error:
+        raise UserError(f"The types of main's arguments cannot be read: {error}.") from error
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for word in words:

@@ -88,7 +88,7 @@ def overview(entries: Sequence[SessionEntry], days: int | None, now: float | Non
 def _every_day(rows: Sequence[CostRow], first: str, now: float) -> tuple[CostRow, ...]:
     """The days up to today, gaps filled, the last of them if there are too many to draw."""
     known = {row.name: row for row in rows}
-    start = first or min(known, default=day_of(now))
+    start = first or min([*known, day_of(now)])  # a session of tomorrow has a clock that was set back since
     names: list[str] = []
     noon = time.mktime((*time.localtime(now)[:3], 12, 0, 0, 0, 0, -1))
     while len(names) < MOST_DAYS and (name := day_of(noon - len(names) * DAY)) >= start:

@@ -133,7 +133,7 @@ class WatchServer:
         had = question.headers.get("last-event-id", "")
         self._streams += 1
         try:
-            await self._follow(writer, int(had) if had.isdecimal() else 0)
+            await self._follow(writer, int(had) if had.isdecimal() and len(had) < 20 else 0)
         finally:
             self._streams -= 1
 
@@ -180,5 +180,8 @@ def _parse(head: bytes) -> _Question | None:
         if not colon or name in headers:  # twice the same could mean two things
             return None
         headers[name] = value.strip()
-    url = urlsplit(words[1])
+    try:
+        url = urlsplit(words[1])
+    except ValueError:  # half an IPv6 address
+        return None
     return _Question(words[0], url.path, {key: values[0] for key, values in parse_qs(url.query).items()}, headers)

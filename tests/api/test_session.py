@@ -254,6 +254,7 @@ def test_failures_have_types(scripted: Options, turns: Any, options: Any, error:
     [
         ({"cwd": "/nowhere"}, "/nowhere is not a folder"),
         ({"colour": "red"}, "no option 'colour'"),
+        ({"hooks": {"PreToolUse:(": print}}, "has a bad pattern"),
         ({"settings": {"no.such": 1}}, "no setting 'no.such'"),
         ({"resume": "zzzz"}, "zzzz"),
         ({"tools": [cowork.tool(name="Read")(lambda: "")]}, "already a tool 'Read'"),
@@ -276,6 +277,16 @@ async def test_cancel_ends_the_answer_and_the_session_goes_on(scripted: Options)
             _ = [event async for event in heard]
         assert caught.value.result.reason == "interrupted"
         assert (await session.ask("second")).text == "next"
+
+
+async def test_closing_a_session_cancels_the_answer_that_is_under_way(scripted: Options) -> None:
+    session = cowork.Session(**scripted({"call": {"Bash": {"command": "sleep 100"}}}, "no", mode="bypass"))
+    await session.open()
+    answer = asyncio.ensure_future(session.ask("wait")._whole())
+    await asyncio.sleep(0)
+    await session.close()
+    with pytest.raises(cowork.Cancelled):
+        await answer
 
 
 async def test_whoever_stops_iterating_stops_the_answer(scripted: Options) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import re
 import subprocess
 from pathlib import Path
@@ -12,7 +14,7 @@ import skills_ref
 
 from cowork.extensions.plugin_store import _split_ref
 from cowork.extensions.plugins import SCHEMAS
-from tests.fakes.command import Command
+from tests.fakes.command import COWORK, Command
 
 ROOT = Path(__file__).parents[2]
 HOOK = '{"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "echo ${CLAUDE_PLUGIN_ROOT}"}]}]}}'
@@ -93,6 +95,28 @@ def test_only_a_plugin_can_be_removed(command: Command) -> None:
     assert [path.exists() for path in (own / "config.toml", state / "sessions/x", own / "plugins/stray")] == [
         True, True, False,
     ]  # fmt: skip
+
+
+def test_a_folder_that_cannot_be_written_is_named(command: Command) -> None:
+    own = command.home / ".config/cowork"
+    own.mkdir(parents=True)
+    (own / "plugins").write_text("a file")
+    said = command.cowork("plugin", "add", str(make(command.folder.parent / "acme")), "--yes")
+    assert (said.code, said.err) == (1, f"cowork: {own}/plugins: File exists\n")
+
+
+def test_the_end_of_the_input_is_no_yes(command: Command) -> None:
+    main, side = pty.openpty()
+    try:
+        env = {"PATH": os.environ["PATH"], "HOME": str(command.home)}
+        words = [COWORK, "plugin", "add", str(make(command.folder.parent / "acme"))]
+        with subprocess.Popen(words, stdin=side, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            os.write(main, b"\x04")
+            _, err = process.communicate(timeout=60)
+        assert (process.returncode, err) == (130, b"")
+    finally:
+        os.close(main)
+        os.close(side)
 
 
 def test_the_linters_of_the_registries_accept_our_skills_and_the_plugin_of_the_docs(tmp_path: Path) -> None:

@@ -77,6 +77,13 @@ def test_people_call_a_skill_or_command_by_its_name(command: Command) -> None:
     assert "alpha" in prompt["text"]
 
 
+def test_a_name_that_no_file_can_have_is_text(command: Command) -> None:
+    (command.folder / "commands").mkdir()
+    skill(command.folder / ".cowork", body="Look at $ARGUMENTS")
+    done = play(command, "ok", prompt=f"/greet @{'a' * 300} @a.md/b")
+    assert done.result["status"] == "success"
+
+
 def test_a_command_of_a_text_is_judged(command: Command) -> None:
     commands = command.folder / ".cowork" / "commands"
     commands.mkdir(parents=True)

@@ -91,7 +91,8 @@ def test_shards_share_the_tasks_and_the_budget_stops_a_batch(place: FlowPlace) -
 @pytest.mark.parametrize(
     ("task", "words", "message"),
     [
-        ({"id": "a"}, (), "tasks.jsonl:1 is not a task"),
+        ({"id": "a"}, (), "tasks.jsonl:1 is not a task: it has no prompt"),
+        ([1], (), "tasks.jsonl:1 is not a task: it is not an object"),
         ({"prompt": 5}, (), "tasks.jsonl:1 is not a task: 'prompt' is no text"),
         ({"prompt": "x", "repo": 5}, (), "'repo' is no text"),
         ({"prompt": "x"}, ("--out", "/dev/null"), "cannot be made: File exists"),

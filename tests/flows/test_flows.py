@@ -330,3 +330,20 @@ def test_what_an_interrupted_flow_had_used_counts_against_its_budget(place: Flow
     paid = json.loads(place.cowork("flow", "list", "--json").stdout)[0]["cost_usd"]
     assert paid >= 0.4
     assert "budget of $0.3 is spent" in place.cowork("flow", "resume", "--max-cost", "0.3").stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "said"),
+    [
+        ("tasks.txt", "async def main(flow): return 'done'", (), None),
+        ("mine.py", "async def main(flow, x: 'Later'): ...", ("5",), "name 'Later' is not defined"),
+        ("mine.py", "async def main(flow, x: int): ...", ("five",), "x must be int"),
+    ],
+)
+def test_a_flow_file_of_any_name_runs_or_says_what_is_wrong(
+    place: FlowPlace, name: str, text: str, words: tuple[str, ...], said: str | None
+) -> None:
+    place.script({})
+    done = place.run(place.flow(text, name), *words)
+    assert done.returncode == (2 if said else 0)
+    assert (said or "") in done.stderr

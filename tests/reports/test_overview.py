@@ -84,6 +84,13 @@ def test_nothing_kept_is_a_short_report(tmp_path):
     "".join(report_page(found.to_dict(), {}))
 
 
+def test_sessions_of_tomorrow_are_no_traceback(tmp_path):
+    """A clock that was set back."""
+    keep(tmp_path, "k3vq7m2a9xyz", days_ago=-30)
+    lines = list(report_lines(overview(list_sessions(tmp_path, empty=True), None, NOW)))
+    assert "1 session" in lines[0]
+
+
 def test_the_page_draws_a_bar_a_day_and_links_to_the_task(sessions, browser, tmp_path):
     home = sessions.parent
     done = run(home, "report", "--since", "all", "--html", "-o", "report.html", "--pages")

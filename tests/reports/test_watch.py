@@ -160,3 +160,11 @@ def test_the_page_grows_while_the_session_runs(log, browser, tmp_path):
     finally:
         server.send_signal(signal.SIGINT)
         assert server.wait(20) == 130
+
+
+async def test_a_request_of_no_kind_is_no_traceback(served, log, caplog):
+    cookie = await enter(served)
+    assert (await ask(served, "//[", Cookie=cookie))[0] == 400
+    log.close()
+    status, _, story = await ask(served, "/events", Cookie=cookie, Last_Event_ID="9" * 5_000)
+    assert (status, "guest orders" in story, caplog.records) == (200, True, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -182,7 +183,9 @@ class Invoker:
                 parts.append(await _output(runner, "Bash", {"command": text}, f"`{text}` of /{recipe.name}"))
             else:
                 parts.append(text)
-                files += [name for name in FILE.findall(text) if (runner.state.cwd / Path(name).expanduser()).is_file()]
+                files += [
+                    name for name in FILE.findall(text) if os.path.isfile(runner.state.cwd / Path(name).expanduser())
+                ]
         for name in dict.fromkeys(files[:MOST_FILES]):
             content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{recipe.name}")
             parts.append(f'\n\n<file path="{name}">\n{content}\n</file>')

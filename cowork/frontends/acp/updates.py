@@ -105,7 +105,7 @@ class Updates:
             case AgentUpdated() if event.action:
                 actions = self._actions.setdefault(event.agent, [])
                 if not actions or actions[-1] != event.action:
-                    actions.append(event.action)
+                    actions[:] = [*actions[1 - ACTIONS :], event.action]
                 yield from self._progress(event)
             case AgentEnded():
                 self._actions.pop(event.agent, None)
@@ -122,7 +122,7 @@ class Updates:
             format.money(event.cost_usd),
         )
         lines = [f"{event.subagent_id}: {', '.join(counts)}"]
-        lines += [f"- {format.one_line(action, 100)}" for action in self._actions[event.agent][-ACTIONS:]]
+        lines += [f"- {format.one_line(action, 100)}" for action in self._actions[event.agent]]
         yield _update(call, content=[text_content("\n".join(lines))])
 
     def _started(self, event: ToolStarted) -> Json:
