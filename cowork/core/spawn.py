@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import pty
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -117,15 +116,3 @@ def wait(process: subprocess.Popen[bytes], seconds: float) -> None:
     """Wait for its end, but no longer than this."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-
-
-def in_terminal(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path) -> tuple[int, int]:
-    """(process, terminal) of a program in a new terminal."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        try:
-            os.chdir(cwd)
-            os.execve(argv[0], list(argv), environ)
-        finally:
-            os._exit(127)
-    return pid, terminal

@@ -65,16 +65,10 @@ def _locked(folder: Path, how: int) -> int:
 
 
 def _remove(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    waiting = [str(folder)]
-    while waiting:  # a command may have closed folders to their owner
-        inner = waiting.pop()
-        with contextlib.suppress(OSError):
-            descriptor = os.open(inner, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                os.chmod(f"/proc/self/fd/{descriptor}", 0o700)
-            finally:
-                os.close(descriptor)
-            with os.scandir(inner) as entries:
-                waiting += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    """Remove a folder nobody runs in any more, of which a command may have closed some to their owner."""
+    for place, folders, _ in os.walk(folder):
+        inner = [os.path.join(place, name) for name in folders]
+        for path in (path for path in inner if not os.path.islink(path)):
+            with contextlib.suppress(OSError):
+                os.chmod(path, 0o700)
     shutil.rmtree(folder, ignore_errors=True)
