@@ -10,7 +10,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
 
 from cowork.core.frozen import frozen
 from cowork.permissions.shell.parse import Parsed, SimpleCommand, Word, names, parse
@@ -52,6 +51,9 @@ _WRAPPERS: dict[str, tuple[str, int]] = {
     "watch": ("-n --interval", 0),
     "busybox": ("", 0),
 }
+# Programs with a language of their own in which other programs can be started, and what that looks like.
+_SCRIPTED = names("awk gawk mawk sed gsed vim vi nvim ed ex less at batch alias")
+_STARTS = re.compile(r"system|getline|\||!|@load|(?:^|[;{}0-9$/,! ])e(?:$|[ \t;}])|[^\w\s]\w*e\w*(?:$|[;}\s])|=")
 _ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 # Programs of everyday use whose words are data: a name among them is no command.
 _DATA = names(
@@ -120,11 +122,8 @@ def _inside(command: SimpleCommand) -> Inside:
         return _shell(name, rest, command.fed)
     if name in ("eval", "trap"):
         words = [word for word in rest if word.text != "--"][: 1 if name == "trap" else None]
-        return (
-            [],
-            [" ".join(word.text for word in words)],
-            "" if all(w.literal for w in words) else f"{name} at run time",
-        )
+        why = "" if all(word.literal for word in words) else f"{name} at run time"
+        return [], [" ".join(word.text for word in words)], why
     if name in ("source", "."):
         return [], [], f"{name} runs a file"
     if name in INTERPRETERS:
@@ -132,16 +131,10 @@ def _inside(command: SimpleCommand) -> Inside:
     if name in ("find", "fd", "fdfind"):
         adds = [Word("{}", literal=False)] if name != "find" else []
         return [[*rest[at + 1 :], *adds] for at, word in enumerate(rest) if word.text in _ACTIONS], [], ""
-    if name in ("awk", "gawk", "mawk", "sed", "gsed", "vim", "vi", "nvim", "ed", "ex", "less", "at", "batch", "alias"):
-        runs = re.compile(r"system|getline|\||!|@load|(?:^|[;{}0-9$/,! ])e(?:$|[ \t;}])|[^\w\s]\w*e\w*(?:$|[;}\s])|=")
-        feeds = (
-            name in ("at", "batch")
-            or command.fed
-            or any(w.text.startswith("-f") or not (w.literal or w.text == "{}") for w in rest)
-        )
-        risky = feeds or any(
-            runs.search(word.text) for word in rest if not re.fullmatch(r"-[A-Za-z]{1,3}|--[\w-]+", word.text)
-        )
+    if name in _SCRIPTED:
+        unknown = any(word.text.startswith("-f") or not (word.literal or word.text == "{}") for word in rest)
+        scripts = [word.text for word in rest if not re.fullmatch(r"-[A-Za-z]{1,3}|--[\w-]+", word.text)]
+        risky = name in ("at", "batch") or command.fed or unknown or any(map(_STARTS.search, scripts))
         return [], [], f"{name} may run commands of its own" if risky else ""
     if name in _WRAPPERS:
         return _wrapped(name, rest)
@@ -194,12 +187,8 @@ def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
     command = list(rest[at + before :])
     if name == "xargs":
         command.append(Word("{}", literal=False))
-        fixed = list(takewhile(lambda word: word.literal, command))
-        if (
-            not fixed
-            or not re.fullmatch(r"[\w./-]+", fixed[0].text)
-            or program(fixed[0].text) in (*_WRAPPERS, *SHELLS, *INTERPRETERS, "git")
-        ):
+        first = command[0].text if command[0].literal and re.fullmatch(r"[\w./-]+", command[0].text) else "sh"
+        if program(first) in (*_WRAPPERS, *SHELLS, *INTERPRETERS, "git"):
             opaque = "xargs completes the command at run time"
     if name == "watch":
         code = [" ".join(word.text for word in command)]

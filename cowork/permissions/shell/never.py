@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import islice, pairwise
@@ -96,33 +96,29 @@ def folders_of(commands: Sequence[SimpleCommand], cwd: Path) -> list[Path]:
 
 def refused(command: SimpleCommand, cwd: Path, root: Path) -> str:
     """Why this command never runs, or nothing."""
-    set_inside = [name for word in command.words for name in re.findall(r"\$\{(\w+):?=", word.text)]
-    for name in (*command.assigned, *set_inside):
-        if _INJECTS.fullmatch(name):
-            return f"setting {name} makes other programs run code"
-    for word in command.writes:
-        if device(word.text):
-            return f"it writes to the device {word.text}"
-    if any(re.search(r"BASH_(?:CMDS|ALIASES)\b", word.text) for word in command.words[1:]):
-        return "setting BASH_CMDS or BASH_ALIASES makes names run other programs"
-    if not command.words:
-        return ""
-    name = program(command.words[0].text)
-    rest = command.words[1:]
-    if _ERASES.fullmatch(name) or (name == "diskutil" and any(w.text.startswith("erase") for w in rest)):
-        return f"{name} erases a file system"
+    words = [word.text for word in command.words]
+    name, rest = (program(words[0]), words[1:]) if words else ("", [])
+    text = " ".join(words)
+    sets = [*command.assigned, *re.findall(r"\$\{(\w+):?=", text), *re.findall(r"\bBASH_(?:CMDS|ALIASES)\b", text)]
     if name in _SETTERS:
-        for part in (part.rstrip("+").partition("[")[0] for word in rest for part in word.text.split("=")[:2]):
-            if _INJECTS.fullmatch(part):
-                return f"setting {part} makes other programs run code"
-    for at, word in enumerate(rest):
-        output = at > 0 and rest[at - 1].text in _OUTPUTS
-        target = word.text.removeprefix("of=").removeprefix("--output=").removeprefix("--output-document=")
-        if device(target) and (name in _WRITES or output or target != word.text) and not word.text.startswith("if="):
+        sets += [part.rstrip("+").partition("[")[0] for word in rest for part in word.split("=")[:2]]
+    for setting in sets:
+        if _INJECTS.fullmatch(setting):
+            return f"setting {setting} makes other programs run code"
+    for target in (*(word.text for word in command.writes), *_written(name, rest)):
+        if device(target):
             return f"it writes to the device {target}"
-        if _FORKS.search(word.text):
-            return "it keeps starting itself"
-    return _deletes(name, rest, cwd, root)
+    if _ERASES.fullmatch(name) or (name == "diskutil" and any(word.startswith("erase") for word in rest)):
+        return f"{name} erases a file system"
+    return "it keeps starting itself" if any(map(_FORKS.search, rest)) else _deletes(name, rest, cwd, root)
+
+
+def _written(name: str, rest: Sequence[str]) -> Iterator[str]:
+    """What a command writes of the paths among its words."""
+    for option, word in pairwise(["", *rest]):
+        target = re.sub(r"^(?:of|--output|--output-document)=", "", word)
+        if (name in _WRITES or option in _OUTPUTS or target != word) and not word.startswith("if="):
+            yield target
 
 
 def device(text: str) -> bool:
@@ -151,8 +147,7 @@ def bomb(commands: Sequence[SimpleCommand]) -> str:
     return ""
 
 
-def _deletes(name: str, rest: Sequence[Word], cwd: Path, root: Path) -> str:
-    words = [word.text for word in rest]
+def _deletes(name: str, words: Sequence[str], cwd: Path, root: Path) -> str:
     flags = [word for word in words if word.startswith("-")]
     named = [word for word in words if not word.startswith("-")]
     if name == "find":
