@@ -190,7 +190,7 @@ def test_the_demo_shows_live_panels_in_a_terminal_and_ends_by_itself(tmp_path: P
     env = {"HOME": str(tmp_path), "TMPDIR": str(temporary)}
     with Terminal([str(COWORK), "demo", "--pace", "0.3"], columns=100, rows=34, env=env, cwd=tmp_path) as terminal:
         terminal.wait_for_pattern(r"explore-2 +refund service .* light", 30)
-        terminal.wait_for("╭─ Allow Edit?", 60)
+        terminal.wait_for("┃ Allow Edit?", 60)
         terminal.wait_for("Both tests pass", 40)
         terminal.wait_for("1 file restored", 40)
         terminal.wait_for("Nothing was changed", 40)

@@ -233,7 +233,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 JOINS = {
     "notes.note_lines", "boxes.as_bar", "panels._Roster.panel", "panels._Roster.row",
     "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
-    "boxes.box", "boxes.divider", "frame.compose", "styled.beside", "styled.clip_line",
+    "boxes.box", "boxes.bar", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "scene.with_bullet", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",

@@ -1,4 +1,4 @@
-"""Draws a question: what it is about, and under it the box with what can be answered."""
+"""Draws a question: what it is about, and under it what can be answered."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Question
 from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
-from cowork.frontends.repl.view.boxes import MARGIN, box
+from cowork.frontends.repl.view.boxes import BAR_MARGIN, bar
 from cowork.frontends.repl.view.markup.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import (
     WIDEST,
@@ -43,13 +43,13 @@ def dialog_lines(
     ready: bool = True,
     theme: Theme | None = None,
 ) -> list[Line]:
-    """What is asked about, as much as fits, and under it the box of choices; only a diff is wider than that."""
+    """What is asked about, as much as fits, and under it the choices; only a diff is wider than those."""
     narrow = min(columns, box_width)
-    box = _box(dialog, min(narrow, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
-    room = max(0, rows - len(box))
+    choices = _choices(dialog, min(narrow, WIDEST), _foot(dialog, waiting, armed=armed, ready=ready))
+    room = max(0, rows - len(choices))
     is_diff = dialog.question.display.get("kind") == "diff"
     body = what_lines(dialog.question, columns if is_diff else narrow, theme)
-    return [*limit_rows(body, room, columns, "Ctrl+O shows all"), *box]
+    return [*limit_rows(body, room, columns, "Ctrl+O shows all"), *choices]
 
 
 def what_lines(question: Question, columns: int, theme: Theme | None = None) -> list[Line]:
@@ -94,19 +94,19 @@ def _call_lines(question: Question, columns: int) -> list[Line]:
     return [head, *rows]
 
 
-def _box(dialog: Dialog, columns: int, foot: str) -> list[Line]:
-    question, inner = dialog.question, columns - MARGIN
+def _choices(dialog: Dialog, columns: int, foot: str) -> list[Line]:
+    question, inner = dialog.question, columns - BAR_MARGIN
     rows = _choice_rows(dialog, inner) if dialog.text is None else _field_rows(dialog, dialog.text, inner)
     count = f" ({len(dialog.answers) + 1} of {len(dialog.steps)})" if len(dialog.steps) > 1 else ""
     title = one_line(dialog.step.title) + count
-    if width(title) + 6 > columns:  # a long question stands in the box, whole
+    if width(title) > inner:  # a long question stands below, whole
         rows = [*wrap_behind(("", ""), title, inner + 1, "bold"), *rows]
         title = one_line(question.title)
     who = one_line(question.agent.rpartition("/")[2])
     asked = f"asked by {who}" if who else ""
-    if asked and width(title) + width(asked) + 8 > columns:  # who asks is said in every width
+    if asked and width(title) + width(asked) + 3 > inner:  # who asks is said in every width
         rows, asked = [[("dim", clip(asked, inner))], *rows], ""
-    return box([("bold", title)], asked, rows, foot, columns, "accent")
+    return bar([("bold", title)], asked, rows, foot, columns)
 
 
 def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:

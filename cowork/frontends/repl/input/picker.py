@@ -11,7 +11,7 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.input.completion import in_order
-from cowork.frontends.repl.view.boxes import MARGIN, box, divider
+from cowork.frontends.repl.view.boxes import BAR_MARGIN, DIVIDER, bar
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.styled import (
     DOT,
@@ -44,7 +44,7 @@ class Picking:
     index: int = 0
     query: str = ""
     previews: dict[Row, str] = field(default_factory=dict)
-    tallest: int = 0  # rows a preview has taken so far: the box grows and stays
+    tallest: int = 0  # rows a preview has taken so far: it grows and stays
 
     @property
     def shown(self) -> list[Row]:
@@ -175,10 +175,10 @@ def _rank(row: Row, words: Sequence[str]) -> int | None:
 
 
 def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> list[Line]:
-    """The box in at most `rows` lines: title, what was typed, the list, the preview of the chosen row."""
-    inner = columns - MARGIN
+    """The list in at most `rows` lines: title, what was typed, the list, the preview of the chosen row."""
+    inner = columns - BAR_MARGIN
     shown = picking.shown
-    room = max(1, rows - 3)  # without the frame and the line of what was typed
+    room = max(1, rows - 3)  # without title, foot and the line of what was typed
     height = min(_LIST_ROWS, max(1, len(picking.choose.rows)), room if room < _BOTH else room * 3 // 5)
     body = _preview(picking, inner, theme)[:_PREVIEW_ROWS]
     picking.tallest = max(picking.tallest, len(body))
@@ -187,12 +187,9 @@ def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> lis
     count = "" if not total else f"{len(shown)} of {total}" if picking.query else str(total)
     listed = _list(picking, shown, inner, height)
     inside = [_query_line(picking, inner), *listed, *[[]] * (height - len(listed))]
-    below = [*body, *[[]] * spare][:spare] if spare > 0 else []
-    out = box([("bold", one_line(picking.choose.title))], count, [*inside, *below], "↑↓ Enter · Esc leaves", columns,
-              "accent")  # fmt: skip
-    if below:
-        out.insert(1 + len(inside), divider(columns, "accent"))
-    return out[:rows]
+    below = [DIVIDER, *[*body, *[[]] * spare][:spare]] if spare > 0 else []
+    title: Line = [("bold", one_line(picking.choose.title))]
+    return bar(title, count, [*inside, *below], "↑↓ Enter · Esc leaves", columns)[:rows]
 
 
 def _query_line(picking: Picking, inner: int) -> Line:

@@ -1,4 +1,4 @@
-"""The frame around panels, dialogs and lists: a rich Panel with a title, facts at its right end, and a foot."""
+"""What holds rows together: a bar at the left of dialogs and lists; around panels a frame, drawn by rich."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from cowork.frontends.repl.view.styled import Line, Span, clip_facts, clip_line,
 if TYPE_CHECKING:
     from rich.text import Text
 
-MARGIN = 4  # columns of the two edges
+MARGIN = 4  # columns of the two edges of a frame
+BAR_MARGIN = 2
+DIVIDER: Line = [("faint", "╌" * 14)]  # separates the rows above from those below
 _EDGES = ("rule", "accent", "warn")  # the styles boxes are drawn in
-_LEFT, _RIGHT = "╭│├╰", "╮│┤╯"
-_DIVIDER = 14  # columns of a divider that stops short
+_LEFT, _RIGHT = "╭│╰", "╮│╯"
 _HEAD = 10  # columns a title needs beside its facts
 
 
@@ -30,6 +31,17 @@ def box(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, colum
         title += [(style, f" {rule} "), ("dim", facts)]
     inside = [clip_line(row, columns - MARGIN) for row in rows]
     return _panel(title, inside, [("dim", clip_facts(foot, room))] if foot else [], columns, style)
+
+
+def bar(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int) -> list[Line]:
+    """A title with facts behind it, the rows and a foot, behind a bar; no row is longer than what it holds.
+
+    So a window that gets narrower wraps few of them, wherever on the screen they stand.
+    """
+    title = [*head, ("dim", f"   {facts}")] if facts else head
+    inner = columns - BAR_MARGIN
+    lines = [clip_line(row, inner) for row in (title, *rows, [("dim", clip_facts(foot, inner))] if foot else [])]
+    return [[("accent", "┃"), *([("", " "), *line] if line else [])] for line in lines]
 
 
 def _panel(title: Sequence[Span], rows: Sequence[Line], foot: Sequence[Span], columns: int, style: str) -> list[Line]:
@@ -76,11 +88,6 @@ def _console() -> Any:
     return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)
 
 
-def divider(columns: int, style: str) -> Line:
-    """A row that separates the rows above from those below."""
-    return [(style, "├"), ("faint", "╌" * max(0, columns - 2)), (style, "┤")]
-
-
 def as_bar(line: Line) -> Line:
     """A row of a box with a bar at its left instead of the frame, as short as what it holds; others as they are."""
     style = line[0][0] if line else ""
@@ -90,7 +97,7 @@ def as_bar(line: Line) -> Line:
     inside: Line = [("", " "), (style, lead)] if line[0][1] != "│" else []
     for kind, text in line[1:-1]:
         rule = kind in _EDGES and text.strip() and not text.strip(" ─")  # between a title and its facts
-        inside.append((kind, "   " if rule else text[:_DIVIDER] if text.startswith("╌") else text))
+        inside.append((kind, "   " if rule else text))
     while inside and not inside[-1][1].rstrip():
         inside.pop()
     return [(style, "┃"), *inside[:-1], *((kind, text.rstrip()) for kind, text in inside[-1:])]

@@ -26,7 +26,7 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
 
     When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
-    so even where rows at the bottom are empty. So under few finished rows boxes become bars, whose rows are short.
+    so even where rows at the bottom are empty. So under few finished rows panels become bars, whose rows are short.
     """
     if repl.viewer is not None:
         return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
