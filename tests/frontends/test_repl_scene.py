@@ -159,6 +159,12 @@ def test_a_todo_list_stands_above_the_input_and_is_printed_once_when_the_turn_en
     assert printed(scene)[:4] == ["● Todo · 1 of 3 done", "  ✓ step 0", "  ▸ step 1", "  ○ step 2"]
     assert live(scene) == []
     scene.begin()
+    assert live(scene)[-2:] == ["  ○ Todo · 1 of 3 done · next: step 1", live(scene)[-1]]
+    scene.apply(todos(2))
+    assert live(scene)[-4:-1] == ["  ✓ step 0", "  ✓ step 1", "  ▸ step 2"]
+    scene.apply(TurnEnded("interrupted"))
+    printed(scene)
+    scene.begin()
     scene.apply(TurnEnded("interrupted"))
     assert "Todo" not in "".join(printed(scene))
 

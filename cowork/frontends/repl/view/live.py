@@ -102,9 +102,11 @@ def _state_lines(scene: Scene, columns: int, now: float, spin: int, activity: st
 
 
 def _todo(scene: Scene, columns: int) -> list[Line]:
-    """The checklist, while there is something left to do."""
+    """The checklist, while there is something left to do; one that an earlier turn left is folded until it changes."""
     if scene.working_since is None or all(t.get("status") == "completed" for t in scene.todos):
         return []
+    if not scene.todos_changed:
+        return [notes.todo_folded(scene.todos, columns)]
     return notes.todo_lines(scene.todos, columns, limit=_TODO_ROWS)
 
 

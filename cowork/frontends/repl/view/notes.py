@@ -114,6 +114,14 @@ def todo_summary(todos: Sequence[Json], columns: int) -> list[Line]:
     return [head, *todo_lines(todos, columns)]
 
 
+def todo_folded(todos: Sequence[Json], columns: int) -> Line:
+    """The checklist in a line: how far it got, and what comes next."""
+    left = [t for t in todos if t.get("status") != "completed"]
+    going = next((t for t in left if t.get("status") == "in_progress"), left[0])
+    done = f"  ○ Todo · {len(todos) - len(left)} of {len(todos)} done · next: {one_line(str(going.get('content')))}"
+    return [("dim", clip(done, columns))]
+
+
 def thought_line(text: str, seconds: float, columns: int) -> Line:
     """Reasoning, folded: how long it took and how it began; the viewer has all of it."""
     took = f" {format.duration(seconds)}" if seconds >= 1 else ""

@@ -62,6 +62,7 @@ class Scene:
     looks: list[tuple[str, Draw]] = field(default_factory=list)  # the run of looks that goes on: name and line of each
     panels: dict[str, ChildState] = field(default_factory=dict)  # by the child's path
     todos: tuple[Json, ...] = ()
+    todos_changed: bool = False  # in this turn
     stream: MarkdownStream | None = None
     retry: tuple[float, RetryScheduled] | None = None  # (when the next try starts, why)
     thinking: str = ""  # the end of the reasoning that goes on
@@ -71,7 +72,6 @@ class Scene:
     version: int = 0
     _pending: list[tuple[str, Draw]] = field(default_factory=list)
     _last_kind: str = ""
-    _todos_changed: bool = False  # in this turn
 
     def begin(self) -> None:
         """A turn starts."""
@@ -192,7 +192,7 @@ class Scene:
                 self._tool_ended(event)
             case TodoUpdated(todos=todos):
                 before, self.todos = self.todos, todos
-                self._todos_changed = True
+                self.todos_changed = True
                 self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
             case StatusLines(rows=rows):
                 for child in self.panels.values():
@@ -287,9 +287,9 @@ class Scene:
         self.tools.clear()
         self.retry = None
         todos = self.todos
-        if any(todo.get("status") != "completed" for todo in todos) and self._todos_changed:
+        if any(todo.get("status") != "completed" for todo in todos) and self.todos_changed:
             self.say("todo", lambda columns, theme: notes.todo_summary(todos, columns))
-        self._todos_changed = False
+        self.todos_changed = False
         self.say("end", lambda columns, theme: notes.turn_end_lines(event, columns))
 
 

@@ -35,7 +35,10 @@ from cowork.frontends.repl.view.theme import Theme
 FEW = 2  # so many are open panels by default, more of them rows
 OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more
 _LOW = 10  # rows: with less room than this nothing opens by itself
-_WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and turns have a column
+_WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and names more room
+_TASK, _ACTION = 24, 16  # columns that a task and what is being done should have; facts give way to them
+_BOTH = 32  # columns below which the task has them alone
+_MODEL, _TOKENS = 0, 2  # places among the facts
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDED_TITLE = 36  # columns of a finished child's name and task
 _ENDS = {
@@ -81,18 +84,30 @@ class _Roster:
         self.between = " · " if columns >= _WIDE else " "
         texts = [_facts(child, now) for child in children]
         self.facts = [max([least, *(width(text[at]) for text in texts)]) for at, least in enumerate((4, 4, 5, 6))]
-        if columns < 50:  # the words need the room: neither model nor tokens
-            self.facts[0] = self.facts[2] = 0
         longest = max((2 * child.depth + width(child.name) for child in children), default=0)
         self.name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
-        self.turns = max((len(_turns(child)) for child in children), default=0) if columns >= _ROOMY else 0
-        used = sum(room + len(self.between) for room in self.facts if room) - len(self.between)
-        words = columns - 5 - self.name - used - (self.turns + 2 if self.turns else 0) - 2
+        self.turns = max((len(_turns(child)) for child in children), default=0)
         tasks = max((width(child.description) for child in children), default=0)
-        self.task = min(tasks, max(10, words * 2 // 5 if columns < _WIDE else words // 2))
+        self._make_room(min(tasks, _TASK) + 2 + _ACTION)
+        words = self._words()
+        self.task = min(tasks, max(_TASK, words // 2), words - 2 - _ACTION)
         self.action = words - self.task - 2
-        if words < 24:
+        if words < _BOTH:
             self.task, self.action = max(0, words), 0
+
+    def _make_room(self, wanted: int) -> None:
+        """Give up the columns that tell least, as far as the words want the room; an open panel has all facts."""
+        if self._words() < wanted:
+            self.facts[_MODEL] = 0
+        if self._words() < wanted:
+            self.turns = 0
+        if self._words() < wanted:
+            self.facts[_TOKENS] = 0
+
+    def _words(self) -> int:
+        """Columns for the task and what is being done."""
+        used = sum(room + len(self.between) for room in self.facts if room) - len(self.between)
+        return self.columns - 7 - self.name - used - (self.turns + 2 if self.turns else 0)
 
     def row(self, child: ChildState) -> Line:
         """A child in one row: name, task, what it does, turn of most, model, time, tokens, cost."""
