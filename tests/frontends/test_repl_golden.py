@@ -146,6 +146,16 @@ STATUS = Status("0.1", "/srv/shop", "main", True, "claude-sonnet-4-5", "haiku-4-
                 ("AGENTS.md",), ("no model key found: running on the offline model (search only)",))  # fmt: skip
 
 
+NO_MATCH = """old_string is not in auth.py; nothing was changed.
+The nearest is lines 12-14:
+--- old_string
++++ lines 12-14
+@@ -1,3 +1,3 @@
+ def check(user):
+-    return user.active
++    return user.is_active"""
+
+
 def tool_lines(columns: int) -> list[Line]:
     out: list[Line] = []
     calls = (
@@ -156,6 +166,7 @@ def tool_lines(columns: int) -> list[Line]:
          {"kind": "diff", "diff": DIFF, "added": 3, "removed": 1}),
         ("Read", {"file_path": "nope.py"}, {"status": "error", "error": {"code": "NOT_FOUND",
          "message": "nope.py does not exist. Nearest: hope.py"}}, {}),
+        ("Edit", {"file_path": "auth.py"}, {"status": "error", "error": {"code": "NOT_FOUND", "message": NO_MATCH}}, {}),
         ("Weird", {"x": [1, 2], "y": "z"}, {"status": "success"}, {}),
         ("Grep", {"pattern": r"^\s*(?:export\s+)?(?:def|class|function|func|fn|struct|enum)\b\s*[\w$]*Refund\b"},
          {"status": "success"}, {"summary": "1 match in 1 file"}),

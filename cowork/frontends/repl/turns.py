@@ -220,7 +220,6 @@ class Turns:
             row = await self.choose(result)
             self._chosen_s += self.scene.clock() - asked
             if row is None:
-                self.scene.apply(Notice("nothing was chosen"))
                 return
             result = await self._work(command, result.then(row))
         await self._show(result, text)

@@ -20,7 +20,8 @@ _ON_FILES = ("read", "write")  # families whose calls are told by a path
 GLYPHS = {"success": ("good", "●"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _DIFF_LINES = 40
 _OUTPUT_LINES = 5
-_ERROR_LINES = 4
+_ERROR_LINES, _ERROR_DIFF_LINES = 4, 10
+_DIFF_HEADS = ("--- ", "+++ ", "@@ ")
 
 
 def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
@@ -97,12 +98,17 @@ def _body(record: Mapping[str, Any], display: Json, columns: int, theme: Theme |
 
 
 def _error_lines(record: Mapping[str, Any], columns: int) -> list[Line]:
+    """What went wrong; of an edit that found no match, the nearest lines matter most."""
     error = record.get("error") or {}
     text = visible(str(error.get("message") or record.get("text") or ""))
-    rows = wrap(text, columns - 5)
-    out: list[Line] = [[("faint", "  │ "), ("", row)] for row in rows[:_ERROR_LINES]]
-    if len(rows) > _ERROR_LINES:
-        out.append([("faint", "  │ "), ("dim", f"… {format.plural(len(rows) - _ERROR_LINES, 'more line')}")])
+    is_diff = "\n@@ " in text
+    limit = _ERROR_DIFF_LINES if is_diff else _ERROR_LINES
+    styles = {"-": "bad", "+": "good"} if is_diff else {}
+    lines = [line for line in text.split("\n") if not (is_diff and line.startswith(_DIFF_HEADS))]
+    rows = [(styles.get(line[:1], ""), row) for line in lines for row in wrap(line, columns - 5)]
+    out: list[Line] = [[("faint", "  │ "), row] for row in rows[:limit]]
+    if len(rows) > limit:
+        out.append([("faint", "  │ "), ("dim", f"… {format.plural(len(rows) - limit, 'more line')}")])
     return out
 
 
