@@ -12,7 +12,7 @@ from typing import Any
 
 from cowork.core.hygiene import inert, visible, visible_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.questions import by_number, granted_text, steps_of
+from cowork.frontends.dialog_choices import by_number, granted_text, steps_of
 
 TERMINAL = "/dev/tty"
 _SHOWN_LINES = 60

@@ -98,7 +98,7 @@ def test_each_of_many_children_has_a_row_with_its_facts() -> None:
         chat.wait_for(READY, 20)
         chat.type("panels 7 5", "<Enter>")
         chat.wait_for("explore-7")
-        facts = [row for row in chat.screen() if re.search(r"light 0:0\d +\d+ +<?\$0\.00", row)]
+        facts = [row for row in chat.screen() if re.search(r" 0:0\d +\d+ +<?\$0\.00", row)]
         assert len(facts) == 7
         chat.type("<Tab>", "<Tab>", "<Right>")
         chat.wait_for_pattern(r"explore-2  refund service ─+ light · 0:0\d · ")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.ports import Answer, Question
-from cowork.frontends.questions import choices_of
+from cowork.frontends.dialog_choices import choices_of
 from cowork.frontends.repl.input.dialogs import ALONE_S, PASTED_S, QUIET_S, SETTLE_S, Dialogs
 
 ASK = Question(

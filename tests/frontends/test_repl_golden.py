@@ -21,8 +21,8 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Question
+from cowork.frontends.dialog_choices import steps_of
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
-from cowork.frontends.questions import steps_of
 from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.input.picker import Picking, picker_lines
@@ -166,7 +166,8 @@ def tool_lines(columns: int) -> list[Line]:
          {"kind": "diff", "diff": DIFF, "added": 3, "removed": 1}),
         ("Read", {"file_path": "nope.py"}, {"status": "error", "error": {"code": "NOT_FOUND",
          "message": "nope.py does not exist. Nearest: hope.py"}}, {}),
-        ("Edit", {"file_path": "auth.py"}, {"status": "error", "error": {"code": "NOT_FOUND", "message": NO_MATCH}}, {}),
+        ("Edit", {"file_path": "auth.py"},
+         {"status": "error", "error": {"code": "NOT_FOUND", "message": NO_MATCH}}, {}),
         ("Weird", {"x": [1, 2], "y": "z"}, {"status": "success"}, {}),
         ("Grep", {"pattern": r"^\s*(?:export\s+)?(?:def|class|function|func|fn|struct|enum)\b\s*[\w$]*Refund\b"},
          {"status": "success"}, {"summary": "1 match in 1 file"}),

@@ -8,8 +8,8 @@ import pytest
 
 from cowork.core.events import ContextCompacted
 from cowork.core.ports import EXACTLY, Question
+from cowork.frontends.dialog_choices import choices_of
 from cowork.frontends.host import Status
-from cowork.frontends.questions import choices_of
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.boxes import as_bar, box
 from cowork.frontends.repl.view.live import live_lines

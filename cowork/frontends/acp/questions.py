@@ -10,7 +10,7 @@ from cowork.core.json_rpc import RpcError
 from cowork.core.ports import Answer, Question
 from cowork.frontends.acp.diffs import content_of, text_content
 from cowork.frontends.acp.updates import KINDS
-from cowork.frontends.questions import Choice, Step, steps_of
+from cowork.frontends.dialog_choices import Choice, Step, steps_of
 
 Request = Callable[[str, Json], Awaitable[Json]]
 _OPTION_KINDS = {"once": "allow_once", "session": "allow_always", "always": "allow_always", "no": "reject_once"}

@@ -10,7 +10,7 @@ from typing import Literal
 
 from cowork.core.blocks import Json
 from cowork.core.ports import Answer, Question
-from cowork.frontends.questions import Choice, Step, steps_of
+from cowork.frontends.dialog_choices import Choice, Step, steps_of
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog
 SETTLE_S = 0.3  # a fresh question answers to no key: nobody can have read it yet

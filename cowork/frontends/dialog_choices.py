@@ -1,4 +1,4 @@
-"""What can be answered to a question, whatever asks it: the choices, the lines to write in, the steps."""
+"""The choices of every dialog (permission, trust, plan, questions of the model), whichever front end shows them."""
 
 from __future__ import annotations
 
