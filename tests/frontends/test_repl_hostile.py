@@ -277,16 +277,10 @@ def test_the_theme_lets_nothing_through_but_its_own_colours() -> None:
 
 # What may reach a terminal past the standard streams, through which nothing steers: each is harmless by itself.
 PAST = {
-    ("app/mcp/serve.py", "sys.stdin.buffer"),
-    (
-        "app/mcp/serve.py",
-        "sys.stdout.buffer",
-    ),  # lines of JSON for the program that started it  # what the chat it plays has drawn
     ("app/chat/own_command.py", "os.write"),  # what is typed, to the command that runs
     ("cli/config_commands.py", "sys.stdout.buffer"),  # a path, only where no terminal reads it
     ("cli/config_commands.py", "typer.prompt"),
-    ("cli/config_commands.py", "input"),
-    ("cli/extension_commands.py", "input"),
+    ("cli/typer_help.py", "input"),
     ("frontends/prompt.py", "os.write"),  # in the function that makes it inert
     ("frontends/repl/terminal/painter.py", "self.output.write_raw"),  # what the theme encoded
     ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of terminal/control.py
