@@ -43,17 +43,17 @@ CHANGE = {"name": "Bash", "input": {"command": "echo changed > changed.txt && se
 
 def main() -> None:
     """Build the folders, play the same chat in each, and remove them."""
-    for build in [build for build in (many_files, large_files) if build.__name__ in (sys.argv[2:] or build.__name__)]:
-        for git in (False, True):
-            shutil.rmtree(BUILD, ignore_errors=True)
-            root = BUILD / "project"
+    chosen = sys.argv[2:] or ["many_files", "large_files"]
+    for build in [build for build in (many_files, large_files) if build.__name__ in chosen]:
+        root = BUILD / build.__name__
+        if not root.exists():  # of a run that was stopped
             build(root)
-            if git:
-                words = ("init -q", "add .", "-c user.name=x -c user.email=x@x commit -qm all")
-                for word in words:
-                    subprocess.run(f"git {word}", shell=True, cwd=root, check=True)
-            print(f"\n{build.__name__}{' in git' if git else ''}")
-            play(root)
+        print(f"\n{build.__name__}", flush=True)
+        play(root)
+        for words in ("init -q", "add .", "-c user.name=x -c user.email=x@x commit -qm all"):
+            subprocess.run(["git", *words.split()], cwd=root, check=True)
+        print(f"\n{build.__name__} in git", flush=True)
+        play(root)
     shutil.rmtree(BUILD, ignore_errors=True)
 
 
@@ -94,7 +94,8 @@ class Steps:
 
 def play(root: Path) -> None:
     home, notes = BUILD / "home", BUILD / "notes"
-    home.mkdir(exist_ok=True)
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir()
     turns = [[CHANGE], SEARCHES, [CHANGE]]
     answers = [turn for n, calls in enumerate(turns, 1) for turn in ({"calls": calls}, {"say": f"Done {n}."})]
     (BUILD / "script.json").write_text(json.dumps(answers))
@@ -110,9 +111,9 @@ def play(root: Path) -> None:
 
         def say(text: str, answer: str = "") -> None:
             """Send a line and wait until what it asks for is done."""
-            echo, before = f"❯ {text}".encode(), terminal.raw.count(f"❯ {text}".encode())
             terminal.type("<Ctrl+U>", text, "<Enter>")
-            terminal.wait_until(lambda: terminal.raw.count(echo) > before and ready(), WAIT_S, text)
+            terminal.settle(0.15)
+            terminal.wait_until(ready, WAIT_S, text)
             if answer:
                 terminal.wait_for(answer, WAIT_S)
                 terminal.wait_until(ready, WAIT_S)

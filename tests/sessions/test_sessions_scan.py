@@ -105,6 +105,21 @@ async def test_what_the_last_look_knew_comes_back_even_from_under_a_running_scan
     assert said == []  # nothing is at risk, so nobody is alarmed
 
 
+async def test_what_a_command_changes_under_the_first_look_of_a_chat_is_not_taken_for_old(
+    points, project, monkeypatch, said
+):
+    gate = Gate(monkeypatch, after="")
+    points.warm()
+    points.begin(1)
+    await asyncio.to_thread(gate.reached.wait, 60)
+    await points.before_command()
+    (project / "b" / "0.txt").write_text("changed\n")
+    gate.open.set()
+    plan = await asyncio.to_thread(points.preview, 1)
+    assert [(step.path, bool(step.problem)) for step in plan.steps] == [("b/0.txt", True)]
+    assert len(said) == 1
+
+
 async def test_everyone_who_asks_waits_for_the_scans_even_after_one_who_gave_up(points, project, monkeypatch):
     gate = Gate(monkeypatch, after="")
     points.begin(1)

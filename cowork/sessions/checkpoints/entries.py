@@ -67,6 +67,12 @@ def from_list(raw: Any) -> Node | None:
     return Node(str(kind), int(mode), str(content), (size, mtime, ctime, inode))
 
 
+def targets(path: Path) -> set[Path]:
+    """What a write to this path may change: the entry itself, and what it leads to if it is a link."""
+    entry = Path(os.path.realpath(path.parent), path.name)
+    return {entry, Path(os.path.realpath(path))}
+
+
 def read_bytes(workspace: Workspace, path: Path, limit: int = MAX_FILE) -> bytes | None:
     """The bytes of a regular file, None if it is none, is gone, or is larger than `limit`."""
     try:

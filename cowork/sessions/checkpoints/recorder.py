@@ -21,7 +21,7 @@ from pathlib import Path
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints.contents import Contents
-from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same
+from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same, targets
 from cowork.sessions.checkpoints.journal import Change, Journal, OpenTurn, without
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan, touched_since
 from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner
@@ -127,7 +127,7 @@ class Checkpoints:
         """A tool is about to write `path`. Never fails."""
         with self._lock, self._reported("This change cannot be undone with /rewind"):
             turn = self._open_turn()
-            for real in _targets(path):
+            for real in targets(path):
                 self._note(turn, real)
         self._say()
 
@@ -140,7 +140,7 @@ class Checkpoints:
             job = turn.job
             self._ahead.enough = True
         if job and not turn.control.overtaken and not await self._wait_for(job, turn.control, tell):
-            turn.control.overtaken = self._moment()
+            turn.control.overtaken = self._ahead.overtaken = self._moment()
             if not self._scanner.has_all_contents:
                 self._say_once(_OVERTAKEN)
         self._say()
@@ -153,7 +153,7 @@ class Checkpoints:
             before = waited
             await asyncio.wait([future], timeout=min(_LOOK_S, SAY_AFTER_S))
             waited = time.monotonic() - started
-            listed = control.reading or self._scanner.known.tables  # so what the command makes is known to be new
+            listed = control.reading or self._scanner.listed  # so what the command makes is known to be new
             if listed and max(control.unread, self._scanner.unread) > READS_A_SECOND * max(0, patience - waited):
                 break  # for the contents it would wait in vain
             if before < SAY_AFTER_S <= waited and not future.done():
@@ -185,8 +185,9 @@ class Checkpoints:
                 if not self._scanner.has_all_contents:
                     self._scanner.take(control, keep=True, most_read=most_read)
 
-        self._ahead = Control()
-        self._worker.submit(look_ahead, self._ahead)
+        if not self._worker.has(self._ahead):
+            self._ahead = Control()
+            self._worker.submit(look_ahead, self._ahead)
 
     def progress(self) -> str:
         """How far the snapshot is that is being taken, in a few words; empty while none is."""
@@ -197,7 +198,7 @@ class Checkpoints:
 
     def preview(self, prompt_id: int) -> RewindPlan:
         """What going back to just before a prompt would do to the files; changes nothing."""
-        self._ahead.leave()
+        self._ahead.leave(listed=self._scanner.listed)
         self.end()
         with self._worker.using_disk:
             touched = touched_since(self._turns, prompt_id)
@@ -207,13 +208,13 @@ class Checkpoints:
         """What a step of a plan would put back; None if it was not kept."""
         if step.target is None or step.target.kind != "f":
             return b""
-        self._ahead.leave()
+        self._ahead.leave(listed=self._scanner.listed)
         with self._worker.using_disk:
             return self._content(step.target.content) if step.target.content else None
 
     def restore(self, plan: RewindPlan, *, force: bool = False) -> RewindResult:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
-        self._ahead.leave()
+        self._ahead.leave(listed=self._scanner.listed)
         self.end()
         with self._worker.using_disk:
             backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
@@ -244,7 +245,7 @@ class Checkpoints:
 
         A snapshot that takes too long is given up: what the last turn changed is found when the session is resumed.
         """
-        self._ahead.leave()
+        self._ahead.leave(listed=True)
         self._end_soon()
         self._worker.close(CLOSE_S)
         with self._reported("The checkpoints could not be tidied up"):
@@ -388,12 +389,6 @@ class Checkpoints:
         """Say what came up; in another thread it is left to the next call."""
         while self._to_say and threading.current_thread() is threading.main_thread():
             self.report(self._to_say.pop(0))
-
-
-def _targets(path: Path) -> set[Path]:
-    """What a write to this path may change: the entry itself, and what it leads to if it is a link."""
-    entry = Path(os.path.realpath(path.parent), path.name)
-    return {entry, Path(os.path.realpath(path))}
 
 
 def _came(node: Node, since: int, before: Snapshot) -> bool:

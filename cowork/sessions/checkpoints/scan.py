@@ -67,10 +67,10 @@ class Control:
         if self.stop:
             raise ScanStopped
 
-    def leave(self) -> None:
-        """End a scan that nobody waits for. What it has read is kept; a walk that is not over yet is for nothing."""
+    def leave(self, *, listed: bool) -> None:
+        """End a scan that nobody waits for. What it has read is kept; a walk is for nothing where all is `listed`."""
         self.enough = True
-        self.stop = self.stop or not self.reading
+        self.stop = self.stop or (listed and not self.reading)
 
     def is_late(self, changed_ns: int) -> bool:
         """Whether the command that overtook the scan may have made the change."""
@@ -121,9 +121,14 @@ class Scanner:
         return taken
 
     @property
+    def listed(self) -> bool:
+        """Whether a snapshot was taken."""
+        return bool(self.known.tables)
+
+    @property
     def has_all_contents(self) -> bool:
         """Whether every file can be had back as the last snapshot saw it."""
-        return bool(self.known.tables) and all(table.kept for table in self.known.tables.values())
+        return self.listed and all(table.kept for table in self.known.tables.values())
 
     def covers(self, path: Path) -> bool:
         """Whether `take` would find this path, if it is there."""
@@ -262,7 +267,7 @@ class Scanner:
 
     def _fill_in_late(self, taken: Snapshot, control: Control) -> None:
         """What the command changed before the scan came by is taken to have been as the last snapshot knew it."""
-        looked_before = bool(self.known.tables)
+        looked_before = self.listed
         for folder, (late, names) in control.late.items():
             known = _by_name(self.known.tables.get(folder))
             found = _by_name(taken.tables.get(folder))

@@ -33,6 +33,10 @@ class ScanWorker:
     def busy(self) -> bool:
         return any(not future.done() for future in list(self._jobs))
 
+    def has(self, control: Control) -> bool:
+        """Whether the job with this control is still to be done."""
+        return any(known is control and not future.done() for future, known in list(self._jobs.items()))
+
     def submit(self, job: Job, control: Control | None = None) -> Future[None]:
         """Have a job done; `control` can stop it."""
         control = control or Control()
