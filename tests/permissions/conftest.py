@@ -19,8 +19,9 @@ EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\
 
 def yard_base(prefix: str) -> Path:
     """A new folder that boxes do not cover by a /var/tmp of their own, where one can be made."""
-    places = [place for place in ("/srv", "/opt", "/var/tmp") if os.access(place, os.W_OK)]
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=places[0]))
+    home = os.path.realpath(os.path.expanduser("~"))
+    places = ["/srv", "/opt", *([home] if not home.startswith(("/tmp/", "/var/tmp/", "/run/")) else []), "/var/tmp"]
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=next(place for place in places if os.access(place, os.W_OK))))
 
 
 @contextmanager
