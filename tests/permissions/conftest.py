@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ EVIL_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = touch pwned\
 
 def yard_base(prefix: str) -> Path:
     """A new folder that boxes do not cover by a /var/tmp of their own, where one can be made."""
-    home = os.path.realpath(os.path.expanduser("~"))
+    home = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)  # HOME is that of the tests
     places = ["/srv", "/opt", *([home] if not home.startswith(("/tmp/", "/var/tmp/", "/run/")) else []), "/var/tmp"]
     return Path(tempfile.mkdtemp(prefix=prefix, dir=next(place for place in places if os.access(place, os.W_OK))))
 
