@@ -52,7 +52,7 @@ def reasons(
         told.append("It ran read-only.")
     elif kept:
         text = (
-            f"The sandbox keeps {_listed(kept)} as it is: other programs run or obey it. Edit and Write can change it,"
+            f"The sandbox keeps {listed(kept)} as it is: other programs run or obey it. Edit and Write can change it,"
         )
         told.append(
             f"{text} after a question." + (" git -c name=value needs no file." if ".git/config" in kept else "")
@@ -62,7 +62,7 @@ def reasons(
     told += [_OWN_LOOPBACK] if not network and _LOOPBACK.search(output) else []
     told += [_NO_SOCKETS] if _SOCKETS.search(output) else []
     if masked:
-        text = f"{_listed(masked)} is empty to commands: it looks like a secret, or a rule denies it."
+        text = f"{listed(masked)} is empty to commands: it looks like a secret, or a rule denies it."
         told.append(f"{text} The Read tool asks; a rule such as Read({masked[0]}) shows it.")
     return told
 
@@ -92,5 +92,6 @@ def _protected(path: Path) -> str:
     return ""
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Some names, and how many more there are."""
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

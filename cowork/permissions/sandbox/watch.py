@@ -22,9 +22,9 @@ from pathlib import Path
 from cowork.core.workspace import protected, start_of
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.permissions.sandbox.guarded import FOLDERS, GIT_FILES, GIT_FOLDERS, Guarded, guarded, scan
+from cowork.permissions.sandbox.reasons import listed
 
 _SET_ASIDE = ".set-aside"
-_SAID = 10
 _MOST_CONFIG = 128 * 1024
 # Settings of git that cannot make it run a program, open a connection or follow another file.
 _HARMLESS = re.compile(
@@ -94,8 +94,7 @@ class Watch:
         self._known |= dict.fromkeys(made, "")
         if not made:
             return []
-        names = ", ".join(self._sandbox.workspace.show(Path(path)) for path in made[:_SAID])
-        names += f" and {len(made) - _SAID} more" if len(made) > _SAID else ""
+        names = listed([self._sandbox.workspace.show(Path(path)) for path in made])
         text = f"A command made {names}: other programs or agents run or obey such files."
         self._say(f"{text} Look before you use them.", made)
         return [f"{text} The user was warned; say why, if you meant it."]

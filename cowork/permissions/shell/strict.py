@@ -14,7 +14,7 @@ from pathlib import Path
 from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
 from cowork.core.workspace import Workspace, sensitive
-from cowork.permissions.shell.parse import SimpleCommand, Word
+from cowork.permissions.shell.parse import SimpleCommand, Word, names
 
 
 @frozen
@@ -31,31 +31,20 @@ class Shape:
 _LIST: dict[str, Shape] = {
     "ls": Shape("laAhtrS1dFinosp", ("--color=never", "--all")),
     "cat": Shape("nbAEsTv", least=1),
-    "head": Shape("qv", numbers="nc", least=1),
-    "tail": Shape("qv", numbers="nc", least=1),
+    **dict.fromkeys(("head", "tail"), Shape("qv", numbers="nc", least=1)),
     "wc": Shape("lwcmL", least=1),
-    "nl": Shape(least=1),
     "grep": Shape("nilLcvwxEFohHsq", numbers="mABC", operands="pattern", least=2),
-    "stat": Shape(least=1),
     "file": Shape("b", least=1),
     "du": Shape("shac", least=1),
     "sort": Shape("nrufb", least=1),
+    **dict.fromkeys(names("nl stat md5sum sha256sum realpath"), Shape(least=1)),
+    **dict.fromkeys(names("basename dirname"), Shape(operands="text", least=1)),
+    **dict.fromkeys(names("pwd whoami true false date cut"), Shape(operands="none")),
     "uniq": Shape("cdui", operands="none"),
-    "cut": Shape(operands="none"),
-    "md5sum": Shape(least=1),
-    "sha256sum": Shape(least=1),
-    "basename": Shape(operands="text", least=1),
-    "dirname": Shape(operands="text", least=1),
-    "realpath": Shape(least=1),
-    "pwd": Shape(operands="none"),
-    "whoami": Shape(operands="none"),
-    "true": Shape(operands="none"),
-    "false": Shape(operands="none"),
-    "date": Shape(operands="none"),
     "uname": Shape("asrmn", operands="none"),
     "echo": Shape("n", operands="text"),
 }
-_FILTERS = frozenset({"head", "tail", "wc", "nl", "sort", "cat", "grep"})  # which may also read a pipe
+_FILTERS = names("head tail wc nl sort cat grep")  # which may also read a pipe
 
 
 def only_reads(commands: Sequence[SimpleCommand], cwd: Path, workspace: Workspace) -> str:
