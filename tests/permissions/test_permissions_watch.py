@@ -364,3 +364,15 @@ async def test_a_secret_that_goes_while_its_box_is_made_leaves_nothing_behind(be
     assert record.text.count("ran") == 1
     assert len(boxes) == 2  # made anew, without what went
     assert bench.names() == {"src", "src/a.py", "evil"}
+
+
+async def test_where_there_is_no_box_what_came_stays_and_is_said_once(tmp_path: Path) -> None:
+    desk, said = make_desk(tmp_path), list[str]()
+    sandbox = Sandbox(workspace=desk.ctx.workspace, environ=desk.ctx.tree.environ, mode="off")
+    desk.ctx.tree.hold = Watch(sandbox, desk.ctx.tree.written, lambda text, paths: said.append(text)).begin
+    made = await desk.call(bash, command="mkdir .vscode && touch .vscode/tasks.json .envrc")
+    again = await desk.call(bash, command="touch .envrc")
+    await jobs.close(desk.ctx.tree)
+    assert "A command made .envrc, .vscode, .vscode/tasks.json: other programs or agents" in made.text
+    assert (desk.root / ".vscode/tasks.json").exists()
+    assert (len(said), "A command made" in again.text) == (1, False)
