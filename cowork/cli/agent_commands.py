@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    invoke_without_command=True,
     help="Agents that Task can send out: list, show, check.",
     epilog="""
 Examples:
@@ -41,12 +40,6 @@ Files: agents/*.md of cowork, of ~/.config/cowork, ~/.agents and ~/.claude, of p
 Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's files as if trusted.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-
-
-@app.callback()
-def agents(ctx: typer.Context) -> int:
-    """List them when nothing else is asked."""
-    return list_(ctx) if ctx.invoked_subcommand is None else 0
 
 
 @app.command("list", cls=HelpCommand)

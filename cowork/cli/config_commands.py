@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Settings: show, check, find, begin.",
     epilog="""
 Examples:

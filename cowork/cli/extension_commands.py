@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    invoke_without_command=True,
     help="Agents, skills, commands, hooks and plugins: list, show, check.",
     epilog="""
 Examples:
@@ -35,12 +34,6 @@ Examples:
 Files: agents/*.md, skills/*/SKILL.md, commands/**/*.md and hooks.json of ~/.config/cowork, ~/.agents and ~/.claude, of
 plugins, and of .cowork, .agents and .claude in a trusted project. docs/extending.md shows how to write them.""",
 )
-
-
-@app.callback()
-def extensions(ctx: typer.Context) -> int:
-    """List them when nothing else is asked."""
-    return list_(ctx) if ctx.invoked_subcommand is None else 0
 
 
 @app.command("list", cls=HelpCommand)

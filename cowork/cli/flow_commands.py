@@ -17,7 +17,6 @@ from cowork.core.hygiene import ascii_json
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Many agents in plain Python: run, resume, list, show.",
     epilog="""
 Examples:

@@ -18,7 +18,6 @@ from cowork.core.hygiene import ascii_json, visible_line
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="MCP servers: tools that other programs bring.",
     epilog="""
 Examples:

@@ -27,7 +27,6 @@ given again. Folders that are not trusted are worked in all the same, without th
 permissions = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="What may happen without a question.",
     epilog="""
 Examples:

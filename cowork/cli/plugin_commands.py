@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 plugin = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Plugins: add, remove, list, update, check.",
     epilog="""
 Examples:
@@ -40,7 +39,6 @@ Nothing of a plugin runs when it is installed. Its hooks and servers run later, 
 hooks = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Hooks: list those that would run here; try one.",
     epilog="""
 Examples:

@@ -26,12 +26,11 @@ _MARKS = {"completed": "✓", "active": "·", "interrupted": "·"}
 app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Conversations that were kept: list, show, export, remove.",
     epilog="""
 Examples:
-  cowork sessions list               those of this folder, last used first
-  cowork sessions list --all         of every folder
+  cowork sessions                    those of this folder, last used first
+  cowork sessions --all              of every folder
   cowork sessions show k3v           one as Markdown (the start of its id is enough)
   cowork sessions export k3v --html -o k3v.html
                                      as a page to look at
@@ -48,11 +47,10 @@ Examples:
 tasks_app = typer.Typer(
     cls=HelpGroup,
     rich_markup_mode=None,
-    no_args_is_help=True,
     help="Work that was given to subagents, over all conversations: list, show.",
     epilog="""
 Examples:
-  cowork tasks list                  of the last 30 days, newest first
+  cowork tasks                       of the last 30 days, newest first
   cowork tasks list --since all --json
   cowork tasks show k3v/explore-1    one with its conversation (the start of the session's id is enough)""",
 )

@@ -81,7 +81,17 @@ class HelpCommand(TyperCommand):
 
 
 class HelpGroup(TyperGroup):
-    """The same for a command that has commands."""
+    """The same for a command that has commands. Alone, or with options only, it lists; without a list, it helps."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        alone = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        if alone and not self.invoke_without_command and not ctx.resilient_parsing:
+            if "list" in self.commands:
+                args = ["list", *args]
+            elif not args:
+                print(ctx.get_help())
+                ctx.exit()
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         self.format_commands(ctx, formatter)

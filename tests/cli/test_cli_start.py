@@ -76,6 +76,23 @@ def test_help_is_on_stdout(cowork: Any, command: tuple[str, ...]) -> None:
         assert done.stdout.startswith(f"Usage: {' '.join(('cowork', *command))} ")
 
 
+def groups() -> dict[str, bool]:
+    """The commands that have commands, and whether one of these is a list."""
+    commands = get_command(app).commands.items()  # type: ignore[attr-defined]
+    return {name: "list" in one.commands for name, one in commands if hasattr(one, "commands")}
+
+
+@pytest.mark.parametrize("group", groups())
+def test_a_command_of_commands_lists_when_alone_or_says_what_it_can(cowork: Any, group: str) -> None:
+    alone = cowork(group)
+    assert (alone.returncode, alone.stderr) == (0, "")
+    if groups()[group]:
+        assert alone.stdout == cowork(group, "list").stdout
+        assert cowork(group, "--nonsense").returncode == 2
+    else:
+        assert alone.stdout.startswith(f"Usage: cowork {group} ")
+
+
 def test_the_reference_page_holds_the_help_of_every_command_as_it_is() -> None:
     file = Path(__file__).parents[2] / "docs/reference/commands.md"
     assert file.read_text(encoding="utf-8") == help_page.page(), "run: python -m cowork.cli.help_page"
