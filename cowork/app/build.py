@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.agents import Agents
@@ -46,17 +45,13 @@ from cowork.tools.base import TreeState
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:  # loaded only where they are used
+with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
     from cowork.app.worktrees import Worktree
     from cowork.sessions import index
     from cowork.sessions.log.fork import origins
     from cowork.telemetry.exporters import TelemetryExport
     from cowork.tools.json_schema import schema_problems
-else:
-    index = later("cowork.sessions.index")
-    origins = later("cowork.sessions.log.fork", "origins")
-    schema_problems = later("cowork.tools.json_schema", "schema_problems")
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 LOG_LINES = "log.txt"  # there too: log lines of a chat

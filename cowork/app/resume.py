@@ -6,7 +6,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork.app.run import Run
 from cowork.core.blocks import ToolUse
@@ -16,16 +15,10 @@ from cowork.core.modes import tighter
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.engine.subagents.child import background_result
     from cowork.engine.subagents.result import ChildResult, record_of
     from cowork.sessions.resume_state import InterruptedChild, ResumeState, restore, surviving
-else:
-    background_result = later("cowork.engine.subagents.child", "background_result")
-    ChildResult = later("cowork.engine.subagents.result", "ChildResult")
-    record_of = later("cowork.engine.subagents.result", "record_of")
-    restore = later("cowork.sessions.resume_state", "restore")
-    surviving = later("cowork.sessions.resume_state", "surviving")
 
 _SAID = 2  # damages that are told one by one
 

@@ -7,7 +7,6 @@ import shutil
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
@@ -34,15 +33,12 @@ from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import NoHold, Tool, TreeState, unwrapped
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:  # loaded only where they are used
+with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
     from cowork.engine import output_schema
     from cowork.sessions.checkpoints.recorder import Checkpoints
     from cowork.telemetry.exporters import TelemetryExport
     from cowork.tools.shell import jobs
-else:
-    output_schema = later("cowork.engine.output_schema")
-    jobs = later("cowork.tools.shell.jobs")
 
 _LAST_WAIT_S = 1.5  # for the hooks of SessionStart, when the session ends that early
 

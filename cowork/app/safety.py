@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.app.project import Project, configured
@@ -24,17 +23,12 @@ from cowork.permissions.rules import Rules, check_tools
 from cowork.tools.base import TreeState, no_snapshot, no_watch
 from cowork.tools.builtin import builtin_tools
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.app.kept_files import KeptFiles
     from cowork.permissions.explain import explain
     from cowork.permissions.sandbox.box import Sandbox
     from cowork.permissions.sandbox.temporary import Temporary
     from cowork.permissions.sandbox.watch import Watch
-else:
-    explain = later("cowork.permissions.explain", "explain")
-    Sandbox = later("cowork.permissions.sandbox.box", "Sandbox")
-    Temporary = later("cowork.permissions.sandbox.temporary", "Temporary")
-    Watch = later("cowork.permissions.sandbox.watch", "Watch")
 
 _ASKING = ("ask", "accept-edits")  # the modes that sandbox.auto_allow turns into auto
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cowork.config import key as merge
 from cowork.config import models, paths
@@ -35,10 +35,8 @@ from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import ModelSpec
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.config import files
-else:
-    files = later("cowork.config.files")
 
 
 class ModelSettings:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import ModelSpec
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.config import keyring
-else:
-    keyring = later("cowork.config.keyring")
 
 Values = dict[str, Any]
 

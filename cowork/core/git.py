@@ -7,17 +7,15 @@ import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cowork.core.errors import UserError
 from cowork.core.hygiene import clean_environ
 from cowork.core.later import later
 from cowork.core.workspace import start_of
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.core import spawn
-else:
-    spawn = later("cowork.core.spawn")
 
 # No hooks, no file system monitor, no questions, and nothing of our keys.
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")

@@ -1,25 +1,48 @@
-"""Modules that are loaded when they are first used, so that a run loads what it needs and no more.
-
-A type checker is shown the import itself:
-
-    if TYPE_CHECKING:
-        from cowork.tools.files.notebook import cells
-    else:
-        cells = later("cowork.tools.files.notebook", "cells")
-"""
+"""Modules that are loaded when they are first used, so that a run loads what it needs and no more."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import builtins
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
 
-def later(module: str, name: str = "") -> Any:
-    """A module, or a function or class of it to be called, that is loaded when it is first used."""
-    return _Later(module, name)
+@contextmanager
+def later(module: str) -> Iterator[None]:
+    """Put off the imports of a block until a name of theirs is called, or asked for something:
+
+    with later(__name__):
+        from cowork.tools.files.notebook import cells
+
+    Type checkers and import-linter see imports as any other. What is imported stands for a module, a function or a
+    class to be called; it is not for `isinstance`, or to be inherited from.
+    """
+    load, open = builtins.__import__, True
+
+    def put_off(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if open and fromlist and globals is not None and globals.get("__name__") == module:
+            return _Names(name)
+        return load(name, globals, locals, fromlist, level)  # of a thread that imports something else meanwhile
+
+    builtins.__import__ = put_off
+    try:
+        yield
+    finally:
+        builtins.__import__, open = load, False
+
+
+class _Names:
+    """A module before it is loaded: it has every name."""
+
+    def __init__(self, module: str) -> None:
+        self.__module = module
+
+    def __getattr__(self, name: str) -> _Later:
+        return _Later(self.__module, name)
 
 
 class _Later:
@@ -34,7 +57,10 @@ class _Later:
 
     def __found(self) -> Any:
         module = import_module(self.__module)
-        return getattr(module, self.__name) if self.__name else module
+        try:
+            return getattr(module, self.__name)
+        except AttributeError:  # a module of a package
+            return import_module(f"{self.__module}.{self.__name}")
 
 
 def made_later(make: Callable[[], T]) -> T:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.format import money
@@ -20,12 +19,10 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.engine.runner import Denial
     from cowork.engine.subagents.child import Child
     from cowork.engine.subagents.result import ChildResult, view_002
-else:
-    view_002 = later("cowork.engine.subagents.result", "view_002")
 
 NEAR = 0.8  # the part of a limit at which people are told
 

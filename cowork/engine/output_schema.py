@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.later import later
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import Agent
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.json_schema import validate
-else:
-    validate = later("cowork.tools.json_schema", "validate")
 
 REPAIRS = 2
 

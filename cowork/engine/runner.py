@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from cowork.core.blocks import Json, Tally, ToolUse, outcome_of
@@ -30,10 +29,8 @@ from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, Too
 from cowork.tools.call_lines import call_line, flat
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.engine.changed_files import ChangedFiles
-else:
-    ChangedFiles = later("cowork.engine.changed_files", "ChangedFiles")
 
 log = logging.getLogger("cowork.engine")
 

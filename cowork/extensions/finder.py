@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from cowork.agents import Agents, load_agents
 from cowork.core.blocks import Json
@@ -16,13 +16,9 @@ from cowork.core.later import later
 from cowork.core.ports import AgentDef, AgentOrigin
 from cowork.extensions.recipes import SKILL_FILE, Recipe, read_recipe
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.extensions.hook_files import HookRule, read_hooks
     from cowork.extensions.plugins import Plugin, read_plugin, read_servers
-else:
-    read_hooks = later("cowork.extensions.hook_files", "read_hooks")
-    read_plugin = later("cowork.extensions.plugins", "read_plugin")
-    read_servers = later("cowork.extensions.plugins", "read_servers")
 
 Kind = Literal["agent", "skill", "command", "hook", "plugin", "server"]
 CHARS_A_TOKEN = 4

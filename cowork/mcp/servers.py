@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
@@ -19,10 +19,8 @@ from cowork.mcp import protocol
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.mcp.client import McpClient, Progress, ServerFacts
-else:
-    McpClient = later("cowork.mcp.client", "McpClient")
 
 State = Literal["idle", "starting", "ready", "lost", "failed", "login", "off"]
 _BACK_OFF = (1, 2, 4, 8, 16)  # seconds before each try to bring a server back

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from cowork.core.frozen import frozen
 from cowork.core.later import later
@@ -17,12 +17,9 @@ from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.rules import Rule, Rules, host_of, path_matches, url_matches
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.permissions.commands import decide_command
     from cowork.permissions.sandbox.masks import holds_password
-else:
-    decide_command = later("cowork.permissions.commands", "decide_command")
-    holds_password = later("cowork.permissions.sandbox.masks", "holds_password")
 
 
 PLAN = (

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cowork.core.errors import UserError
 from cowork.core.later import later
@@ -15,10 +15,8 @@ from cowork.core.workspace import Workspace, start_of
 from cowork.permissions.rules import Rule, Rules, _command, parse_all
 from cowork.private_files import write_private
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.permissions.shell.hints import in_workspace
-else:
-    in_workspace = later("cowork.permissions.shell.hints", "in_workspace")
 
 _MOST_RULES = 1 << 20  # bytes of the file
 _MOST_PROGRAM = 16 << 20

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cowork.core.errors import UserError
@@ -18,12 +17,9 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import JOIN_LATER, Family, ToolFacts, names_tool
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.permissions.shell.follow import Followed, mentions, program
     from cowork.permissions.shell.parse import Word
-else:
-    mentions = later("cowork.permissions.shell.follow", "mentions")
-    program = later("cowork.permissions.shell.follow", "program")
 
 BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
 COMMAND = "Bash"  # speaks of shell commands, whichever tool runs them

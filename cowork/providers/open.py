@@ -6,7 +6,7 @@ import os
 import ssl
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from cowork import __version__
@@ -15,13 +15,9 @@ from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import ModelSpec, Provider
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.http.proxies import proxy_for
     from cowork.providers.catalog import default_output, known
-else:
-    default_output = later("cowork.providers.catalog", "default_output")
-    known = later("cowork.providers.catalog", "known")
-    proxy_for = later("cowork.http.proxies", "proxy_for")
 
 IDLE_TIMEOUT = 180.0
 

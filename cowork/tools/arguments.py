@@ -11,16 +11,14 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.later import later
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools import json_schema
-else:
-    json_schema = later("cowork.tools.json_schema")
 
 Place = tuple[str | int, ...]
 Problem = tuple[Place, str]

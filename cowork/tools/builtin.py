@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cowork.core.later import later
 from cowork.tools.ask import ask_user, exit_plan
@@ -21,11 +21,8 @@ from cowork.tools.todo import todo_write
 from cowork.tools.toolset import ToolSet
 from cowork.tools.web.fetch import web_fetch
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.web.search import service_search, web_search
-else:
-    service_search = later("cowork.tools.web.search", "service_search")
-    web_search = later("cowork.tools.web.search", "web_search")
 
 _FIXED = (
     read, write, edit, multi_edit, grep, glob, ls, bash, bash_output, kill_bash, todo_write, task, subagent, ask_user,

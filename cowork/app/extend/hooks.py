@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork.core import signals
 from cowork.core.blocks import Json
@@ -23,18 +22,12 @@ from cowork.permissions import Permissions
 from cowork.sessions.log.writer import SessionLog
 from cowork.tools.base import TreeState
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.app.extend.launch import launcher
     from cowork.app.project import Project
     from cowork.extensions.hook_files import HookRule, holds
     from cowork.extensions.hook_process import FileHooks, HookFacts
     from cowork.tools.shell import jobs
-else:
-    launcher = later("cowork.app.extend.launch", "launcher")
-    holds = later("cowork.extensions.hook_files", "holds")
-    FileHooks = later("cowork.extensions.hook_process", "FileHooks")
-    HookFacts = later("cowork.extensions.hook_process", "HookFacts")
-    jobs = later("cowork.tools.shell.jobs")
 
 _SUBJECTS = ("tool_name", "agent_type", "source", "reason", "notification_type", "trigger")
 

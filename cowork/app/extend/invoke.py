@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from cowork import prompts
@@ -27,11 +27,8 @@ from cowork.permissions.rules import parse
 from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.extensions.filling import FILE, pieces
-else:
-    FILE = later("cowork.extensions.filling", "FILE")
-    pieces = later("cowork.extensions.filling", "pieces")
 
 REPORT = "That was asked for with {name}. Give the result to the user."
 MOST_FILES = 20  # that a text may bring in by @path

@@ -7,19 +7,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork.core.later import later
 from cowork.core.workspace import Workspace
 from cowork.extensions.hook_process import Launch, Launched, quoted
 from cowork.tools.base import AgentState, NoHold, ToolContext, TreeState, unwrapped
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.shell import jobs
     from cowork.tools.shell.output import Capture
-else:
-    jobs = later("cowork.tools.shell.jobs")
-    Capture = later("cowork.tools.shell.output", "Capture")
 
 MOST_BYTES = 65_536  # of what a program prints; the rest is thrown away
 

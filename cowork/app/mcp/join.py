@@ -6,7 +6,6 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.app.mcp import questions
@@ -30,16 +29,11 @@ from cowork.tools.base import Tool, TreeState
 from cowork.tools.tool_search import call_tool, search_tools
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:  # most runs call no server
+with later(__name__):  # most runs call no server
     from cowork.app.mcp.processes import start_server
     from cowork.mcp.http import HttpChannel
     from cowork.mcp.oauth import OAuth
     from cowork.mcp.stdio import StdioChannel
-else:
-    start_server = later("cowork.app.mcp.processes", "start_server")
-    HttpChannel = later("cowork.mcp.http", "HttpChannel")
-    OAuth = later("cowork.mcp.oauth", "OAuth")
-    StdioChannel = later("cowork.mcp.stdio", "StdioChannel")
 
 _MENTION = re.compile(r"(?<!\S)@([A-Za-z0-9][\w.-]*):(\w[\w+.-]*://\S+|\S+)")
 _MOST_MENTIONED = 50_000  # characters of a resource

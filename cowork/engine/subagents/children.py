@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork import prompts
 from cowork.agents import Agents
@@ -28,16 +27,10 @@ from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
 from cowork.tools.base import Interrupted, ToolContext
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.engine.subagents.child import Child, Clock, background_result
     from cowork.engine.subagents.result import ChildResult, record_of
     from cowork.engine.subagents.telemetry import Telemetry
-else:
-    Child = later("cowork.engine.subagents.child", "Child")
-    Clock = later("cowork.engine.subagents.child", "Clock")
-    background_result = later("cowork.engine.subagents.child", "background_result")
-    record_of = later("cowork.engine.subagents.result", "record_of")
-    Telemetry = later("cowork.engine.subagents.telemetry", "Telemetry")
 
 log = logging.getLogger("cowork.engine")
 

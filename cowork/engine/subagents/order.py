@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
@@ -17,10 +16,8 @@ from cowork.engine.budget import Ledger, Slot
 from cowork.engine.loop import Agent
 from cowork.tools.toolset import ToolSet
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.json_schema import schema_problems
-else:
-    schema_problems = later("cowork.tools.json_schema", "schema_problems")
 
 GENERAL_PURPOSE = "general-purpose"
 

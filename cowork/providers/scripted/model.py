@@ -26,7 +26,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
@@ -36,10 +36,8 @@ from cowork.providers.estimate import reply_tokens, request_tokens
 from cowork.providers.prices import price
 from cowork.providers.scripted.script import Fault, Script, ScriptScene, Turn, agent_key, load_script, parse_script
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.providers.recording.canonical import request_bytes
-else:
-    request_bytes = later("cowork.providers.recording.canonical", "request_bytes")
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 _BUSY = -1

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -16,10 +16,8 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import StopReason
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.providers.errors import kind_of_status
-else:
-    kind_of_status = later("cowork.providers.errors", "kind_of_status")
 
 At = Literal["before", "first", "middle", "last"]
 

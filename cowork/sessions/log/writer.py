@@ -18,7 +18,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
 from cowork.core.events import ContextCompacted, Event, PromptAdded, TurnEnded
@@ -28,11 +27,9 @@ from cowork.sessions.log.lines import encode
 from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.reader import Loaded
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.sessions.log import resume_reader
     from cowork.sessions.summary import Summary
-else:
-    resume_reader = later("cowork.sessions.log.resume_reader")
 
 LOG = "events.jsonl"
 LOCK = "lock"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -16,12 +16,8 @@ from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
 from cowork.tools.files.encoding import Content, decode, printable
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.files import atomic_write, diff, edit_hints, match
-else:
-    atomic_write, diff, edit_hints, match = (
-        later(f"cowork.tools.files.{name}") for name in ("atomic_write", "diff", "edit_hints", "match")
-    )
 
 
 class _Strings(TypedDict):

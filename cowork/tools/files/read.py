@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cowork.core.blocks import Image
 from cowork.core.errors import ToolError
@@ -23,16 +23,10 @@ from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_to, remember
 from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, printable
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.files import line_window, media, pdf
     from cowork.tools.files.line_window import Window, window
     from cowork.tools.files.notebook import cells
-else:
-    line_window = later("cowork.tools.files.line_window")
-    window = later("cowork.tools.files.line_window", "window")
-    media = later("cowork.tools.files.media")
-    pdf = later("cowork.tools.files.pdf")
-    cells = later("cowork.tools.files.notebook", "cells")
 
 CHUNK = 1 << 18
 COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted

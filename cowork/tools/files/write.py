@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -15,10 +15,8 @@ from cowork.tools.call_lines import path_line
 from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label
 from cowork.tools.files.encoding import Content, decode
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.files import atomic_write, diff
-else:
-    atomic_write, diff = (later(f"cowork.tools.files.{name}") for name in ("atomic_write", "diff"))
 
 
 def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:

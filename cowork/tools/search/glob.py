@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -14,12 +14,9 @@ from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import short_glob
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.search import glob_plan as globs
     from cowork.tools.search import ripgrep as rg
-else:
-    globs = later("cowork.tools.search.glob_plan")
-    rg = later("cowork.tools.search.ripgrep")
 
 SHOWN = 200
 SORT_SECONDS = 10.0  # for looking at every file's time

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -18,14 +18,10 @@ from cowork.core.ports import ToolRecord, ok, partial
 from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import short_glob, short_path, short_pattern
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.search import glob_plan as globs
     from cowork.tools.search import ripgrep as rg
     from cowork.tools.shell.terminal_text import plain
-else:
-    globs = later("cowork.tools.search.glob_plan")
-    rg = later("cowork.tools.search.ripgrep")
-    plain = later("cowork.tools.shell.terminal_text", "plain")
 
 HEAD_LIMIT = 250
 _MOST_RESULTS = 20_000  # lines or files; beyond this the search is stopped

@@ -7,7 +7,7 @@ import os
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -17,12 +17,9 @@ from cowork.core.ports import ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.search import ripgrep as rg
     from cowork.tools.search.glob_plan import Exclusion
-else:
-    rg = later("cowork.tools.search.ripgrep")
-    Exclusion = later("cowork.tools.search.glob_plan", "Exclusion")
 
 LINES = 200
 _MOST_IN_ONE = 100  # entries shown of one folder below the first

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -14,13 +14,9 @@ from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, failed, ok, partial
 from cowork.tools.base import Interrupted, Param, ToolContext, tool, touches_nothing
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.search import ripgrep as rg
     from cowork.tools.shell import jobs, output
-else:
-    rg = later("cowork.tools.search.ripgrep")
-    jobs = later("cowork.tools.shell.jobs")
-    output = later("cowork.tools.shell.output")
 
 TIMEOUT_MS, MOST_MS = 120_000, 600_000
 _SETTLE = 0.2  # seconds in which a background command may fail at once

@@ -6,7 +6,7 @@ import codecs
 import time
 from collections import OrderedDict
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -14,16 +14,11 @@ from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import Tool, ToolContext, tool
 
-if TYPE_CHECKING:
+with later(__name__):
     from cowork.tools.files import pdf
     from cowork.tools.shell.terminal_text import plain
     from cowork.tools.web import http
     from cowork.tools.web.page import markdown
-else:
-    pdf = later("cowork.tools.files.pdf")
-    plain = later("cowork.tools.shell.terminal_text", "plain")
-    http = later("cowork.tools.web.http")
-    markdown = later("cowork.tools.web.page", "markdown")
 
 KEPT_SECONDS = 900.0
 MAX_TEXT = 400_000  # characters; the runner shows less and keeps this much in a file
