@@ -99,8 +99,20 @@ class _Once:
             run.emit(note)
         if not run.project.trusted and not self.options.bare and steering(run.root):
             run.emit(Notice(UNTRUSTED, "info", "untrusted"))
+        prompt = Prompt(self.options.prompt, self.options.context)
         async with asyncio.timeout(run.config.limits.timeout or None):
-            return await run.ask(Prompt(self.options.prompt, self.options.context))
+            if "@" in prompt.text:
+                await self._attach(run, prompt)
+            return await run.ask(prompt)
+
+    async def _attach(self, run: Run, prompt: Prompt) -> None:
+        """Add the files that the prompt names; what is left out is a warning."""
+        from cowork.app.attachments import attach
+
+        refused = await attach(run, prompt, alone=self.options.non_interactive)
+        prompt.attached = tuple(line for line in prompt.attached if line not in refused)
+        for line in refused:
+            run.emit(Notice(f"@{line}", "warning", "attach.left_out"))
 
     def _output(self) -> Emit:
         if self.options.output != "text":

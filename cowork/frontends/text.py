@@ -12,6 +12,7 @@ from cowork.core.events import (
     ContextCompacted,
     Event,
     Notice,
+    PromptAdded,
     ReplyAdded,
     RetryScheduled,
     RunEnded,
@@ -84,6 +85,9 @@ class TextOutput:
                 self._streamed = True
             case ReplyAdded() if event.agent == "main" and self._live:
                 self._finish_reply(event)
+            case PromptAdded():
+                for line in event.attached:
+                    self._progress(event, f"@{one_line(line, 200)}")
             case ToolStarted():
                 self._calls[event.agent, event.tool_use_id] = event
             case ToolEnded():

@@ -17,7 +17,7 @@ import pytest
 
 from cowork.app.result import EXIT_CODES
 from tests.e2e.test_run_signals import gone, survivors
-from tests.fakes.command import COWORK
+from tests.fakes.command import COWORK, Command
 from tests.wire.server import FAULTS, FORMATS, WHERE, Seen, Server, Turn, broken, call, say, status, turn
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
@@ -221,3 +221,17 @@ def _check(code: int, out: str, err: str, happened: str) -> None:
     if happened in ("SIGINT", "SIGTERM") and code != 0:
         expected = {"SIGINT": 130, "SIGTERM": 143}[happened]
         assert code == expected or result["error"]["code"] not in ("interrupted", "terminated")
+
+
+def test_a_prompt_attaches_the_files_it_names(command: Command) -> None:
+    (command.folder / "a.py").write_text("x = 1\n")
+    (command.folder / ".env").write_text("KEY=hidden\n")
+    prompt = "explain @a.py, not @gone.py or @.env"
+    stream = command.play([{"say": "It is x.", "expect": {"contains": "x = 1", "lacks": "hidden"}}], prompt=prompt)
+    (added,) = stream.of("prompt.added")
+    assert added["attached"] == ["a.py · 1 line"]
+    left_out = ["@gone.py · not found", "@.env · not attached: .env may hold secrets"]
+    assert stream.result["warnings"] == left_out
+    text = command.cowork("-p", prompt, "--non-interactive", "--script", str(command.folder.parent / "script.json"))
+    told = [line.removeprefix("cowork: ").removeprefix("warning: ") for line in text.err.splitlines()]
+    assert (text.out.strip(), told[:3]) == ("It is x.", [*left_out, "@a.py · 1 line"])

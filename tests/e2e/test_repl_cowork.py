@@ -6,7 +6,7 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -52,7 +52,7 @@ agents:
 
 
 @contextmanager
-def chat(folder: Path, *arguments: str, **options: int) -> Iterator[Terminal]:
+def chat(folder: Path, *arguments: str, env: Mapping[str, str] | None = None, **options: int) -> Iterator[Terminal]:
     repo = folder / "shop"
     if not repo.exists():
         repo.mkdir()
@@ -60,8 +60,8 @@ def chat(folder: Path, *arguments: str, **options: int) -> Iterator[Terminal]:
         (repo / "store.py").write_text("class Store:\n    pass\n")
         (folder / "script.yaml").write_text(SCRIPT)
     command = str(Path(sys.executable).with_name("cowork"))
-    env = {"COWORK_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
-    with Terminal([command, *arguments], cwd=repo, env=env, rows=40, **options) as terminal:  # type: ignore[arg-type]
+    whole = {"COWORK_HOME": str(folder / "home"), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})}
+    with Terminal([command, *arguments], cwd=repo, env=whole, rows=40, **options) as terminal:  # type: ignore[arg-type]
         terminal.wait_for(READY, 30)
         yield terminal
 
@@ -126,6 +126,43 @@ def test_a_chat_with_children_approvals_an_interrupt_and_a_resume(tmp_path: Path
         terminal.wait_until(lambda: terminal.screen_.alternate, what="the viewer")
         terminal.type("/", "store.py has it", "<Enter>")
         terminal.wait_for_pattern(r"❯ .*store\.py has it")
+
+
+# Notes every module that is loaded, and whether the thread of the event loop did it.
+LOADS = """
+import os, sys, threading
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        mine = threading.current_thread() is threading.main_thread()
+        with open(os.environ["LOADS"], "a") as file:
+            file.write(f"{'loop' if mine else 'thread'} {name}\\n")
+sys.meta_path.insert(0, Finder())
+"""
+TURN = """
+- {say: Let me look., calls: [{Read: {file_path: auth.py}}, {Grep: {pattern: Store}}]}
+- call: {Edit: {file_path: auth.py, old_string: "return False", new_string: "return True"}}
+- call: {Bash: {command: "python3 --version | head"}}
+- "Done.\n\n```python\nreturn True\n```\n\n| a |\n|---|\n| b |\n"
+"""
+
+
+def test_the_first_turn_loads_nothing_heavy_on_the_event_loop(tmp_path: Path) -> None:
+    loads, hook, script = tmp_path / "loads", tmp_path / "hook", tmp_path / "turn.yaml"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(LOADS)
+    script.write_text(TURN)
+    env = {"PYTHONPATH": str(hook), "LOADS": str(loads)}
+    with chat(tmp_path, "--script", str(script), env=env) as terminal:
+        loaded = {"thread pygments.lexers.python", "thread cowork.tools.files.atomic_write"}
+        terminal.wait_until(lambda: loaded <= set(loads.read_text().split("\n")), 20, "what the first turn needs")
+        before = len(loads.read_text())
+        terminal.type("fix the login", "<Enter>")
+        terminal.wait_for("↑↓ Enter")
+        terminal.type("y")
+        finish(terminal, "return True")
+    late = loads.read_text()[before:].split()[1::2]
+    heavy = ("markdown_it", "pygments", "rich.", "cowork.permissions", "cowork.tools.files", "cowork.frontends")
+    assert [name for name in late if name.startswith(heavy)] == []
 
 
 def test_without_a_key_the_offline_model_answers(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from cowork import __version__, prompts
+from cowork.app.attachments import attach
 from cowork.app.build import build
-from cowork.app.chat.attachments import attach
 from cowork.app.chat.mcp_commands import prompt_commands
 from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
@@ -212,11 +212,9 @@ class ChatHost:
         self.run.agent.forget("steer")  # the chat sends what was not said in time as the next message
 
     async def _answer(self, prompt: Prompt, images: Sequence[Path]) -> None:
-        run = self.run
-        files = await attach(prompt.label or prompt.text, images, run.agent.runner, run.permissions, run.agents)
-        prompt.context = "\n\n".join(filter(None, (self._mode_note(), prompt.context, *files.texts)))
-        prompt.images, prompt.attached = (*prompt.images, *files.images), tuple(files.lines)
-        await run.ask(prompt)
+        prompt.context = "\n\n".join(filter(None, (self._mode_note(), prompt.context)))
+        await attach(self.run, prompt, images)
+        await self.run.ask(prompt)
 
     def _mode_note(self) -> str:
         """What the model must know of plan mode: that it is on, once, and that it is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Coroutine, Mapping
+from importlib import import_module
 from typing import Any
 
 from cowork.app.chat.host import ChatHost, open_chat
@@ -15,10 +16,14 @@ from cowork.core import signals
 from cowork.core.hooks import EndReason
 from cowork.frontends.host import Options
 from cowork.frontends.prompt import available
-from cowork.frontends.repl.repl import Repl
+from cowork.frontends.repl.repl import WARM_AFTER_S, Repl
 from cowork.sessions.resume_state import rewind_points
 
-_WARM_AFTER_S = 0.5  # the screen and the first keys come first
+# What the first calls of tools load on use. On the event loop that would hold up the screen.
+_FIRST_CALLS = (
+    *("cowork.permissions.commands", "cowork.tools.search.glob_plan", "cowork.tools.files.line_window"),
+    *("cowork.tools.files.match", "cowork.tools.files.atomic_write", "cowork.engine.changed_files"),
+)
 
 
 def chat(options: RunOptions, beside: Callable[[Repl], Coroutine[Any, Any, None]] | None = None) -> int:
@@ -46,7 +51,7 @@ async def _chat(
         environ,
     )
     question = trust_question(host) if available() else None
-    asyncio.get_running_loop().call_later(_WARM_AFTER_S, host.warm)
+    asyncio.get_running_loop().call_later(WARM_AFTER_S, _warm_up, host)
     why: EndReason = "other"
     other = asyncio.ensure_future(beside(repl)) if beside else None
     try:
@@ -67,6 +72,12 @@ async def _chat(
         await host.close(why)
         if line := resume_line(host):
             print(line)
+
+
+def _warm_up(host: ChatHost) -> None:
+    """Have ready what the first turn needs, while the person reads and writes."""
+    host.warm()
+    asyncio.get_running_loop().run_in_executor(None, lambda: [import_module(name) for name in _FIRST_CALLS])
 
 
 def resume_line(host: ChatHost) -> str:

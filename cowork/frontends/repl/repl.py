@@ -34,6 +34,7 @@ from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view import status as bar
 from cowork.frontends.repl.view.frame import compose
 from cowork.frontends.repl.view.live import SPIN_S
+from cowork.frontends.repl.view.markup.stream import warm_up
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
@@ -42,6 +43,7 @@ from cowork.frontends.repl.view.viewer import Viewer
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after the window changed, before the live part is drawn whole again
+WARM_AFTER_S = 0.5  # what the first turn needs is loaded in the background after so long
 _HINT_S = 2.0  # a word at the end of the status line stays this long
 
 
@@ -158,12 +160,16 @@ class Repl:
         self.terminal.start()
         self._app = self._application(source, self._output)
         ticker = asyncio.ensure_future(self._tick())
+        # The first answer must not wait for what draws it; the screen and the first keys come before.
+        loop = asyncio.get_running_loop()
+        warming = loop.call_later(0 if self.options.prompt else WARM_AFTER_S, loop.run_in_executor, None, warm_up)
         try:
             return await self._app.run_async(set_exception_handler=False)
         except EOFError:  # the terminal went away
             return 0
         finally:
             ticker.cancel()
+            warming.cancel()
             self.terminal.end()
 
     def redraw(self) -> None:

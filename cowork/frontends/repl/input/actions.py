@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from cowork.core.errors import UserError
@@ -11,7 +10,6 @@ from cowork.frontends.repl.input.clipboard import Clipboard
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.view.children.tree import AgentNode, tree
-from cowork.frontends.repl.view.markup.stream import warm_up
 from cowork.frontends.repl.view.scene import markdown_lines
 from cowork.frontends.repl.view.viewer import Viewer
 
@@ -48,9 +46,7 @@ class Actions:
             return
         self._repl.turns.send(text, images)
         self._repl.redraw()
-        if not self._repl.used:
-            self._repl.used = True
-            asyncio.get_running_loop().run_in_executor(None, warm_up)  # while the model thinks
+        self._repl.used = True
 
     def steer(self) -> None:
         text, images = self._repl.composer.take()

@@ -184,7 +184,7 @@ def split(tail: str) -> tuple[str, str, bool]:
 
 
 def warm_up() -> None:
-    """Load what rendering needs; a tenth of a second that is best spent in a thread while a model thinks."""
+    """Load what rendering needs; a tenth of a second that is best spent in a thread while nothing is to be drawn."""
     _render("*a*\n\n```python\nx = 1\n```\n\n| a |\n|---|\n| b |\n", 40, Theme())
 
 
