@@ -130,8 +130,7 @@ class TextOutput:
             self._progress(event, told)
             diff = event.display.get("diff")
             if self._fold and self._rendering and diff and not self._quiet:
-                self._err.write(self._rendering.diff(str(diff)))
-                self._err.flush()
+                _draw(self._err, self._rendering.diff(str(diff)))
 
     def _look(self, event: ToolEnded, told: str) -> None:
         """The first looks of a run are told as they come, the others counted."""
@@ -236,10 +235,23 @@ class TextOutput:
     def _print(self, text: str) -> None:
         if not text:
             return
-        self._out.write(text)
-        self._out.flush()
+        if self._rendering and self._live:
+            _draw(self._out, text)
+        else:
+            self._out.write(text)
+            self._out.flush()
         self._column = len(text) - text.rfind("\n") - 1 if "\n" in text else self._column + len(text)
 
     def _fresh_line(self) -> None:
         if self._column:
             self._print("\n")
+
+
+def _draw(stream: TextIO, text: str) -> None:
+    """Write what was made for a terminal past a stream that would show its colours as text."""
+    stream.flush()
+    if raw := getattr(stream, "buffer", None):
+        raw.write(text.encode(stream.encoding, "replace"))
+    else:
+        stream.write(text)
+    stream.flush()
