@@ -93,10 +93,13 @@ def test_a_no_goes_on_without_what_the_folder_holds(tmp_path: Path) -> None:
     words = ["--script", str(script), "--dump-requests", str(asked)]
     with Terminal([str(COWORK), *words], cwd=work, env=env, columns=100, rows=30) as terminal:
         terminal.wait_for("y · n · digits", 30)
+        terminal.type("hello", "<Enter>")
+        terminal.wait_for("1 queued", 30)
+        terminal.wait_for("y · n · digits", 30)
         terminal.type("n")
         terminal.wait_for("not trusted", 30)
-        terminal.type("hello", "<Enter>")
         terminal.wait_for("The answer is one.", 30)
+        assert "Typed ahead" not in terminal.text()  # it was said, so it does not come back
         assert NOTES.strip() not in asked.read_text()
         terminal.type("quit", "<Enter>")
         assert terminal.wait_exit(30) == 0

@@ -260,7 +260,8 @@ class Repl:
         events, self._held = self._held or [], None
         if fresh:
             self.scene.replay(events)
-            if left := self.host.kept_waiting():
+            waiting = [sent.whole for sent in self.turns.queue]  # typed before the chat began, and said now
+            if left := [text for text in self.host.kept_waiting() if text not in waiting]:
                 self.scene.apply(Notice(f"Typed ahead and not sent: {one_line(' · '.join(left))}"))
                 self._give_back("\n".join(left))
             self.redraw()
