@@ -50,7 +50,7 @@ def main() -> None:
             build(root)
         print(f"\n{build.__name__}", flush=True)
         play(root)
-        for words in ("init -q", "add .", "-c user.name=x -c user.email=x@x commit -qm all"):
+        for words in ("init -q", "-c core.compression=0 add .", "-c user.name=x -c user.email=x@x commit -qm all"):
             subprocess.run(["git", *words.split()], cwd=root, check=True)
         print(f"\n{build.__name__} in git", flush=True)
         play(root)
@@ -130,6 +130,7 @@ def play(root: Path) -> None:
         with on.step("start"):
             terminal.wait_for("/help", 60)
         with on.step("@ completion"):
+            terminal.settle(0.5)
             terminal.type("@f1699")
             terminal.wait_for("/f1699.py", WAIT_S)
         with on.step("the files are looked at"):  # as they are while a person writes a first prompt
