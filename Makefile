@@ -22,9 +22,10 @@ run: $(RUN)
 test: check
 	$(BIN)/pytest -n $(JOBS) --dist worksteal
 
-# The inner loop: the folders whose tests need no sandbox, no terminal and no installed command; under a minute.
+# The inner loop: the folders whose tests need no sandbox, no terminal and no installed command, without the random loops;
+# under a minute.
 unit: $(READY)
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(UNIT)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not soak" $(UNIT)
 
 coverage: $(READY)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal --cov --cov-report=term:skip-covered
