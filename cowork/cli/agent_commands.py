@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup, made
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, made
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from cowork.core.front_matter import Problem
     from cowork.core.ports import AgentDef
 
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Agents that Task can send out: list, show, check.",
-    epilog="""
+app = CommandGroup(
+    "Agents that Task can send out: list, show, check.",
+    """
 Examples:
   cowork agents                      those that would be loaded here
   cowork agents show explore         one in full, with its role prompt
@@ -37,28 +35,23 @@ Files: agents/*.md of cowork, of ~/.config/cowork, ~/.agents and ~/.claude, of p
 .claude in a trusted project.""",
 )
 
-Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's files as if trusted.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
 
-@app.command("list", cls=HelpCommand)
+@app.command("list")
 def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
     """List the agents, with what each is for."""
     found = _load(ctx, cwd, trust=trust)
-    if as_json:
-        print(ascii_json([_facts(agent) for agent in found.values()]))
-        return 0
     wide = max((len(name) for name in found), default=0)
-    for agent in found.values():
-        model = agent.model if agent.model != "inherit" else "main"
-        row(f"{agent.name:<{wide}}  {model:<6} {agent.origin:<8} {format.one_line(agent.description, 90)}")
-    for problem in found.problems:
-        row(f"! {problem}")
-    return 0
+    rows = [
+        f"{a.name:<{wide}}  {a.model.replace('inherit', 'main'):<6} {a.origin:<8} {format.one_line(a.description, 90)}"
+        for a in found.values()
+    ]
+    rows += [f"! {problem}" for problem in found.problems]
+    return show_rows([_facts(agent) for agent in found.values()], rows, as_json=as_json)
 
 
-@app.command("show", cls=HelpCommand)
+@app.command("show")
 def show(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -83,7 +76,7 @@ def show(
     return 0
 
 
-@app.command("check", cls=HelpCommand)
+@app.command("check")
 def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every agent file of yours and of this project; exit code 2 when one is wrong."""
     found = _load(ctx, cwd, trust=True)  # judging a file runs nothing of it

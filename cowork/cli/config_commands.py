@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup, ask_line
+from cowork.cli.typer_help import CommandGroup, Cwd, ask_line
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
@@ -22,11 +22,9 @@ from cowork.core.hygiene import ascii_json, visible
 if TYPE_CHECKING:
     from cowork.app.onboarding.setup import FoundService
 
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Settings: show, check, find, begin.",
-    epilog="""
+app = CommandGroup(
+    "Settings: show, check, find, begin.",
+    """
 Examples:
   cowork config show --set          what differs from the defaults, and why
   cowork config check               judge your file and this project's
@@ -35,12 +33,11 @@ Examples:
 )
 
 Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
-Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
 Bare = Annotated[bool, typer.Option("--bare", help="Ignore the files of user and project.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's file as if trusted.")]
 
 
-@app.command("show", cls=HelpCommand)
+@app.command("show")
 def show(
     ctx: typer.Context,
     only_set: Annotated[bool, typer.Option("--set", help="Only what differs from the defaults.")] = False,
@@ -76,7 +73,7 @@ def show(
     return 0
 
 
-@app.command("check", cls=HelpCommand)
+@app.command("check")
 def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     """Judge your settings file and this project's.
 
@@ -102,7 +99,7 @@ def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     return 2 if wrong else 0
 
 
-@app.command("path", cls=HelpCommand)
+@app.command("path")
 def path(
     everything: Annotated[bool, typer.Option("--all", help="Every place cowork uses, a line each.")] = False,
 ) -> int:
@@ -124,7 +121,7 @@ def path(
     return 0
 
 
-@app.command("init", cls=HelpCommand)
+@app.command("init")
 def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Use the server there instead of looking.")] = "",
@@ -145,7 +142,7 @@ def init(
     return 0
 
 
-@app.command("key", cls=HelpCommand)
+@app.command("key")
 def key(
     name: Annotated[str, typer.Argument(help="Variable the key would be in, such as ANTHROPIC_API_KEY.")],
     forget: Annotated[bool, typer.Option("--forget", help="Remove it.")] = False,

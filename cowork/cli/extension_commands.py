@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.agent_commands import AsJson, Cwd, Trust, project_options, report_problems
+from cowork.cli.agent_commands import Trust, project_options, report_problems
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup, ask_line
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, ask_line
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -21,11 +21,9 @@ from cowork.core.hygiene import ascii_json, visible
 if TYPE_CHECKING:
     from cowork.extensions.finder import Extensions, Listed
 
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Agents, skills, commands, hooks and plugins: list, show, check.",
-    epilog="""
+app = CommandGroup(
+    "Agents, skills, commands, hooks and plugins: list, show, check.",
+    """
 Examples:
   cowork extensions                  all that would be used here, and what it adds to each request
   cowork extensions show review      one in full
@@ -36,7 +34,7 @@ plugins, and of .cowork, .agents and .claude in a trusted project. docs/extendin
 )
 
 
-@app.command("list", cls=HelpCommand)
+@app.command("list")
 def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
     """List what was found: kind, name, from where, tokens in each request, what it is for."""
     found, shipped = load(ctx, cwd, trust=trust)
@@ -55,7 +53,7 @@ def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: As
     return 0
 
 
-@app.command("show", cls=HelpCommand)
+@app.command("show")
 def show(
     ctx: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME")],
@@ -72,7 +70,7 @@ def show(
     return 0
 
 
-@app.command("check", cls=HelpCommand)
+@app.command("check")
 def check(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every file of yours and of this project; exit code 2 when one is wrong."""
     found, _ = load(ctx, cwd, trust=True)  # judging a file runs nothing of it

@@ -9,16 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup, made, with_options
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import CommandGroup, made, with_options
 from cowork.core import format
 from cowork.core.hygiene import ascii_json
 
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Many agents in plain Python: run, resume, list, show.",
-    epilog="""
+app = CommandGroup(
+    "Many agents in plain Python: run, resume, list, show.",
+    """
 Examples:
   cowork flow run review                     findings in the diff against main, each checked by a second agent
   cowork flow run migrate 'src/*.py' prompt='use pathlib' check='pytest -q'
@@ -35,7 +33,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing: show what 
 FlowId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it; else the latest.")]
 
 
-@app.command("run", cls=HelpCommand)
+@app.command("run")
 @with_options(chat=False, left_out=_LEFT_OUT)
 def run(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A Python file, or review, migrate, answer.")],
@@ -55,7 +53,7 @@ def run(
     return command.run(FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
 
 
-@app.command("resume", cls=HelpCommand)
+@app.command("resume")
 @with_options(chat=False, left_out=_LEFT_OUT)
 def resume(
     flow_id: FlowId = "",
@@ -74,26 +72,16 @@ def resume(
     return command.run(resumed(os.environ, known, options=given, on=on, jobs=jobs), resume=known, dry=dry_run)
 
 
-@app.command("list", cls=HelpCommand)
+@app.command("list")
 def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False) -> int:
     """List the flows, last used first."""
     from cowork.flows.command import listed
 
     found = listed(dict(os.environ))
-    if as_json:
-        print(ascii_json(found))
-        return 0
-    for flow in found:
-        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(flow["at"]))
-        words = " ".join([flow["file"], *flow["args"]])
-        facts = f"{format.plural(flow['tasks'], 'task'):>10}  {format.money(flow['cost_usd'], 'unknown'):>9}"
-        row(f"{flow['id']}  {when}  {flow['state']:<11}  {facts}  {format.one_line(words, 60)}")
-    if not found:
-        print("no flows")
-    return 0
+    return show_rows(found, map(_flow_line, found), as_json=as_json, none="no flows")
 
 
-@app.command("show", cls=HelpCommand)
+@app.command("show")
 def show(
     flow_id: FlowId = "", as_json: Annotated[bool, typer.Option("--json", help="One JSON object a task.")] = False
 ) -> int:
@@ -109,6 +97,13 @@ def show(
         cost = format.money(task.get("cost_usd"), "unknown") if state != "open" else ""
         row(f"{state:<7} {cost:>9}  {format.one_line(task['key'], 40):<40}  {format.one_line(text, 60)}")
     return 0
+
+
+def _flow_line(flow: dict[str, Any]) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(flow["at"]))
+    words = " ".join([flow["file"], *flow["args"]])
+    facts = f"{format.plural(flow['tasks'], 'task'):>10}  {format.money(flow['cost_usd'], 'unknown'):>9}"
+    return f"{flow['id']}  {when}  {flow['state']:<11}  {facts}  {format.one_line(words, 60)}"
 
 
 BATCH_EXAMPLES = """

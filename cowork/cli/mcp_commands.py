@@ -8,18 +8,16 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible_line
 
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="MCP servers: tools that other programs bring.",
-    epilog="""
+app = CommandGroup(
+    "MCP servers: tools that other programs bring.",
+    """
 Examples:
   cowork mcp add git -- uvx mcp-server-git          a server on this machine, for this folder
   cowork mcp add docs --url https://mcp.example.com/mcp --scope user
@@ -32,33 +30,27 @@ Files: .mcp.json of a trusted project, mcp.json beside your config.toml, [mcp.se
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
-Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's .mcp.json as if trusted.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 WhichScope = Annotated[
     Literal["local", "project", "user"] | None,
     typer.Option("--scope", "-s", help="local: you, in this folder; project: .mcp.json; user: you, everywhere."),
 ]
 
 
-@app.command("list", cls=HelpCommand)
+@app.command("list")
 def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
     """List the configured servers. None is started."""
     found, problems = _configured(cwd, trust=trust)
-    if as_json:
-        print(ascii_json([_facts(entry) for entry in found.values()]))
-        return 0
-    for entry in found.values():
-        off = "  (off)" if entry.disabled else ""
-        row(f"{entry.name:<16} {entry.scope:<8} {visible_line(entry.line)[:100]}{off}")
-    for problem in problems:
-        row(f"! {visible_line(problem)}")
-    if not found and not problems:
-        row("No servers. `cowork mcp add NAME -- COMMAND` adds one.")
-    return 0
+    rows = [
+        f"{entry.name:<16} {entry.scope:<8} {visible_line(entry.line)[:100]}{'  (off)' if entry.disabled else ''}"
+        for entry in found.values()
+    ]
+    rows += [f"! {visible_line(problem)}" for problem in problems]
+    none = "No servers. `cowork mcp add NAME -- COMMAND` adds one."
+    return show_rows([_facts(entry) for entry in found.values()], rows, as_json=as_json, none=none)
 
 
-@app.command("get", cls=HelpCommand)
+@app.command("get")
 def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
     """Show one server's entry, as it is written."""
     found, _ = _configured(cwd, trust=trust)
@@ -68,7 +60,7 @@ def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
     return 0
 
 
-@app.command("add", cls=HelpCommand)
+@app.command("add")
 def add(
     name: Name,
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
@@ -101,7 +93,7 @@ def add(
     return 0
 
 
-@app.command("remove", cls=HelpCommand)
+@app.command("remove")
 def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> int:
     """Remove a server, from wherever it is found first."""
     from cowork.app.mcp.sources import change_file
@@ -114,7 +106,7 @@ def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> int:
     raise UserError(f"There is no MCP server {name!r} to remove.", "cowork mcp list shows those there are.")
 
 
-@app.command("approve", cls=HelpCommand)
+@app.command("approve")
 def approve(name: Name, cwd: Cwd = None) -> int:
     """Approve a server of this project's .mcp.json, as it is written now."""
     from cowork.app.mcp.sources import Approvals
@@ -128,7 +120,7 @@ def approve(name: Name, cwd: Cwd = None) -> int:
     return 0
 
 
-@app.command("test", cls=HelpCommand)
+@app.command("test")
 def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
     """Start or reach a server and say what it has."""
     from cowork.app.mcp.manage import try_server
@@ -143,7 +135,7 @@ def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = Fa
     return 0
 
 
-@app.command("login", cls=HelpCommand)
+@app.command("login")
 def login(
     name: Name,
     cwd: Cwd = None,
@@ -158,7 +150,7 @@ def login(
     return 0
 
 
-@app.command("logout", cls=HelpCommand)
+@app.command("logout")
 def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
     """Forget the token of a server."""
     from cowork.app.mcp.sources import KeptTokens
@@ -173,7 +165,7 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
     return 0
 
 
-@app.command("import", cls=HelpCommand)
+@app.command("import")
 def import_(
     cwd: Cwd = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
@@ -199,7 +191,7 @@ def import_(
     return 0
 
 
-@app.command("serve", cls=HelpCommand)
+@app.command("serve")
 def serve(
     cwd: Cwd = None,
     trust: Trust = False,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.cli.typer_help import CommandGroup
 from cowork.config import paths
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
@@ -24,11 +24,9 @@ Examples:
 A trusted folder's own settings, agents, notes and commands are used. When one of them changes, trust ends until it is
 given again. Folders that are not trusted are worked in all the same, without those files."""
 
-permissions = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="What may happen without a question.",
-    epilog="""
+permissions = CommandGroup(
+    "What may happen without a question.",
+    """
 Examples:
   cowork permissions explain "git log --oneline | head"     where it would run, and why""",
 )
@@ -67,7 +65,7 @@ def trust(
     return 0
 
 
-@permissions.command("explain", cls=HelpCommand)
+@permissions.command("explain")
 def explain(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="A shell command, in quotes.")],
     cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder it would run in.")] = None,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.agent_commands import Cwd, Trust
+from cowork.cli.agent_commands import Trust
 from cowork.cli.extension_commands import confirmed, load
 from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.cli.typer_help import CommandGroup, Cwd
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -22,11 +22,9 @@ from cowork.core.hygiene import clean_environ, visible
 if TYPE_CHECKING:
     from cowork.extensions.plugin_store import FetchedPlugin, PluginStore
 
-plugin = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Plugins: add, remove, list, update, check.",
-    epilog="""
+plugin = CommandGroup(
+    "Plugins: add, remove, list, update, check.",
+    """
 Examples:
   cowork plugin add ./my-plugin                              from a folder
   cowork plugin add https://example.com/acme.git@v1.2        from git, pinned to the commit of that tag
@@ -36,11 +34,9 @@ Examples:
 
 Nothing of a plugin runs when it is installed. Its hooks and servers run later, in every folder you work in.""",
 )
-hooks = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Hooks: list those that would run here; try one.",
-    epilog="""
+hooks = CommandGroup(
+    "Hooks: list those that would run here; try one.",
+    """
 Examples:
   cowork hooks list
   cowork hooks test PreToolUse --input call.json    run what matches, with this input, and show what it says
@@ -50,7 +46,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
-@plugin.command("add", cls=HelpCommand)
+@plugin.command("add")
 def add(source: Annotated[str, typer.Argument(metavar="PATH|GIT_URL[@REF]")], yes: Yes = False) -> int:
     """Install a plugin after showing what it holds."""
     store = _store()
@@ -60,7 +56,7 @@ def add(source: Annotated[str, typer.Argument(metavar="PATH|GIT_URL[@REF]")], ye
         store.drop()
 
 
-@plugin.command("remove", cls=HelpCommand)
+@plugin.command("remove")
 def remove(name: Name) -> int:
     """Uninstall a plugin."""
     _store().remove(name)
@@ -68,7 +64,7 @@ def remove(name: Name) -> int:
     return 0
 
 
-@plugin.command("list", cls=HelpCommand)
+@plugin.command("list")
 def list_() -> int:
     """List what is installed."""
     store = _store()
@@ -81,7 +77,7 @@ def list_() -> int:
     return 0
 
 
-@plugin.command("update", cls=HelpCommand)
+@plugin.command("update")
 def update(name: Name, yes: Yes = False) -> int:
     """Take the newest version from where it came; a tag or commit it is pinned to stays."""
     store = _store()
@@ -98,7 +94,7 @@ def update(name: Name, yes: Yes = False) -> int:
         store.drop()
 
 
-@plugin.command("check", cls=HelpCommand)
+@plugin.command("check")
 def check(source: Annotated[str, typer.Argument(metavar="NAME|PATH|GIT_URL")]) -> int:
     """Judge a plugin: what it would add and what is wrong; exit code 2 when a part is refused."""
     store = _store()
@@ -143,7 +139,7 @@ def _store() -> PluginStore:
     return PluginStore(folder, data, clean_environ(os.environ))
 
 
-@hooks.command("list", cls=HelpCommand)
+@hooks.command("list")
 def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> int:
     """List the hooks that would run here."""
     found, _ = load(ctx, cwd, trust=trust)
@@ -154,7 +150,7 @@ def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> int
     return 0
 
 
-@hooks.command("test", cls=HelpCommand)
+@hooks.command("test")
 def try_hooks(
     ctx: typer.Context,
     event: Annotated[str, typer.Argument(metavar="EVENT")],

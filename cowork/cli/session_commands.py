@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import HelpCommand, HelpGroup
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import CommandGroup
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.hygiene import ascii_json
 
 if TYPE_CHECKING:
     from cowork.sessions.cost_report import CostReport, CostRow
+    from cowork.sessions.index import SessionEntry
     from cowork.sessions.tasks import TaskRow
 
 _NAME = 26
 _MARKS = {"completed": "✓", "active": "·", "interrupted": "·"}
 
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Conversations that were kept: list, show, export, remove.",
-    epilog="""
+app = CommandGroup(
+    "Conversations that were kept: list, show, export, remove.",
+    """
 Examples:
   cowork sessions                    those of this folder, last used first
   cowork sessions --all              of every folder
@@ -44,11 +43,9 @@ Examples:
   cowork cost --since 7d --by model  or day, repo, session
   cowork cost --since all --json     for programs"""
 
-tasks_app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
-    help="Work that was given to subagents, over all conversations: list, show.",
-    epilog="""
+tasks_app = CommandGroup(
+    "Work that was given to subagents, over all conversations: list, show.",
+    """
 Examples:
   cowork tasks                       of the last 30 days, newest first
   cowork tasks list --since all --json
@@ -56,7 +53,7 @@ Examples:
 )
 
 
-@app.command("list", cls=HelpCommand)
+@app.command("list")
 def list_(
     everywhere: Annotated[bool, typer.Option("--all", "-a", help="Of every folder.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
@@ -65,22 +62,20 @@ def list_(
     from cowork.sessions.index import list_sessions
 
     found = list_sessions(_folder(), None if everywhere else paths.here())
-    if as_json:
-        keys = ("id", "title", "cwd", "branch", "model", "prompts", "turns", "created", "last_used", "cost_usd")
-        print(ascii_json([{key: getattr(entry, key) for key in keys} for entry in found]))
-        return 0
-    if not found:
-        print("no conversations" if everywhere else "no conversations of this folder (--all shows those of others)")
-        return 0
-    for entry in found:
+
+    def line(entry: SessionEntry) -> str:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used))
         place = f"  {paths.short(Path(entry.cwd), os.environ)}" if everywhere else ""
         facts = f"{format.plural(entry.turns, 'turn'):>9}  {format.money(entry.cost_usd, 'unknown'):>12}"
-        row(f"{entry.id}  {when}  {facts}  {format.one_line(entry.title, 60)}{place}")
-    return 0
+        return f"{entry.id}  {when}  {facts}  {format.one_line(entry.title, 60)}{place}"
+
+    keys = ("id", "title", "cwd", "branch", "model", "prompts", "turns", "created", "last_used", "cost_usd")
+    known = [{key: getattr(entry, key) for key in keys} for entry in found]
+    none = "no conversations" if everywhere else "no conversations of this folder (--all shows those of others)"
+    return show_rows(known, map(line, found), as_json=as_json, none=none)
 
 
-@app.command("show", cls=HelpCommand)
+@app.command("show")
 def show(
     session: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
@@ -98,7 +93,7 @@ def show(
     return 0
 
 
-@app.command("rm", cls=HelpCommand)
+@app.command("rm")
 def rm(
     sessions: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the starts of them.")],
 ) -> int:
@@ -144,7 +139,7 @@ def cost(
     return 0
 
 
-@tasks_app.command("list", cls=HelpCommand)
+@tasks_app.command("list")
 def list_tasks(
     since: Annotated[
         str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")
@@ -160,16 +155,11 @@ def list_tasks(
     start = time.time() - days * DAY if days else 0.0
     entries = list_sessions(_folder(), paths.here() if here else None, empty=True)
     found = sorted((t for e in entries for t in e.tasks() if t.started >= start), key=lambda t: t.started, reverse=True)
-    if as_json:
-        print(ascii_json([task.to_dict() for task in found]))
-    elif not found:
-        print("no tasks" if days is None else f"no tasks since {since} (--since all shows older ones)")
-    for task in () if as_json else found:
-        row(_task_line(task))
-    return 0
+    none = "no tasks" if days is None else f"no tasks since {since} (--since all shows older ones)"
+    return show_rows([task.to_dict() for task in found], map(_task_line, found), as_json=as_json, none=none)
 
 
-@tasks_app.command("show", cls=HelpCommand)
+@tasks_app.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(metavar="ID", help="SESSION/SUBAGENT, such as k3v/explore-1.")],
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,

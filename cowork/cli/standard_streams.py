@@ -8,11 +8,11 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from cowork.core.errors import UserError
-from cowork.core.hygiene import Visible
+from cowork.core.hygiene import Visible, ascii_json
 
 MAX_BYTES = 10 * 1024 * 1024
 FIRST_DATA = 1.0  # seconds a pipe beside a prompt has to show its first byte
@@ -62,6 +62,19 @@ def prepare() -> None:
 def row(text: str) -> None:
     """Print a row of a list; a name with a newline in it does not make two of it."""
     print(text.replace("\n", "\\n").rstrip())
+
+
+def show_rows(facts: object, rows: Iterable[str], *, as_json: bool, none: str = "") -> int:
+    """Print what was found: JSON for programs, else rows for people, or a line that there is nothing. Always 0."""
+    if as_json:
+        print(ascii_json(facts))
+        return 0
+    for text in rows:
+        row(text)
+        none = ""
+    if none:
+        row(none)
+    return 0
 
 
 def gather(argument: str | None, *, non_interactive: bool, say: Say, stdin: int = 0) -> tuple[str, str]:

@@ -101,6 +101,21 @@ class HelpGroup(TyperGroup):
         _examples(self.epilog, formatter)
 
 
+class CommandGroup(typer.Typer):
+    """The commands under one word, shown like all others; without one, its help unless it is told otherwise."""
+
+    def __init__(self, help: str, epilog: str, **options: Any) -> None:
+        usual = {"no_args_is_help": not options.get("invoke_without_command"), "rich_markup_mode": None}
+        super().__init__(cls=HelpGroup, help=help, epilog=epilog, **(usual | options))
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        return super().command(name, **({"cls": HelpCommand} | options))
+
+
+Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+
+
 def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Parameter:
     hint: Any = Literal[option.choices] | None if option.choices else _TYPES[kind]
     spec = typer.Option(
