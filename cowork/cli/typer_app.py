@@ -134,27 +134,21 @@ def chat(
 @app.command("run", cls=HelpCommand, help=_RUN_HELP, epilog=_RUN_EXAMPLES)
 @with_options(chat=False)
 def run_command(
-    ctx: typer.Context,
     prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from stdin.", show_default=False)] = None,
     *,
     given: dict[str, Any],
 ) -> int:
     """Answer one prompt."""
-    return entry.start("run", prompt, made(_before(ctx) | given))
+    return entry.start("run", prompt, made(given))
 
 
 @app.command("acp", cls=HelpCommand, help=_ACP_HELP, epilog=_ACP_EXAMPLES)
 @with_options(chat=True)
-def acp_command(ctx: typer.Context, *, given: dict[str, Any]) -> int:
+def acp_command(*, given: dict[str, Any]) -> int:
     """Answer an editor."""
     from cowork.app.acp.server import serve
 
-    return serve(made(_before(ctx) | given))
-
-
-def _before(ctx: typer.Context) -> dict[str, Any]:
-    """Options that stood before the command."""
-    return dict(ctx.obj or {})
+    return serve(made(given))
 
 
 app.add_typer(agent_commands.app, name="agents")

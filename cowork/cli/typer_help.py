@@ -27,17 +27,22 @@ _FEW = 12  # options that need no groups
 
 
 def with_options(*, chat: bool, left_out: Collection[str] = ()) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the options of the table; it receives them as one `given` mapping."""
+    """Give a command the options of the table; it receives them, and those before the command, as one mapping."""
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "given"]
-        table = [entry for entry in options_of(chat=chat) if entry[0] not in left_out]
+        table = {entry[0]: entry for entry in options_of(chat=chat) if entry[0] not in left_out}
+
+        takes_context = any(p.name == "ctx" for p in own)
 
         def command(**values: Any) -> Any:
-            given = {name: values.pop(name) for name, *_ in table}
-            return function(**values, given=said(given))
+            context = values["ctx"] if takes_context else values.pop("ctx")
+            before = {name: value for name, value in (context.obj or {}).items() if name in table}
+            given = {name: values.pop(name) for name in table}
+            return function(**values, given=before | said(given))
 
-        parameters = [*own, *(_parameter(*entry) for entry in table)]
+        context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+        parameters = [*([] if takes_context else [context]), *own, *(_parameter(*entry) for entry in table.values())]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in parameters}
         command.__name__, command.__doc__ = function.__name__, function.__doc__

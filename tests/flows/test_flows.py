@@ -347,3 +347,9 @@ def test_a_flow_file_of_any_name_runs_or_says_what_is_wrong(
     done = place.run(place.flow(text, name), *words)
     assert done.returncode == (2 if said else 0)
     assert (said or "") in done.stderr
+
+
+def test_options_before_the_command_count_for_it(place: FlowPlace) -> None:
+    file, script = many(place, 1), str(place.folder / "script.json")
+    done = place.cowork("--script", script, "flow", "run", file, "1", "--output", "json")
+    assert result_of(done)["result"] == "the sum of 1"
