@@ -1,4 +1,4 @@
-"""What an answer came to."""
+"""The result of one answer."""
 
 from __future__ import annotations
 

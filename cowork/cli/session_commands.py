@@ -202,7 +202,7 @@ def _cost_lines(report: CostReport, by: str, days: int | None) -> list[str]:
 
 
 def _task_line(task: TaskRow) -> str:
-    """One task: when, who, what for, and what it came to."""
+    """One task: when, by whom, what for, and its outcome."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
     facts = [
         task.status,

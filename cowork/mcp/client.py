@@ -67,7 +67,7 @@ class McpClient:
         channel.answer, channel.hear = self._serve, self._hear
 
     async def connect(self, era: str = "") -> ServerFacts:
-        """Shake hands. `era` is what the server spoke last time: `modern`, `legacy` or empty."""
+        """Open the connection and agree on a version; `era` is the last one: `modern`, `legacy` or empty."""
         try:
             async with asyncio.timeout(CONNECT_S):
                 await self._channel.open()

@@ -1,4 +1,4 @@
-"""What servers say, made fit for a model: names, descriptions, schemas, and the blocks of a result."""
+"""Turns what servers send into something a model can read: names, descriptions, schemas, and the blocks of a result."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Said:
 
 
 def said_in(result: Json) -> Said:
-    """What a call came to."""
+    """The result of a call, as text and images for the model."""
     content = result.get("content")
     texts, images = _blocks(content if isinstance(content, list) else ())
     structured = result.get("structuredContent")

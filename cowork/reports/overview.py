@@ -57,7 +57,7 @@ class Overview:
 
 
 def overview(entries: Sequence[SessionEntry], days: int | None, now: float | None = None) -> Overview:
-    """What these sessions came to in the last so many days; None for all of them."""
+    """Figures of these sessions over the last `days` days; None counts all of them."""
     moment = time.time() if now is None else now
     reports = {by: cost_report(entries, by, days, moment) for by in get_args(By)}
     first = reports["day"].first_day

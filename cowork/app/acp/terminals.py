@@ -82,7 +82,7 @@ class _Terminal:
         return True
 
     async def result(self, ctx: ToolContext, timeout_ms: int) -> ToolRecord:
-        """What the command came to; one that takes too long, or is interrupted, is ended."""
+        """The record of the command; one that takes too long, or is interrupted, is ended."""
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 ended = await self._ask("wait_for_exit")
