@@ -65,7 +65,7 @@ async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | 
     """Every check, in the order a person would ask."""
     found = [
         Check("python", "ok", f"{platform.python_version()} at {sys.executable}"),
-        Check("cowork", "ok", f"{__version__} in {Path(__file__).parents[1]}"),
+        Check("cowork", "ok", f"{__version__} in {Path(__file__).parents[2]}"),
     ]
     config, checks = _config(environ, root, options or RunOptions())
     found += checks
@@ -129,7 +129,8 @@ async def _models(config: Config, environ: Mapping[str, str]) -> list[Check]:
     for role in ("main", "light") if config.has_light else ("main",):
         values = config.models.main if role == "main" else config.models.light
         why = config.origin(f"models.{role}.provider")
-        said = f"{values.provider} {values.model} ({why})"
+        names = dict.fromkeys((values.provider, values.model))  # the offline model has one name
+        said = f"{' '.join(names)} ({why})"
         if values.provider == "offline":
             fix = "`cowork config init` finds keys and local servers." if role == "main" else ""
             found.append(Check(f"model {role}", "note" if role == "main" else "ok", said, fix))
