@@ -152,3 +152,10 @@ def test_a_box_as_a_bar_keeps_its_words_and_its_colours(style: str) -> None:
 def test_steps_that_are_finished_together_are_counted_one_by_one() -> None:
     todos = [{"content": name, "status": "completed" if name != "d" else "pending"} for name in "abcd"]
     assert text(todo_change(({"content": "a", "status": "completed"},), todos, 60)) == ["✓ b · 2 of 4", "✓ c · 3 of 4"]
+
+
+def test_a_call_of_a_foreign_tool_is_asked_about_with_all_its_arguments() -> None:
+    given = {"path": "lib", "query": "class .*\x1b[2JError", "limits": {"depth": 3}}
+    question = Question("permission", "Allow?", tool="mcp__db__find", input=given, line="lib")
+    shown = text(what_lines(question, 40))
+    assert shown == ["● mcp__db__find lib", "  path: lib", "  query: class .*\\x1b[2JError", '  limits: {"depth": 3}']

@@ -10,12 +10,14 @@ from typing import Annotated, Any
 from cowork.app.mcp.questions import elicit_by
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.format import plural
 from cowork.core.hygiene import visible_line
 from cowork.core.ports import Effect, ToolRecord, failed, ok
 from cowork.mcp.content import Said, cut_text, one_liner, said_by_resource, said_in, schema_of, tool_name
 from cowork.mcp.protocol import LoginNeeded, McpError
 from cowork.mcp.servers import Server
 from cowork.tools.base import Tool, ToolContext, tool
+from cowork.tools.call_lines import flat
 
 _MOST_LISTED = 200  # resources of a server
 _NOTHING = (Effect("none"),)
@@ -58,7 +60,11 @@ def _record(server: Server, said: Said) -> ToolRecord:
     data: Json = {"server": server.name} | ({} if said.structured is None else {"structured": said.structured})
     if said.failed:
         return failed("EXECUTION_ERROR", said.text or "It failed and said nothing.", **data)
-    return ok(said.text or ("(images only)" if said.images else "(no output)"), images=said.images, **data)
+    lines = said.text.strip().splitlines()
+    summary = flat(lines[0]) if len(lines) == 1 else plural(len(lines), "line") if lines else ""
+    display = {"kind": "text", "text": said.text, "summary": summary} if summary else None
+    shown = said.text or ("(images only)" if said.images else "(no output)")
+    return ok(shown, display=display, images=said.images, **data)
 
 
 def _failure(server: Server, error: McpError) -> ToolError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 
@@ -66,6 +67,10 @@ def what_lines(question: Question, columns: int, theme: Theme | None = None) -> 
             out.extend(wrap_behind(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
         case "text" | "terminal":
             out.extend(wrap_behind(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
+        case None if question.kind == "permission" and len(question.input) > 1:  # its line tells one of them
+            for name, value in question.input.items():
+                said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                out.extend(wrap_behind(("dim", f"  {clip(one_line(name), 24)}: "), visible(said), columns))
     for about in (_unsaid(question.reason, parts), _BOXES.get(question.box)):
         out.extend(wrap_behind(_MARGIN, visible(about), columns, "dim") if about else ())
     return out
