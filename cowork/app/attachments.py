@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -83,9 +84,9 @@ async def attach(run: Run, prompt: Prompt, images: Sequence[Path] = (), *, alone
 
 
 async def _attach_named(out: Attachments, name: str, run: Run, *, alone: bool) -> None:
-    runner, path = run.agent.runner, Path(name).expanduser()
+    runner, path = run.agent.runner, Path(os.path.expanduser(name))  # which leaves ~nobody/x as it is
     full = runner.state.cwd / path
-    if not full.exists():
+    if not os.path.exists(full):  # which takes a name that no file can have for one that is not there
         if _PATH.fullmatch(name) and ("/" in name or 1 < len(path.suffix) <= 5):  # no decorator, no handle
             out.refuse(name, "not found")
         return

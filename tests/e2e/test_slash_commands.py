@@ -131,6 +131,16 @@ def test_a_program_that_fills_the_screen_gets_the_terminal_and_its_keys(tmp_path
     assert "filled the user's screen" in (tmp_path / "asked").read_text()
 
 
+def test_codes_in_what_a_command_prints_do_not_get_it_the_terminal(tmp_path: Path) -> None:
+    with chat(tmp_path) as terminal:
+        say(terminal, r"!printf '\033[?1049hEVIL\n'; while [ ! -e go ]; do sleep 0.02; done", "EVIL")
+        terminal.settle()
+        assert not terminal.screen_.alternate
+        (tmp_path / "work" / "go").touch()
+        terminal.wait_for("exit 0")
+        assert "had the terminal" not in terminal.text()
+
+
 def test_a_command_of_ones_own_that_asks_is_answered_and_the_model_sees_it(tmp_path: Path) -> None:
     with chat(tmp_path) as terminal:
         say(terminal, "!mkdir sub; cd sub; printf 'your name: '; read name; echo hello $name", "your name:")

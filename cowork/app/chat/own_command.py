@@ -124,8 +124,11 @@ class _OwnCommand:
         del self._output[:-_KEPT]
 
     def _needs_terminal(self) -> bool:
-        """Whether it fills the screen, reads keys as they come or unseen (pagers, passwords), or waits at a prompt."""
-        if self._full_screen or (termios.tcgetattr(self._theirs)[3] & _COOKED) != _COOKED:
+        """Whether it reads keys as they come or unseen (editors, pagers, passwords), or waits at a prompt.
+
+        What it writes decides nothing: the text of a file must not get to the real terminal by holding codes for it.
+        """
+        if (termios.tcgetattr(self._theirs)[3] & _COOKED) != _COOKED:
             return True
         prompt = bool(self._output) and not self._output.endswith((b"\n", b"\r"))
         return prompt and time.monotonic() - self._heard > _PROMPT_S
