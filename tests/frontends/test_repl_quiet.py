@@ -42,6 +42,15 @@ def test_a_call_that_is_asked_about_is_not_drawn_beside_its_question() -> None:
     assert "$ make\n" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
 
 
+def test_a_plan_that_waits_for_its_answer_does_not_spin_beside_it() -> None:
+    scene = Scene(clock=lambda: 0.0)
+    scene.begin()
+    scene.apply(started("7", "ExitPlan", {"plan": "# Mend it"}))
+    assert "ExitPlan" in "\n".join(text(live_lines(scene, 60, 20, Theme())))
+    asked = Question("plan", "Go on with this plan?", tool_use_id="7")
+    assert "ExitPlan" not in "\n".join(text(live_lines(scene, 60, 20, Theme(), asked=asked)))
+
+
 def test_the_time_of_a_call_starts_when_it_was_allowed() -> None:
     now = [0.0]
     scene = Scene(clock=lambda: now[0])

@@ -69,14 +69,8 @@ def _tool_lines(
     out: list[Line] = []
     if scene.working_since is None:  # left open by a session that ended badly
         return []
-    running = [
-        tool
-        for tool in scene.tools.values()
-        if tool.call.family != "delegate"
-        and not (
-            asked and (tool.call.name, tool.call.input) == (asked.tool, asked.input)
-        )  # the question shows it already
-    ]
+    shown = (tool for tool in scene.tools.values() if tool.call.family != "delegate")
+    running = [tool for tool in shown if not (asked and tool.is_asked_about(asked))]  # the question shows it already
     for tool in running[:_TOOLS_SHOWN]:
         out.append(running_line(tool.call, spin, columns, now - tool.started))
         if tool.output:

@@ -52,6 +52,12 @@ class RunningTool:
     started: float
     output: str = ""
 
+    def is_asked_about(self, question: Question) -> bool:
+        """Whether a question is the call's own, or asks to allow it."""
+        if question.tool_use_id:
+            return question.tool_use_id == self.call.tool_use_id and question.agent == self.call.agent
+        return (question.tool, question.input) == (self.call.name, self.call.input)
+
 
 @dataclass(slots=True)
 class Scene:
@@ -119,7 +125,7 @@ class Scene:
             if child is not None:
                 child.asking.remove(question)
             for tool in self.tools.values():
-                if (tool.call.name, tool.call.input) == (question.tool, question.input):
+                if tool.is_asked_about(question):
                     tool.started = self.clock()
 
     def say(self, kind: str, draw: Draw) -> None:
