@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import (
@@ -23,6 +23,8 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.ports import Question
+from cowork.frontends.host import Host
+from cowork.frontends.repl.input.panel_selection import PanelSelection
 from cowork.frontends.repl.view.children.tree import AgentNode, tree
 from cowork.frontends.repl.view.live import live_lines
 from cowork.frontends.repl.view.scene import Scene
@@ -130,6 +132,31 @@ def test_a_child_is_a_panel_while_it_works_and_a_line_when_it_is_done() -> None:
     scene.apply(ToolEnded("t1", "Task", {"status": "success", "data": data}))
     assert printed(scene) == ["✓ explore-1  refund service        2 turns · 1 tool · 6.0k tok · $0.004 · 21 s"]
     assert live(scene) == []
+
+
+def sent_out(number: int) -> AgentStarted:
+    path = f"main/explore-{number}"
+    return AgentStarted(f"s{number}", "main", f"t{number}", "look", "find it", "explore", "light", agent=path)
+
+
+def test_a_row_among_many_children_stays_a_row_when_the_others_have_ended() -> None:
+    scene = scene_of(*map(sent_out, (1, 2, 3)))
+    assert len([row for row in live(scene) if "explore-" in row]) == 3
+    for number in (1, 2):
+        scene.apply(AgentEnded(f"s{number}", "completed", {"status": "success"}, agent=f"main/explore-{number}"))
+    (row,) = [row for row in live(scene) if row]
+    assert "explore-3" in row
+    assert "╭" not in row
+    alone = scene_of(sent_out(1))
+    assert any(row.startswith("╭") for row in live(alone)), "one that is sent out alone is a panel"
+
+
+def test_what_was_written_to_a_child_that_has_ended_is_not_sent_elsewhere_unseen() -> None:
+    scene = scene_of(sent_out(1))
+    selection = PanelSelection(scene, cast(Host, None), message_to="main/explore-1")
+    assert (selection.lose(), selection.message_to) == ("", "main/explore-1")
+    scene.apply(AgentEnded("s1", "completed", {"status": "success"}, agent="main/explore-1"))
+    assert (selection.lose(), selection.message_to, selection.lose()) == ("explore-1", "", "")
 
 
 def test_a_task_that_never_started_is_told_as_a_failed_call() -> None:

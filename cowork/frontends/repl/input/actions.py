@@ -39,6 +39,9 @@ class Actions:
             self._repl.composer.buffer.delete_before_cursor(1)
             self._repl.composer.buffer.insert_text("\n")
             return
+        if self._repl.composer.text and (ended := self._repl.selection.lose()):
+            self._repl.show_hint(f"{ended} has ended · Enter sends it to main", 5.0)
+            return
         text, images = self._repl.composer.take()
         told = self._repl.selection.deliver(text)
         if told:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cowork.core.format import one_line
 from cowork.frontends.host import Host
 from cowork.frontends.repl.view.children.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
@@ -62,6 +63,14 @@ class PanelSelection:
     def address(self) -> None:
         """What is written next goes to the chosen child."""
         self.message_to, self.path = self.path, ""
+
+    def lose(self) -> str:
+        """The name of the child the input was for, if it ended meanwhile; what is written is the main agent's then."""
+        if not self.message_to or self.listener is not None:
+            return ""
+        name = one_line(self.message_to.rpartition("/")[2])
+        self.message_to = ""
+        return name
 
     def deliver(self, text: str) -> str:
         """Say it to the child the input was for; gives the child's name, empty when there is none."""

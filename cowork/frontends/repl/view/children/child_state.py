@@ -64,6 +64,7 @@ class ChildState:
     stopping: bool = False
     open: bool | None = None  # the person's choice; None: as the screen allows
     shown_open: bool = False  # as it was drawn last
+    in_roster: bool = False  # it was a row among many, and stays one when the others have ended: nothing jumps
     asking: list[Question] = field(default_factory=list)  # what waits for the person's answer
     actions: deque[ChildAction] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
 

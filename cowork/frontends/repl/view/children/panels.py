@@ -232,16 +232,23 @@ def _window(children: Sequence[ChildState], rows: int, selected: str) -> list[Ch
     return list(children[start : start + room])
 
 
+def _opens(child: ChildState, rows: int, *, expanded: bool) -> bool:
+    """Whether its panel opens without having been asked for."""
+    return child.status != "waiting" and not child.row and (expanded or (not child.in_roster and rows >= _LOW))
+
+
 def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expanded: bool) -> list[int]:
     """Rows of each child: one, or the height of its panel. The selected panel grows first.
 
     One whose row is the work of a program opens only when the person opens it.
     """
-    by_itself = expanded or (sum(c.status != "waiting" for c in children) <= FEW and rows >= _LOW)
+    at_work = [child for child in children if child.status != "waiting"]
+    for child in at_work if len(at_work) > FEW else ():
+        child.in_roster = True
     wanted = {
         at: 2 + min(ACTIONS_KEPT if expanded or child.open else OPEN_ACTIONS, len(_rows_of(child)))
         for at, child in enumerate(children)
-        if (child.open if child.open is not None else by_itself and child.status != "waiting" and not child.row)
+        if (child.open if child.open is not None else _opens(child, rows, expanded=expanded))
     }
     order = sorted(wanted, key=lambda at: children[at].subagent_id != selected)
     heights = [1] * len(children)
