@@ -187,7 +187,8 @@ class _Case:
         named = [*made, *(word for one in commands for word in one.writes)]
         if not all(word.literal and not re.match("-|.*[*?]", word.text) for word in named):
             return False
-        places = [_real(folder / word.text) for folder in folders_of(commands, self.cwd) for word in named]
+        folders = folders_of(commands, self.cwd)
+        places = [_real(folder / expanded(word.text, folder)) for folder in folders for word in named]
         return all(self.scene.workspace.may_write(real) and not self.scene.workspace.protects(real) for real in places)
 
     # ------------------------------------------------------------ deny and ask rules

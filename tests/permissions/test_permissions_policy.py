@@ -402,6 +402,9 @@ cat > new/a.py << 'E'⏎x⏎E        write!     write         masked     read   
 echo x > ../out                  write!     write!        masked     read   write
 echo x > $HOME/out               write!     write!        masked     read   write
 echo x > .git/config             write!     write!        masked     read   write
+echo x > ~/out                   write!     write!        masked     read   write
+mkdir ~/out                      write!     write!        masked     read   write
+cd ..; echo x > out              write!     write!        masked     read   write
 cat $(make) > out                write!     write!        masked     read   write
 npm ci                           network!   network!      network!   read   network
 curl https://x.y/z               network!   network!      network!   read   network
