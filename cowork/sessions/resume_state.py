@@ -159,7 +159,7 @@ def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[s
             families[event.tool_use_id] = event.family
         if not isinstance(event, ToolEnded) or event.agent != agent:
             continue
-        if families.get(event.tool_use_id) not in (None, "", "read", "write"):
+        if families.pop(event.tool_use_id, "") not in ("", "read", "write"):
             continue
         data = _data(event)
         path, digest = data.get("path"), data.get("hash")
@@ -174,6 +174,7 @@ def interrupted(events: Sequence[Event]) -> tuple[InterruptedChild, ...]:
     for event in events:
         match event:
             case AgentStarted():
+                open_children.pop(event.agent, None)  # one that was sent out again is the latest
                 open_children[event.agent] = event
             case AgentEnded():
                 open_children.pop(event.agent, None)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cowork.core.blocks import Text, ToolUse
@@ -122,6 +122,15 @@ happenings = st.one_of(
 
 
 @pytest.mark.soak
+@example([of_child(AgentStarted(parent="main"), f"main/plan-{n}") for n in (2, 1, 2)] + [ContextCompacted("s")], 0)
+@example(
+    [
+        ToolStarted("c", "x", family="exec"),
+        ToolEnded("c", "x", {"data": {"path": "a", "hash": "1"}}),
+        ContextCompacted("s", 1),
+    ],
+    0,
+)
 @settings(max_examples=3000 if SOAK else 60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(happenings, max_size=60), st.integers(0, 60))
 def test_what_is_read_to_go_on_says_what_the_whole_log_says(tmp_path_factory, story, cut):

@@ -37,7 +37,7 @@ class Leftovers:
         self._settings: list[LogLine] = []
         self._in_force: tuple[str, ...] = ()
         self._files: dict[str, tuple[LogLine, str]] = {}
-        self._elsewhere: set[bytes] = set()  # calls of tools whose paths mean nothing here
+        self._elsewhere: dict[bytes, LogLine] = {}  # open calls of tools whose paths mean nothing here
         self._children: dict[str, list[LogLine]] = {}  # path of a child at work -> its lines, and of those below it
 
     def take(self, line: LogLine, *, undone: bool = False) -> None:
@@ -50,9 +50,8 @@ class Leftovers:
                 self._take_child(line, undone=undone)
             case "tool.ended" if line.agent == MAIN:
                 self._take_result(line, undone=undone)
-            case "tool.started" if line.agent == MAIN:
-                if not _OF_FILES.search(line.data) and (call := _CALL.search(line.data)):
-                    self._elsewhere.add(call[1])
+            case "tool.started" if line.agent == MAIN and not undone:
+                self._take_call(line)
             case "prompt.added" if line.agent == MAIN and not undone:
                 self._take_prompt(line)
             case "todo.updated" if line.agent == MAIN and not undone:
@@ -69,7 +68,8 @@ class Leftovers:
         last = [_shrunk(self._last, context=_context(self._last))] if self._last else []
         children = (line for lines in self._children.values() for line in lines)
         numbers = [*self._highest.values()]
-        found = (*numbers, *self._slots.values(), *self._prompts, *self._settings, *files, *last, *children)
+        calls = self._elsewhere.values()
+        found = (*numbers, *self._slots.values(), *self._prompts, *self._settings, *calls, *files, *last, *children)
         yield from sorted(dict.fromkeys(found), key=lambda line: line.id)
 
     def _take_prompt(self, line: LogLine) -> None:
@@ -114,6 +114,13 @@ class Leftovers:
             if line.agent == path or line.agent.startswith(path + "/"):
                 lines.append(line)
 
+    def _take_call(self, line: LogLine) -> None:
+        if not (call := _CALL.search(line.data)):
+            return
+        self._elsewhere.pop(call[1], None)
+        if not _OF_FILES.search(line.data):
+            self._elsewhere[call[1]] = line
+
     def _take_result(self, line: LogLine, *, undone: bool) -> None:
         data = _data_of(line)
         job = str(data.get("bash_id") or data.get("shell_id") or "")
@@ -123,7 +130,8 @@ class Leftovers:
         self._last = line
         path, digest, call = data.get("path"), data.get("hash"), _CALL.search(line.data)
         is_file = isinstance(path, str) and isinstance(digest, str) and path and digest
-        if is_file and (call is None or call[1] not in self._elsewhere):
+        is_elsewhere = call is not None and self._elsewhere.pop(call[1], None) is not None
+        if is_file and not is_elsewhere:
             self._files[str(path)] = (line, str(digest))
         if "skill" in data:
             self._slots["skill", str(data["skill"])] = line
