@@ -27,12 +27,12 @@ _CHECK_S = 900  # seconds a check may take
 
 
 class Worktrees:
-    """Makes and merges the worktrees of a run, one merge at a time."""
+    """Makes and merges the worktrees of a run; `changing` lets one at a time at the repository, as git needs it."""
 
     def __init__(self, place: Project, emitter: Emitter, permissions: Permissions, tree: TreeState) -> None:
         self._place, self._emitter = place, emitter
         self._permissions, self._tree = permissions, tree
-        self.merging = asyncio.Lock()
+        self.changing = asyncio.Lock()
 
     def __call__(self, services: Services, name: str) -> Worktree:
         """A worktree for the child of that name, and the services it is built on."""
@@ -74,10 +74,11 @@ class Worktree:
         if self._base:
             return
         private_folder(self._folder.parent)
-        head = (await self._git(self._top, "rev-parse", "HEAD")).strip()
-        changed = (await self._git(self._top, "stash", "create")).strip()
-        base = changed or head
-        await self._git(self._top, "worktree", "add", "--detach", str(self._folder), base)
+        async with self._owner.changing:
+            head = (await self._git(self._top, "rev-parse", "HEAD")).strip()
+            changed = (await self._git(self._top, "stash", "create")).strip()
+            base = changed or head
+            await self._git(self._top, "worktree", "add", "--detach", str(self._folder), base)
         self._base = base
 
     async def finish(self, description: str, *, merge: bool, check: str) -> Json:
@@ -90,7 +91,8 @@ class Worktree:
         names = await self._git(self._folder, "diff", "--cached", "--name-only", "-z", self._base)
         files = [name for name in names.split("\0") if name]
         if not files:
-            await self._remove()
+            async with self._owner.changing:
+                await self._remove()
             return {"status": "unchanged", "line": "it changed nothing"}
         if not merge:
             return await self._keep(description, files, "the task did not complete")
@@ -99,7 +101,7 @@ class Worktree:
         patch = (await self._git(self._folder, "diff", "--cached", "--binary", self._base)).encode(
             "utf-8", "surrogateescape"
         )
-        async with self._owner.merging:
+        async with self._owner.changing:
             if await self._applies(patch, "--check"):
                 for name in files:
                     self._before_write(self._top / name)

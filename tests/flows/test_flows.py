@@ -304,7 +304,7 @@ def test_migrate_merges_where_the_check_succeeds(place: FlowPlace) -> None:
     place.script({"general-purpose": scenes})
     words = ("*.py", "prompt=say new", "check=! grep -q broken *.py", "--permission-mode", "accept-edits")
     lines = result_of(place.run("migrate", *words))["result"].splitlines()
-    assert lines[0] == "1 of 3 files merged:"
+    assert lines[0] == "1 of 3 files merged:", lines
     assert lines[1] == "- a.py: merged 1 file: a.py"
     assert lines[2].startswith("- b.py: kept on the branch cowork/")
     assert lines[3] == "- c.py: no worktree"
