@@ -153,10 +153,11 @@ def test_the_first_turn_loads_nothing_heavy_on_the_event_loop(tmp_path: Path) ->
     script.write_text(TURN)
     env = {"PYTHONPATH": str(hook), "LOADS": str(loads)}
     with chat(tmp_path, "--script", str(script), env=env) as terminal:
+        terminal.type("fix the login")
         loaded = {"thread pygments.lexers.python", "thread cowork.tools.files.atomic_write"}
         terminal.wait_until(lambda: loaded <= set(loads.read_text().split("\n")), 20, "what the first turn needs")
         before = len(loads.read_text())
-        terminal.type("fix the login", "<Enter>")
+        terminal.type("<Enter>")
         terminal.wait_for("↑↓ Enter")
         terminal.type("y")
         finish(terminal, "return True")

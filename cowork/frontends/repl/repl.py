@@ -43,7 +43,7 @@ from cowork.frontends.repl.view.viewer import Viewer
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once
 _CALM_S = 0.3  # after the window changed, before the live part is drawn whole again
-WARM_AFTER_S = 0.5  # what the first turn needs is loaded in the background after so long
+WARM_AFTER_S = 0.5  # what the first calls need is loaded in the background after so long
 _HINT_S = 2.0  # a word at the end of the status line stays this long
 
 
@@ -78,6 +78,7 @@ class Repl:
         self.selection = PanelSelection(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self.used = False  # something was sent
+        self._prepared = False  # what draws an answer is loaded, or soon will be
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = -10.0
         self._size = (0, 0)  # columns and rows of the terminal at the last frame
@@ -160,17 +161,22 @@ class Repl:
         self.terminal.start()
         self._app = self._application(source, self._output)
         ticker = asyncio.ensure_future(self._tick())
-        # The first answer must not wait for what draws it; the screen and the first keys come before.
-        loop = asyncio.get_running_loop()
-        warming = loop.call_later(0 if self.options.prompt else WARM_AFTER_S, loop.run_in_executor, None, warm_up)
+        self.composer.buffer.on_text_changed += lambda _: self._prepare_answer()
+        if self.options.prompt:
+            self._prepare_answer()
         try:
             return await self._app.run_async(set_exception_handler=False)
         except EOFError:  # the terminal went away
             return 0
         finally:
             ticker.cancel()
-            warming.cancel()
             self.terminal.end()
+
+    def _prepare_answer(self) -> None:
+        """Load what draws the first answer, in a thread, as soon as something is written: it must not wait for that."""
+        if not self._prepared:
+            self._prepared = True
+            asyncio.get_running_loop().run_in_executor(None, warm_up)
 
     def redraw(self) -> None:
         """Draw soon, but not more often than the frame rate."""
