@@ -38,6 +38,7 @@ class Absent(Editor):
         return await Editor(choose=lambda title, given: "nothing").request_permission(session_id, tool_call, options)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("seed", [1])
 def test_cancelled_at_any_moment(tmp_path: Path, seed: int) -> None:
     desk, dice = Desk(tmp_path), random.Random(seed)
