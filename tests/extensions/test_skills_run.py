@@ -80,7 +80,7 @@ def test_people_call_a_skill_or_command_by_its_name(command: Command) -> None:
 def test_a_name_that_no_file_can_have_is_text(command: Command) -> None:
     (command.folder / "commands").mkdir()
     skill(command.folder / ".cowork", body="Look at $ARGUMENTS")
-    done = play(command, "ok", prompt=f"/greet @{'a' * 300} @a.md/b")
+    done = play(command, "ok", prompt=f"/greet @{'a' * 300} @a.md/b @~nobody-of-that-name/c")
     assert done.result["status"] == "success"
 
 

@@ -180,9 +180,8 @@ class Invoker:
                 parts.append(await _output(runner, "Bash", {"command": text}, f"`{text}` of /{recipe.name}"))
             else:
                 parts.append(text)
-                files += [
-                    name for name in FILE.findall(text) if os.path.isfile(runner.state.cwd / Path(name).expanduser())
-                ]
+                cwd = runner.state.cwd
+                files += [name for name in FILE.findall(text) if os.path.isfile(cwd / os.path.expanduser(name))]
         for name in dict.fromkeys(files[:MOST_FILES]):
             content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{recipe.name}")
             parts.append(f'\n\n<file path="{name}">\n{content}\n</file>')
