@@ -32,7 +32,7 @@ from cowork.frontends.repl.view.children.panels import ended_line, panels_lines
 from cowork.frontends.repl.view.context_picture import context_lines
 from cowork.frontends.repl.view.frame import _inline
 from cowork.frontends.repl.view.markup.diffs import changes_lines, diff_lines
-from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.markup.stream import markdown_lines
 from cowork.frontends.repl.view.status import banner_lines, status_line
 from cowork.frontends.repl.view.styled import Line, line_width, plain
 from cowork.frontends.repl.view.theme import Theme

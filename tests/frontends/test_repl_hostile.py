@@ -34,7 +34,7 @@ from cowork.frontends.repl.view import context_picture, live, notes, scene, stat
 from cowork.frontends.repl.view.children import child_state, panels
 from cowork.frontends.repl.view.children.tree import tree
 from cowork.frontends.repl.view.markup import diffs
-from cowork.frontends.repl.view.markup.stream import MarkdownStream
+from cowork.frontends.repl.view.markup.stream import MarkdownStream, markdown_lines
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Kind, Theme
 from cowork.frontends.repl.view.viewer import Viewer
@@ -215,7 +215,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     ],
     "scene.Scene.look_lines": looked,
     "scene.Scene.take": lambda t: played(t).take(80, THEME),
-    "scene.markdown_lines": lambda t: scene.markdown_lines(f"# {t}\n\n- {t}\n\n| {t} |\n|---|\n| {t} |\n", 80, THEME),
+    "stream.markdown_lines": lambda t: markdown_lines(f"# {t}\n\n- {t}\n\n| {t} |\n|---|\n| {t} |\n", 80, THEME),
     "status.banner_lines": lambda t: status.banner_lines(shown(t), 80),
     "status.status_line": lambda t: [status.status_line(shown(t), 200)],
     "stream.MarkdownStream": streamed,
@@ -261,7 +261,7 @@ def test_every_function_that_draws_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_drawn_is_harmless_before_the_theme(name: str) -> None:
     drawn = 0
-    for text in [*PIECES, *SPELLED] if name == "scene.markdown_lines" else PIECES:
+    for text in [*PIECES, *SPELLED] if name == "stream.markdown_lines" else PIECES:
         for line in CASES[name](text):
             for _, span in line:
                 assert span == inert(span).replace("\n", " "), (name, text, span)

@@ -16,8 +16,9 @@ from cowork.core.frozen import frozen
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, ContextUse, Draft, Host, PromptResult, Row
 from cowork.frontends.repl.view.context_picture import context_lines
 from cowork.frontends.repl.view.markup.diffs import changes_lines
+from cowork.frontends.repl.view.markup.stream import markdown_lines
 from cowork.frontends.repl.view.notes import in_chat
-from cowork.frontends.repl.view.scene import Scene, markdown_lines
+from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import clip
 
 

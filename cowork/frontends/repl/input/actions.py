@@ -10,7 +10,7 @@ from cowork.frontends.repl.input.clipboard import Clipboard
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.input.dialogs import Dialog
 from cowork.frontends.repl.view.children.tree import AgentNode, tree
-from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.markup.stream import markdown_lines
 from cowork.frontends.repl.view.viewer import Viewer
 
 if TYPE_CHECKING:

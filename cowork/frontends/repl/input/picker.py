@@ -12,7 +12,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.input.completion import in_order
 from cowork.frontends.repl.view.boxes import BAR_MARGIN, DIVIDER, bar
-from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.markup.stream import markdown_lines
 from cowork.frontends.repl.view.styled import (
     DOT,
     Line,

@@ -13,7 +13,7 @@ from cowork.frontends.repl.terminal.painter import Frame, rows_taken
 from cowork.frontends.repl.view import status as bar
 from cowork.frontends.repl.view.boxes import as_bar
 from cowork.frontends.repl.view.live import live_lines
-from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.markup.stream import markdown_lines
 from cowork.frontends.repl.view.styled import WIDEST, Line, limit_rows, line_width
 
 if TYPE_CHECKING:

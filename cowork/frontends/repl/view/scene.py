@@ -314,11 +314,3 @@ def with_bullet(lines: Sequence[Line], *, first: bool) -> list[Line]:
 def _given(record: Json) -> Json:
     given = (record.get("context") or {}).get("params_input")
     return given if isinstance(given, dict) else {}
-
-
-def markdown_lines(text: str, columns: int, theme: Theme) -> list[Line]:
-    """A whole Markdown text as lines."""
-    stream = MarkdownStream()
-    stream.feed(text)
-    lines = stream.end(columns - 2, theme)
-    return [[("", "  "), *line] if line else [] for line in lines]

@@ -15,7 +15,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.calls import FEW, LOOKS, call_line
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.markup.diffs import diff_lines
-from cowork.frontends.repl.view.scene import markdown_lines
+from cowork.frontends.repl.view.markup.stream import markdown_lines
 from cowork.frontends.repl.view.styled import Line, plain, wrap
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import GLYPHS, looks_line, summary
