@@ -10,8 +10,8 @@ from typing import TextIO
 
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.format import one_line
-from cowork.frontends.repl.view.children.child_state import ChildState, new_child
-from cowork.frontends.repl.view.children.panels import ended_line, panels_lines
+from cowork.frontends.repl.view.child_state import ChildState, new_child
+from cowork.frontends.repl.view.panels import ended_line, panels_lines
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Theme, color_depth, guess_kind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Mapping
 
-from cowork.frontends.repl.view.markup.diffs import diff_lines
-from cowork.frontends.repl.view.markup.stream import MarkdownStream
+from cowork.frontends.repl.view.diffs import diff_lines
+from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import WIDEST, Line
 from cowork.frontends.repl.view.theme import Theme, color_depth, guess_kind
 

@@ -12,7 +12,7 @@ from typing import Any
 from cowork.extensions.hook_process import Launched
 from cowork.extensions.status_line import StatusLine, filled, first_line, rows_of
 from cowork.frontends.host import Status
-from cowork.frontends.repl.view.status import status_line
+from cowork.frontends.repl.view.notes import status_line
 from tests.e2e.test_slash_commands import chat
 
 STATE: dict[str, Any] = {

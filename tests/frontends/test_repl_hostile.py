@@ -30,14 +30,11 @@ from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialog_lines, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.view import context_picture, live, notes, scene, status, tool_lines
-from cowork.frontends.repl.view.children import child_state, panels
-from cowork.frontends.repl.view.children.tree import tree
-from cowork.frontends.repl.view.markup import diffs
-from cowork.frontends.repl.view.markup.stream import MarkdownStream, markdown_lines
+from cowork.frontends.repl.view import child_state, diffs, frame, notes, panels, scene, tool_lines
+from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Kind, Theme
-from cowork.frontends.repl.view.viewer import Viewer
+from cowork.frontends.repl.view.viewer import Viewer, tree
 from tests.fakes.calls import started
 from tests.permissions.test_permissions_hygiene import PAYLOADS
 
@@ -191,7 +188,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "diffs.changes_lines": lambda t: diffs.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
     "diffs.command_lines": lambda t: [x for w in (40, 300) for x in diffs.command_lines([given(t)], w)],
     "composer.input_lines": written,
-    "live.live_lines": lambda t: live.live_lines(played(t), 80, 60, THEME, queue=[t], steering=[t], expanded=True),
+    "frame.live_lines": lambda t: frame.live_lines(played(t), 80, 60, THEME, queue=[t], steering=[t], expanded=True),
     "notes.compacted_lines": lambda t: _every(notes.compacted_lines, events.ContextCompacted, t),
     "notes.notice_lines": lambda t: _every(notes.notice_lines, Notice, t),
     "notes.prompt_lines": lambda t: [
@@ -201,7 +198,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "notes.retry_line": lambda t: [notes.retry_line(filled(events.RetryScheduled, t), 3, 80)],  # type: ignore[arg-type]
     "notes.rewound_lines": lambda t: _every(notes.rewound_lines, events.SessionRewound, t),
     "notes.todo_change": lambda t: notes.todo_change((), ({"content": t, "status": "completed"},), 80),
-    "context_picture.context_lines": lambda t: context_picture.context_lines(ContextUse([(t, 9)], 9, 99), 80, THEME),
+    "notes.context_lines": lambda t: notes.context_lines(ContextUse([(t, 9)], 9, 99), 80, THEME),
     "notes.todo_folded": lambda t: [notes.todo_folded(({"content": t},), 80)],
     "notes.todo_summary": lambda t: notes.todo_summary(({"content": t, "activeForm": t},), 80),
     "notes.thought_line": lambda t: [notes.thought_line(t, 3.0, 80)],
@@ -216,8 +213,8 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "scene.Scene.look_lines": looked,
     "scene.Scene.take": lambda t: played(t).take(80, THEME),
     "stream.markdown_lines": lambda t: markdown_lines(f"# {t}\n\n- {t}\n\n| {t} |\n|---|\n| {t} |\n", 80, THEME),
-    "status.banner_lines": lambda t: status.banner_lines(shown(t), 80),
-    "status.status_line": lambda t: [status.status_line(shown(t), 200)],
+    "notes.banner_lines": lambda t: notes.banner_lines(shown(t), 80),
+    "notes.status_line": lambda t: [notes.status_line(shown(t), 200)],
     "stream.MarkdownStream": streamed,
     "tool_lines.finished_lines": lambda t: [
         line for name in ("Read", "Edit", "Bash", "Grep", "Glob", t) for state in ("success", "error", "partial")
@@ -232,9 +229,9 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "notes.note_lines", "boxes.as_bar", "panels._Roster.panel", "panels._Roster.row",
+    "notes.note_lines", "styled.as_bar", "panels._Roster.panel", "panels._Roster.row",
     "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
-    "boxes.box", "boxes.bar", "frame.compose", "styled.beside", "styled.clip_line",
+    "styled.box", "styled.bar", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "scene.with_bullet", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",
@@ -282,8 +279,8 @@ PAST = {
     ("cli/config_commands.py", "typer.prompt"),
     ("cli/typer_help.py", "input"),
     ("frontends/prompt.py", "os.write"),  # in the function that makes it inert
-    ("frontends/repl/terminal/painter.py", "self.output.write_raw"),  # what the theme encoded
-    ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of terminal/control.py
+    ("frontends/repl/painter.py", "self.output.write_raw"),  # what the theme encoded
+    ("frontends/repl/repl.py", "self._output.write_raw"),  # the sequences of terminal.py
     ("__main__.py", "os.write"),  # the version
 }
 NEVER = {"echo", "secho", "confirm", "getpass", "print_formatted_text"}

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import DummyOutput
 
-from cowork.frontends.repl.terminal.painter import Frame, Painter
-from cowork.frontends.repl.view.markup.stream import MarkdownStream
+from cowork.frontends.repl.painter import Frame, Painter
 from cowork.frontends.repl.view.scene import with_bullet
+from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line, plain
 from cowork.frontends.repl.view.theme import Theme
 from tests.e2e.terminal import Screen

@@ -13,9 +13,8 @@ from rich.style import Style
 
 from cowork.core import format
 from cowork.frontends.host import Options
-from cowork.frontends.repl.terminal.control import AWAY_S, TerminalControl
-from cowork.frontends.repl.terminal.key_reader import _Reader
-from cowork.frontends.repl.view.markup.diffs import diff_lines
+from cowork.frontends.repl.terminal import AWAY_S, TerminalControl, _Reader
+from cowork.frontends.repl.view.diffs import diff_lines
 from cowork.frontends.repl.view.styled import beside, clip, clip_line, clip_start, line_width, plain, width, wrap
 from cowork.frontends.repl.view.theme import Kind, Theme, color_depth, guess_kind, kind_of_reply
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import DummyOutput
 
-from cowork.frontends.repl.terminal.painter import Frame, Painter, terminal_reflows
+from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import Theme
 from tests.e2e.terminal import Screen

@@ -11,12 +11,10 @@ from cowork.core.ports import EXACTLY, Question
 from cowork.frontends.dialog_choices import choices_of
 from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialog_lines import what_lines
-from cowork.frontends.repl.view.boxes import as_bar, box
-from cowork.frontends.repl.view.live import live_lines
-from cowork.frontends.repl.view.notes import compacted_lines, todo_change
+from cowork.frontends.repl.view.frame import live_lines
+from cowork.frontends.repl.view.notes import banner_lines, compacted_lines, status_line, todo_change
 from cowork.frontends.repl.view.scene import Scene
-from cowork.frontends.repl.view.status import banner_lines, status_line
-from cowork.frontends.repl.view.styled import Line, plain
+from cowork.frontends.repl.view.styled import Line, as_bar, box, plain
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines
 from tests.fakes.calls import started

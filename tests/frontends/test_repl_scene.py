@@ -24,13 +24,12 @@ from cowork.core.events import (
 )
 from cowork.core.ports import Question
 from cowork.frontends.host import Host
-from cowork.frontends.repl.input.panel_selection import PanelSelection
-from cowork.frontends.repl.view.children.tree import AgentNode, tree
-from cowork.frontends.repl.view.live import live_lines
+from cowork.frontends.repl.input.actions import PanelSelection
+from cowork.frontends.repl.view.frame import live_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import plain
 from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.viewer import Viewer
+from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree
 from tests.fakes.calls import started
 
 THEME = Theme()

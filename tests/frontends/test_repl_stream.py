@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cowork.frontends.repl.view.markup.stream import MarkdownStream, markdown_lines, split
+from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines, split
 from cowork.frontends.repl.view.styled import plain
 from cowork.frontends.repl.view.theme import Theme
 from tests.fakes.repl_demo import ANSWER

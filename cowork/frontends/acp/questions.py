@@ -8,8 +8,7 @@ from pathlib import Path
 from cowork.core.blocks import Json, as_object
 from cowork.core.json_rpc import RpcError
 from cowork.core.ports import Answer, Question
-from cowork.frontends.acp.diffs import content_of, text_content
-from cowork.frontends.acp.updates import KINDS
+from cowork.frontends.acp.updates import KINDS, content_of, text_content
 from cowork.frontends.dialog_choices import Choice, Step, steps_of
 
 Request = Callable[[str, Json], Awaitable[Json]]

@@ -6,9 +6,11 @@ content of the Task call that sent it out.
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cowork.core import format
 from cowork.core.blocks import Image, Json, Text, Thinking
@@ -29,7 +31,6 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.hygiene import visible
-from cowork.frontends.acp.diffs import content_of, text_content
 from cowork.frontends.calls import call_text
 
 KINDS = {"read": "read", "search": "search", "write": "edit", "exec": "execute", "delegate": "think", "fetch": "fetch"}
@@ -203,3 +204,39 @@ def _entry(todo: Json) -> Json:
         "priority": "medium",
         "status": status if status in ("pending", "in_progress", "completed") else "pending",
     }
+
+
+_HUNK = re.compile(r"^@@ .*@@", re.MULTILINE)
+
+
+def text_content(text: str) -> Json:
+    """A piece of text inside a tool call."""
+    return {"type": "content", "content": {"type": "text", "text": visible(text)}}
+
+
+def content_of(display: Mapping[str, Any], root: Path) -> list[Json]:
+    """What is drawn in a terminal, as an editor takes it; empty for what has no text."""
+    if display.get("kind") == "diff":
+        return list(_diffs(str(display.get("diff") or ""), str(root / str(display.get("path") or ""))))
+    text = display.get("text")
+    return [text_content(text)] if isinstance(text, str) and text.strip() else []
+
+
+def _diffs(diff: str, path: str) -> Iterator[Json]:
+    """One for each hunk, for the whole texts are not in a unified diff."""
+    head, *_ = diff.split("\n@@", 1)
+    is_new = "--- /dev/null" in head
+    for hunk in _HUNK.split(diff)[1:]:
+        old: list[str] = []
+        new: list[str] = []
+        for line in hunk.split("\n")[1:]:
+            if line[:1] in (" ", "-"):
+                old.append(line[1:])
+            if line[:1] in (" ", "+"):
+                new.append(line[1:])
+        yield {
+            "type": "diff",
+            "path": path,
+            "oldText": None if is_new else "\n".join(old),
+            "newText": "\n".join(new),
+        }

@@ -17,25 +17,20 @@ from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.host import Choose, Host, Options, Row
 from cowork.frontends.repl.builtin_commands import own_commands
-from cowork.frontends.repl.input.actions import Actions
-from cowork.frontends.repl.input.completer import Completer
+from cowork.frontends.repl.input.actions import Actions, PanelSelection
+from cowork.frontends.repl.input.completion import Completer
 from cowork.frontends.repl.input.composer import Composer, History
 from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
 from cowork.frontends.repl.input.keys import bindings
-from cowork.frontends.repl.input.panel_selection import PanelSelection
 from cowork.frontends.repl.input.picker import Picker
 from cowork.frontends.repl.line_chat import LineChat, is_capable
-from cowork.frontends.repl.terminal.application import ChatApplication
-from cowork.frontends.repl.terminal.control import TerminalControl
-from cowork.frontends.repl.terminal.handover import Handover
-from cowork.frontends.repl.terminal.key_reader import watch
-from cowork.frontends.repl.terminal.painter import Frame, Painter, terminal_reflows
+from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
+from cowork.frontends.repl.terminal import ChatApplication, Handover, TerminalControl, watch
 from cowork.frontends.repl.turns import Turns
-from cowork.frontends.repl.view import status as bar
-from cowork.frontends.repl.view.frame import compose
-from cowork.frontends.repl.view.live import SPIN_S
-from cowork.frontends.repl.view.markup.stream import warm_up
+from cowork.frontends.repl.view import notes as bar
+from cowork.frontends.repl.view.frame import SPIN_S, compose
 from cowork.frontends.repl.view.scene import Scene
+from cowork.frontends.repl.view.stream import warm_up
 from cowork.frontends.repl.view.styled import Line
 from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
 from cowork.frontends.repl.view.viewer import Viewer

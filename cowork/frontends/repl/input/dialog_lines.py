@@ -11,11 +11,12 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Question
 from cowork.frontends.repl.input.dialogs import CHOICES_SHOWN, Dialog
-from cowork.frontends.repl.view.boxes import BAR_MARGIN, bar
-from cowork.frontends.repl.view.markup.diffs import command_lines, diff_lines
+from cowork.frontends.repl.view.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import (
+    BAR_MARGIN,
     WIDEST,
     Line,
+    bar,
     clip,
     clip_start,
     limit_rows,

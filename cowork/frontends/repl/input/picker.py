@@ -11,11 +11,13 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.input.completion import in_order
-from cowork.frontends.repl.view.boxes import BAR_MARGIN, DIVIDER, bar
-from cowork.frontends.repl.view.markup.stream import markdown_lines
+from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.styled import (
+    BAR_MARGIN,
+    DIVIDER,
     DOT,
     Line,
+    bar,
     clip,
     clip_facts,
     clip_line,

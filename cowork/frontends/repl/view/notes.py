@@ -1,15 +1,29 @@
-"""The small finished things: prompts, todo lists, notices, retries and how a turn ended."""
+"""The small finished things: banner, prompts, todo lists, notices, how a turn ended; and the status line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from cowork.core import format
 from cowork.core.blocks import Json
 from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, RetryScheduled, SessionRewound, TurnEnded
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.styled import Line, clip, clip_line, wrap, wrap_behind
+from cowork.frontends.host import ContextUse, Status
+from cowork.frontends.repl.view.styled import (
+    Line,
+    clip,
+    clip_line,
+    clip_start,
+    line_width,
+    pad,
+    width,
+    wrap,
+    wrap_behind,
+)
+from cowork.frontends.repl.view.theme import Theme
 
 _PROMPT_ROWS = 12
 _PROMPT_LINE = 4_000  # characters shown of one line
@@ -187,3 +201,125 @@ def turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
     hint = in_chat(str(event.error.get("hint") or ""))
     told = wrap_behind(("bad", "✗ "), visible(message), columns)
     return [*told, *(wrap_behind(("", "  "), visible(hint), columns, "dim") if hint else ())]
+
+
+_MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
+
+
+def banner_lines(status: Status, columns: int) -> list[Line]:
+    """Who, where and with what, in a few lines."""
+    name: Line = [("", " "), ("bold", f"cowork {one_line(status.version)}".rstrip()), ("dim", " · ")]
+    state: Line = [("accent", f"  {one_line(status.branch)}")] if status.branch else []
+    state.append(("good", " ✓trusted") if status.trusted else ("warn", " not trusted"))
+    room = columns - line_width(name) - line_width(state)
+    first: Line = [*name, ("", clip_start(short_home(one_line(status.cwd)), max(6, room))), *state]
+    light = f" (light: {one_line(status.light_model)})" if status.light_model else ""
+    facts = [f"model {one_line(status.model)}{light}", f"mode {one_line(status.mode)}"]
+    if status.knowledge:
+        facts.append(f"{', '.join(one_line(k) for k in status.knowledge)} read")
+    if status.agents:
+        facts.append(format.plural(status.agents, "agent"))
+    out = [clip_line(first, columns), *_wrapped_facts(facts, columns)]
+    for note in status.notes:
+        out.extend(wrap_behind(("warn", " ! "), in_chat(one_line(note)), columns))
+    return out
+
+
+def status_line(
+    status: Status, columns: int, *, queued: int = 0, children: int = 0, asking: int = 0, hint: str = ""
+) -> Line:
+    """Mode first, then what is used up. Branch, model, context and cost give way to the end of the hint."""
+    facts = _facts(status, queued, children, asking)
+    room = columns - 1
+    line = _join(facts.values())
+    stop = hint.rpartition(" · ")[2] if "Esc" in hint else ""  # how to stop is worth more than what it costs
+    for name, wanted in (("branch", hint), ("model", hint), ("context", stop), ("cost", stop)):
+        if wanted and line_width(line) + width(wanted) + 3 > room:
+            facts.pop(name, None)
+            line = _join(facts.values())
+    while line_width(line) > room and len(facts) > 1:
+        least = next((name for name in ("branch", "model", "context", "cost") if children and name in facts), "")
+        facts.pop(least) if least else facts.popitem()
+        line = _join(facts.values())
+    spare = room - line_width(line)
+    while hint and spare < width(hint) + 3:  # its last part matters most
+        hint = hint.partition(" · ")[2]
+    if hint:
+        line += [("", " " * (spare - width(hint))), ("faint", hint)]
+    return clip_line(line, columns)
+
+
+def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str, Line]:
+    facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
+    if status.line:
+        facts["line"] = [("dim", one_line(status.line))]
+        status = replace(status, context_percent=None, model="", branch="")
+    if status.context_percent is not None:
+        style = "warn" if status.context_percent >= 80 else "dim"
+        facts["context"] = [(style, f"context {status.context_percent:.0f} %")]
+    if not status.line:
+        facts["cost"] = [("dim", format.money(status.cost_usd))]
+    if queued:
+        facts["queued"] = [("accent", f"{queued} queued")]
+    if status.jobs:
+        facts["jobs"] = [("accent", format.plural(status.jobs, "job"))]
+    if children:
+        facts["children"] = [("accent", format.plural(children, "child"))]
+    if asking:
+        facts["children"].append(("warn", f" · {asking} {'waits' if asking == 1 else 'wait'} for you"))
+    if status.model:
+        facts["model"] = [("dim", one_line(status.model))]
+    if status.branch:
+        facts["branch"] = [("dim", one_line(status.branch))]
+    return facts
+
+
+def _join(facts: Iterable[Line]) -> Line:
+    line: Line = []
+    for fact in facts:
+        line += [("", "   " if line else " "), *fact]
+    return line
+
+
+def short_home(path: str) -> str:
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+
+
+def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:
+    rows: list[str] = []
+    for fact in facts:
+        if rows and width(rows[-1]) + width(fact) + 5 <= columns:
+            rows[-1] += f" · {fact}"
+        else:
+            rows.append(fact)
+    return [[("", " "), ("dim", clip(row, columns - 2))] for row in rows]
+
+
+_COLOURS = ("blue", "cyan", "green", "yellow", "orange", "magenta", "purple", "pink")
+_WIDEST_BAR, _WIDEST_NAME = 72, 28
+
+
+def context_lines(use: ContextUse, columns: int, theme: Theme) -> list[Line]:
+    """The window as a bar of coloured pieces, free room at its end; under it the parts, the largest first."""
+    parts = sorted(((name, size) for name, size in use.parts if size > 0), key=lambda part: -part[1])
+    room = max(10, min(_WIDEST_BAR, columns - 4))
+    total = max(1, use.window, sum(size for _, size in parts))
+    styles = [theme.agent(_COLOURS[place % len(_COLOURS)]) for place in range(len(parts))]
+    pieces = [max(1, round(room * size / total)) for _, size in parts]
+    bar: Line = [("", "  "), *((style, "█" * count) for style, count in zip(styles, pieces, strict=True))]
+    bar.append(("faint", "░" * max(0, room - sum(pieces))))
+    share = f"{100 * use.used / max(1, use.window):.0f} %"
+    head: Line = [("", "  "), ("bold", f"{format.tokens(use.used)} of {format.tokens(use.window)} tokens"),
+                  ("dim", f" · {share} at the last request")]  # fmt: skip
+    name_room = min(_WIDEST_NAME, max((width(one_line(name)) for name, _ in parts), default=0))
+    out = [clip_line(head, columns), clip_line(bar, columns), []]
+    for (name, size), style in zip(parts, styles, strict=True):
+        told = f"{100 * size / max(1, use.window):>5.1f} %"
+        line: Line = [("", "  "), (style, "■ "), ("", pad(clip(one_line(name), name_room), name_room)),
+                      ("dim", f"  {format.tokens(size):>6}  {told}")]  # fmt: skip
+        out.append(clip_line(line, columns))
+    free = max(0, use.window - use.used)
+    name = pad("free", name_room)
+    out.append(clip_line([("", "  "), ("faint", "□ "), ("dim", f"{name}  {format.tokens(free):>6}")], columns))
+    return out

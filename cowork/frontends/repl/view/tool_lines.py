@@ -12,7 +12,7 @@ from cowork.core.events import ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.calls import call_line
-from cowork.frontends.repl.view.markup.diffs import diff_lines
+from cowork.frontends.repl.view.diffs import diff_lines
 from cowork.frontends.repl.view.styled import SPINNER, Line, beside, clip, clip_line, clip_start, width, wrap
 from cowork.frontends.repl.view.theme import Theme
 

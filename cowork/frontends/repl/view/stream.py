@@ -168,7 +168,7 @@ def _opening(tail: str) -> str:
 
 
 def _render(source: str, columns: int, theme: Theme) -> list[Line]:
-    from cowork.frontends.repl.view.markup import markdown
+    from cowork.frontends.repl.view import markdown
 
     tokens = _parser().parse(source)
     deepest = min(_DEEPEST, (columns - 8) * 2 // 3)  # a list costs two levels and three columns

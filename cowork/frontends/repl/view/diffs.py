@@ -91,7 +91,7 @@ def _mix(mark: str | Style, code: Style) -> Style:
 
 @lru_cache(maxsize=32)
 def _code(source: str, language: str, kind: Kind) -> list[Line]:
-    from cowork.frontends.repl.view.markup.markdown import code_lines  # pygments is only loaded for the first diff
+    from cowork.frontends.repl.view.markdown import code_lines  # pygments is only loaded for the first diff
 
     lines = code_lines(source, language, Theme(kind))
     return [*lines, *([] for _ in range(source.count("\n") + 1 - len(lines)))]

@@ -8,18 +8,13 @@ from cowork.core import format
 from cowork.core.blocks import Json
 from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
-from cowork.frontends.repl.view.boxes import MARGIN, box
-from cowork.frontends.repl.view.children.child_state import (
-    ACTIONS_KEPT,
-    ChildAction,
-    ChildState,
-    action_text,
-    in_tree_order,
-)
+from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
 from cowork.frontends.repl.view.styled import (
+    MARGIN,
     SPINNER,
     Line,
     Span,
+    box,
     clip,
     clip_call,
     clip_line,

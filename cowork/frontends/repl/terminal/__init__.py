@@ -1,1 +1,0 @@
-"""The terminal itself: reading keys, painting frames, title and clipboard."""

@@ -1,1 +1,0 @@
-"""The children of a run: what is known of each, their rows and their panels."""

@@ -1,1 +1,0 @@
-"""Text with structure: Markdown as it streams, and diffs."""
