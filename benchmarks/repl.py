@@ -19,7 +19,7 @@ from ptyprocess import PtyProcess
 
 from cowork.core.blocks import Text, Usage
 from cowork.core.events import PromptAdded, ReplyAdded, TextDelta, ToolEnded, ToolStarted, TurnEnded
-from cowork.frontends.repl.terminal.painter import Painter
+from cowork.frontends.repl.painter import Painter
 from tests.fakes.repl_demo import ANSWER, make
 
 ROOT = Path(__file__).parents[1]
