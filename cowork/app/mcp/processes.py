@@ -91,7 +91,7 @@ class LocalServer:
     async def _watch(self) -> None:
         """Wait for the keeper's last report: that it is over, or why it never began."""
         with contextlib.suppress(OSError):
-            told = (await self._control.read())[script.PID_BYTES :]
+            told = (await self._control.read())[script.REPORT_AT :]
             if told and "error" in (report := marshal.loads(told)):
                 self._said += f"\n{report['error']}".encode()
         self._ended.set()

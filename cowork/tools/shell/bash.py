@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -66,11 +67,11 @@ async def bash(
         timed_out = True
         ended = await running.end()
     except asyncio.CancelledError as stop:
-        await _cancel(running)
+        with contextlib.suppress(TimeoutError):  # the next command should rarely meet this one
+            await asyncio.wait_for(running.end(), _CANCEL)
         raise Interrupted(_aborted(command, capture)) from stop
     finally:
-        live.stop()
-    live.flush()
+        live.close()
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
     told = _why(ctx, command, capture, ended)
@@ -124,27 +125,14 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     if capture.full:
         raise ToolError("EXECUTION_ERROR", f"{capture.path} cannot be written{capture.problem}; nothing was started.")
     job = ctx.tree.jobs[name] = await jobs.start(ctx, command, capture, lambda text: None)
-    job.id, job.watch = name, asyncio.get_running_loop().create_task(job.wait())
-    ctx.tree.job_owners[name] = ctx.agent
+    job.id, ctx.tree.job_owners[name] = name, ctx.agent
     await job.settle(_SETTLE)
-    if job.reported:
-        await job.watch
     state, code = _state(job)
     text = [*notes, f"Started in the background as {name}; it {state}."]
     text.append(f'BashOutput(bash_id="{name}") shows what is new, KillBash(shell_id="{name}") ends it.')
     data: Json = {"bash_id": name, "running": job.running, "exit_code": code, "output_file": str(capture.path)}
     display = terminal_display(command, "", code, 0, f"{name} {state}")
     return (ok if job.running or code == 0 else partial)("\n".join(text), display=display, **data)
-
-
-async def _cancel(running: jobs.RunningCommand) -> None:
-    """Have it ended; wait a moment so that the next command rarely meets this one."""
-    try:
-        await asyncio.wait_for(running.end(), _CANCEL)
-    except TimeoutError:
-        pass
-    finally:
-        running.abandon()
 
 
 def _return_to_workspace(ctx: ToolContext) -> list[str]:

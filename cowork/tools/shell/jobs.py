@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import cast
 
 from cowork.core import spawn
@@ -27,10 +26,8 @@ from cowork.tools.shell.output import Capture
 _READ, _PIPE = 1 << 16, 1 << 18
 _LOOK = 1.0  # seconds between looks at what a running command made
 _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
-_COMPLAINT = b"bwrap: "
+_DRAIN = 0.5  # seconds for the rest of the output: a pipe may be held by a process that is none of ours
 TRIES = 5  # times a command or a server is started again when its sandbox failed
-_MARK = "COWORK_SHELL"
-_DROPPED = ("BASH_ENV", "ENV", "CDPATH", "PROMPT_COMMAND", "SHELLOPTS", "BASHOPTS", "PS4", "OLDPWD")
 _QUIET = {
     "TERM": "dumb",
     "PAGER": "cat",
@@ -54,13 +51,13 @@ _LINGER = (
 _NAMES = 'IFS=" "; for __i in $__kids; do read -r __i </proc/$__i/comm && echo "$__i"; done; printf "\\0"'
 _TELL = f'{{ [ "${{__told-}}" ] || {{ {_LINGER}; {{ {_NAMES}; builtin pwd -P; }} >&{script.CWD_FD}; }}; }} 2>/dev/null'
 _BASH = (
-    f"trap '{_TELL}' EXIT; IFS= read -r -d '' -u {script.SCRIPT_FD} __command;"
+    f"printf B >&{script.CWD_FD}; trap '{_TELL}' EXIT; IFS= read -r -d '' -u {script.SCRIPT_FD} __command;"
     f' eval "$__command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-;'
     f' {{ set -- "$?"; set +eux; }} 2>/dev/null; {_TELL}; __told=1; exit "$1"'
 )
 _SH = (
-    f"trap '{{ pwd -P >&{script.CWD_FD}; }} 2>/dev/null' EXIT; command=$(cat <&{script.SCRIPT_FD});"
-    f' eval "$command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-'
+    f"printf B >&{script.CWD_FD}; trap '{{ pwd -P >&{script.CWD_FD}; }} 2>/dev/null' EXIT;"
+    f' command=$(cat <&{script.SCRIPT_FD}); eval "$command" {script.CWD_FD}>&- {script.SCRIPT_FD}<&-'
 )
 
 
@@ -74,7 +71,6 @@ class Ended:
     left: tuple[str, ...] = ()  # processes that were still running when the shell exited, and were ended
     survivors: tuple[str, ...] = ()  # processes that could not be ended
     error: str = ""  # why it did not even start
-    began: bool = True  # False: its sandbox failed before the shell had read the command
 
 
 class Reaper:
@@ -138,31 +134,25 @@ class RunningCommand:
     command: str
     capture: Capture
     on_text: Callable[[str], None]
-    mark: str
     hold: Hold
     _open: Callable[[], tuple[socket.socket, int]]  # starts it: a keeper's socket, and what the command writes
     _tries: int  # how often it may be started again because its sandbox failed
     _control: socket.socket = field(init=False)
     _output: int = field(init=False)
-    _early: bytes = b""  # a complaint of the sandbox, shown unless the command is started again
-    _told: bytes = b""  # by the keeper: its number, and at the end its report
-    _started: asyncio.Event = field(default_factory=asyncio.Event)
-    _reported: asyncio.Event = field(default_factory=asyncio.Event)
+    _task: asyncio.Task[Ended] = field(init=False)
+    _keeper: int = 0  # its process
+    _began: asyncio.Event = field(default_factory=asyncio.Event)
     _drained: asyncio.Event = field(default_factory=asyncio.Event)
-    _sweeping: asyncio.Task[None] | None = None
     ended: Ended | None = None
     started: float = field(default_factory=time.monotonic)
     stopped: float = 0.0
     id: str = ""  # of one in the background
     position: int = 0  # how far the output of one in the background was read
-    watch: asyncio.Task[Ended] | None = None  # held here, for a task nobody holds may be collected before it is done
 
-    def connect(self) -> None:
-        """Start it and listen."""
+    def start(self) -> None:
+        """Start it, and follow it to its end."""
         self._control, self._output = self._open()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._output, self.on_output)
-        loop.add_reader(self._control, self.on_report)
+        self._task = asyncio.get_running_loop().create_task(self._run())
 
     @property
     def seconds(self) -> float:
@@ -172,144 +162,89 @@ class RunningCommand:
     def running(self) -> bool:
         return self.ended is None
 
-    @property
-    def reported(self) -> bool:
-        return self._reported.is_set()
-
     async def settle(self, seconds: float) -> None:
         """Wait until it runs, and then a moment for it to fail."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._started.wait(), _PATIENCE)
-            await asyncio.wait_for(self._reported.wait(), seconds)
+            await asyncio.wait_for(self._began.wait(), _PATIENCE)
+            await asyncio.wait_for(self.wait(), seconds)
 
     async def wait(self) -> Ended:
         """The end of the command and of every process it started."""
-        while not self.reported:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._reported.wait(), _LOOK)
-            self.hold.look()
-        with contextlib.suppress(TimeoutError):
-            # Every writer is dead by now, unless the pipe was handed to a process that is none of ours.
-            await asyncio.wait_for(self._drained.wait(), 0.5)
-        self.hold.release()
-        return self._finish()
+        return await asyncio.shield(self._task)
 
     async def end(self, *, now: bool = False) -> Ended:
         """TERM and then KILL everything; `now` skips the TERM."""
+        self._tries = 0
         with contextlib.suppress(OSError):
             self._control.send(b"K" if now else b"T")
-            if self._keeper and not self.reported:
-                os.kill(self._keeper, signal.SIGCONT)  # the command may have stopped it
-        try:
-            await asyncio.wait_for(self._reported.wait(), _PATIENCE)
-        except TimeoutError:
-            if self._keeper:  # deaf; the reaper ends what it leaves
-                with contextlib.suppress(OSError):
-                    os.kill(self._keeper, signal.SIGKILL)
-            await self._sweep()
-            self._reported.set()
+        self._signal_keeper(signal.SIGCONT)  # the command may have stopped it
+        if not (await asyncio.wait({self._task}, timeout=_PATIENCE))[0]:
+            self._signal_keeper(signal.SIGKILL)  # deaf; the reaper ends what it leaves
         return await self.wait()
 
     async def kill(self) -> None:
         await self.end()
 
-    def abandon(self) -> None:
-        """Stop listening. The keeper sees that and ends everything by itself."""
-        if self.ended is None:
-            asyncio.get_running_loop().call_later(2 * _PATIENCE, self.hold.release)
-        self._finish()
+    def _signal_keeper(self, number: int) -> None:
+        if self._keeper and self.running:
+            with contextlib.suppress(OSError):
+                os.kill(self._keeper, number)
 
-    def on_output(self) -> None:
+    async def _run(self) -> Ended:
+        """Follow it; where its box could not be made nothing ran, and a new one is made: what the last was to hide
+        went away before it was mounted."""
+        try:
+            while (report := await self._follow()) is None:
+                self._tries -= 1
+                self._control, self._output = self._open()
+            self.ended = _ended(report)
+        except ToolError as error:
+            self.ended = Ended(error=error.text)
+        finally:
+            self.hold.release()
+            self.stopped = time.monotonic()
+            self.on_text(self.capture.finish())
+        return self.ended
+
+    async def _follow(self) -> bytes | None:
+        """The keeper's report, empty when it was killed; None where the command never began and may be tried again."""
+        loop, report = asyncio.get_running_loop(), b""
+        keeper, writer = await asyncio.open_connection(sock=self._control)
+        try:
+            with contextlib.suppress(ConnectionError):
+                self._keeper = int.from_bytes(await keeper.read(script.PID_BYTES), "big")
+                if await keeper.read(1) == script.NOT_BEGUN and self._tries:
+                    return None
+                self._began.set()
+                loop.add_reader(self._output, self._on_output)
+                while not keeper.at_eof():
+                    with contextlib.suppress(TimeoutError):
+                        report += await asyncio.wait_for(keeper.read(_READ), _LOOK)
+                    self.hold.look()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._drained.wait(), _DRAIN)
+            return report
+        finally:
+            writer.transport.abort()
+            loop.remove_reader(self._output)
+            os.close(self._output)
+
+    def _on_output(self) -> None:
         try:
             data = os.read(self._output, _READ)
         except BlockingIOError:
             return
-        except OSError:
-            data = b""
         if data:
-            self._early += data
-            held = self._early.startswith(_COMPLAINT) or _COMPLAINT.startswith(self._early)
-            if not held or not self._tries or len(self._early) > _READ:
-                self._show()
-            return
-        asyncio.get_running_loop().remove_reader(self._output)
-        self._drained.set()
-
-    def on_report(self) -> None:
-        try:
-            data = self._control.recv(1 << 16)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        self._told += data
-        self._started.set()
-        if data:
-            return
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._control)
-        if len(self._told) > script.PID_BYTES:
-            if self._tries and not _ended(self._told[script.PID_BYTES :]).began:
-                self._start_again()
-            else:
-                self._reported.set()
-        else:  # it was killed: the reaper ends what it leaves, and what the reaper cannot see is looked for
-            self._sweeping = loop.create_task(self._sweep())
-            self._sweeping.add_done_callback(lambda _: self._reported.set())
-
-    def _start_again(self) -> None:
-        """Have a new box made: what the last one was to hide went away before it was mounted, and nothing ran."""
-        self._tries -= 1
-        self._disconnect()
-        self._early, self._told = b"", b""
-        try:
-            self.connect()
-        except ToolError as error:
-            self._told = bytes(script.PID_BYTES) + marshal.dumps({"error": error.text})
-            self._reported.set()
-
-    def _show(self) -> None:
-        """Pass on what came, from now on as it comes."""
-        early, self._early, self._tries = self._early, b"", 0
-        if early:
-            self.on_text(self.capture.feed(early))
-
-    def _disconnect(self) -> None:
-        loop = asyncio.get_running_loop()
-        loop.remove_reader(self._output)
-        loop.remove_reader(self._control)
-        self._control.close()
-        os.close(self._output)
-
-    @property
-    def _keeper(self) -> int:
-        return int.from_bytes(self._told[: script.PID_BYTES], "big")
-
-    def _finish(self) -> Ended:
-        if self.ended is None:
-            self._disconnect()
-            self._show()
-            self.stopped = time.monotonic()
-            self.on_text(self.capture.finish())
-            self.ended = _ended(self._told[script.PID_BYTES :])
-        return self.ended
-
-    async def _sweep(self) -> None:
-        """Kill by environment what an absent or deaf keeper should have killed."""
-        needle = f"{_MARK}={self.mark}".encode()
-        deadline = time.monotonic() + 2
-        while time.monotonic() < deadline and (pids := _marked(needle)):
-            for pid in pids:
-                with contextlib.suppress(OSError):
-                    os.kill(pid, signal.SIGKILL)
-            await asyncio.sleep(0.05)
+            self.on_text(self.capture.feed(data))
+        else:
+            asyncio.get_running_loop().remove_reader(self._output)
+            self._drained.set()
 
 
 async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Callable[[str], None]) -> RunningCommand:
     """Run a shell command in the reaper, inside the sandbox if there is one."""
     tree, cwd = ctx.tree, ctx.state.cwd
-    mark = os.urandom(8).hex()
-    environ = {**_environ(tree.environ, mark), **tree.call_environ(ctx.agent, ctx.tool_use_id)}
+    environ = {"PATH": os.defpath, **tree.environ, **_QUIET, **tree.call_environ(ctx.agent, ctx.tool_use_id)}
     shell = _shell(environ)
     hold = NoHold(cwd) if ctx.reads else tree.hold(cwd)  # what can write nothing need not be kept from anything
     tree.holds[:] = [*(other for other in tree.holds if not other.released), hold]
@@ -321,9 +256,9 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
         control, (output,) = opened(tree, script.write_request(request, command))
         return control, output
 
-    running = RunningCommand(command, capture, on_text, mark, hold, open, TRIES if ctx.box != "outside" else 0)
+    running = RunningCommand(command, capture, on_text, hold, open, TRIES if ctx.box != "outside" else 0)
     try:
-        running.connect()
+        running.start()
     except BaseException:
         hold.release()
         raise
@@ -355,11 +290,6 @@ async def close(tree: TreeState) -> None:
     tree.closing()
 
 
-def _environ(given: Mapping[str, str], mark: str) -> dict[str, str]:
-    kept = {k: v for k, v in given.items() if k not in _DROPPED and not k.startswith("BASH_FUNC_")}
-    return {"PATH": os.defpath, **kept, **_QUIET, _MARK: mark}
-
-
 def _shell(environ: Mapping[str, str]) -> list[str]:
     for bash in ("/bin/bash", "/usr/bin/bash", shutil.which("bash", path=environ["PATH"])):
         if bash and os.access(bash, os.X_OK):
@@ -378,21 +308,10 @@ def _ended(told: bytes) -> Ended:
     if status is None:
         return Ended(signal="SIGKILL", survivors=survivors)
     code = os.waitstatus_to_exitcode(status)
-    ended = Ended(code, cwd=raw["cwd"], left=left, survivors=survivors, began=raw["began"])
+    ended = Ended(code, cwd=raw["cwd"], left=left, survivors=survivors)
     return ended if code >= 0 else replace(ended, code=None, signal=signal_name(-code) or f"signal {-code}")
 
 
 def signal_name(number: int) -> str:
     """The name of a signal, empty where there is none of that number."""
     return signal.Signals(number).name if number in list(signal.Signals) else ""
-
-
-def _marked(needle: bytes) -> list[int]:
-    found = []
-    with contextlib.suppress(OSError):
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with contextlib.suppress(OSError):
-                    if needle in Path(f"/proc/{name}/environ").read_bytes().split(b"\0"):
-                        found.append(int(name))
-    return found

@@ -7,15 +7,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from cowork.tools.shell.terminal_text import Stream, plain
+from cowork.tools.shell.terminal_text import Stream
 
 WHOLE_BYTES, WHOLE_LINES = 46_000, 1_900  # up to here the model gets all of it
 HEAD_BYTES, HEAD_LINES = 16_000, 700
 TAIL_BYTES, TAIL_LINES = 28_000, 1_100
 RECORDED_BYTES = 100 << 20
-CLEANED_BYTES = 2 << 20
-_RAW_TAIL, _RAW_SHOWN = 1 << 16, 2_000
-_HARMLESS = bytes(ord("?") if (byte < 32 and byte not in b"\t\n\r") or byte == 127 else byte for byte in range(256))
 
 
 class Capture:
@@ -30,8 +27,6 @@ class Capture:
         self._stream = Stream()
         self._head = ""
         self._tail = ""
-        self._bulk = False  # so much came that it is no longer cleaned with care
-        self._raw = b""
         self._open_line = False
         self.spilled = False  # there is, or should be, a file
         self.problem = ""  # why recording ended early
@@ -42,20 +37,11 @@ class Capture:
     def feed(self, data: bytes) -> str:
         """Take in some output; gives what of it is worth showing."""
         self.bytes += len(data)
-        if not self._bulk:
-            text = self._keep(self._stream.feed(data))
-            if self.bytes > CLEANED_BYTES:
-                self._begin_bulk()
-            return text
-        self.lines += data.count(b"\n")
-        self._raw = (self._raw + data)[-_RAW_TAIL:]
-        if not self.full:
-            self._record(data.translate(_HARMLESS))
-        return plain(data[-_RAW_SHOWN:].decode("utf-8", "replace"))
+        return self._keep(self._stream.feed(data))
 
     def finish(self) -> str:
         """There will be no more."""
-        text = "" if self._bulk else self._keep(self._stream.finish())
+        text = self._keep(self._stream.finish())
         self.lines += self._open_line
         if self._file is not None:
             os.close(self._file)
@@ -64,12 +50,11 @@ class Capture:
 
     def settle(self) -> None:
         """Count the unfinished line in, for a reader who will not wait for its end."""
-        if not self._bulk:
-            self._keep(self._stream.flush())
+        self._keep(self._stream.flush())
 
     def pending(self) -> str:
         """The last line, which has no end yet."""
-        return "" if self._bulk else self._stream.pending
+        return self._stream.pending
 
     @property
     def binary(self) -> bool:
@@ -90,8 +75,7 @@ class Capture:
 
     def tail(self, size: int = TAIL_BYTES, lines: int = TAIL_LINES) -> str:
         """The end of it, from the beginning of a line where there is one."""
-        text = plain(self._raw.decode("utf-8", "replace")) if self._raw else self._tail or self._head
-        return _last(text, size, lines)
+        return _last(self._tail or self._head, size, lines)
 
     def read(self, start: int, most: int) -> bytes:
         """Recorded bytes from `start` on."""
@@ -126,13 +110,6 @@ class Capture:
             written, self.problem = 0, f" ({error.strerror})"
         self.recorded += written
         self.full = written < len(data)
-
-    def _begin_bulk(self) -> None:
-        self._keep(self._stream.finish())
-        if not self.spilled:  # much came, but little of it was text
-            self._spill()
-        self._raw = self._tail.encode("utf-8", "replace")[-_RAW_TAIL:]
-        self._bulk = True
 
     def _spill(self) -> None:
         self.spilled = True
@@ -189,9 +166,10 @@ class Live:
             self._total += len(text)
             self._output(text)
 
-    def stop(self) -> None:
-        if self._timer:
-            self._timer.cancel()
+    def close(self) -> None:
+        """Send what is there, and nothing that comes after."""
+        self.flush()
+        self._output = lambda text: None
 
 
 def _first(text: str, size: int, lines: int) -> str:

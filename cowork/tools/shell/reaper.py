@@ -31,8 +31,10 @@ GONE_GRACE = 1.0  # the same, when cowork is gone
 EXIT_GRACE = 0.1  # what a shell left behind may end by itself
 LEFT_GRACE = 0.5  # between TERM and KILL for that
 KILL_TIME = 3.0
-PID_BYTES = 4  # a keeper first tells its number, then how the command ended, then closes
-_LENGTH, _INT = 8, 4  # bytes
+PID_BYTES = 4  # a keeper first tells its number,
+BEGUN, NOT_BEGUN = b"B", b"-"  # then whether the shell began, as its first byte says,
+REPORT_AT = PID_BYTES + 1  # then how the command ended, and closes
+_LENGTH = 8  # bytes
 _MOST_HANDED = 5  # descriptors: a control socket, a request and three streams
 _GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
 _LINUX = sys.platform.startswith("linux")
@@ -71,7 +73,7 @@ def main(fd: int) -> None:
         ready = select.select(waiting, [], [], 0.5 if deadline else None)[0]
         _drain(alarm)
         if requests.fileno() in ready:
-            data, descriptors = _handed(requests)
+            data, descriptors, _, _ = socket.recv_fds(requests, 1, _MOST_HANDED)
             if not data:
                 deadline = time.monotonic() + 10
                 for keeper in keepers:
@@ -96,23 +98,25 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     _adopt_orphans()
     control.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
     request = marshal.loads(os.read(given, int.from_bytes(os.read(given, _LENGTH), "big")))
-    unread = os.lseek(given, 0, os.SEEK_CUR)
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
         shell = _start_shell(request, streams, cwd_in, given)
     except OSError as error:
-        control.sendall(marshal.dumps({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
+        control.sendall(BEGUN + marshal.dumps({"error": f"{error.strerror}: {error.filename or request['argv'][0]}"}))
         return True
     for descriptor in (*streams, cwd_in):
         os.close(descriptor)
     status: int | None = None
-    order, gone = b"", False
+    begun, order, gone = b"", b"", False
     while status is None and not order:
-        ready = select.select([alarm, control.fileno()], [], [], None)[0]
+        ready = select.select([alarm, control.fileno(), *([] if begun else [cwd_out])], [], [], None)[0]
         status, gone = _wait(alarm, shell, 0)
         if control.fileno() in ready:
             order = _order(control)
+        if cwd_out in ready or (status is not None and not begun):
+            begun = _drain(cwd_out, 1) or NOT_BEGUN
+            control.sendall(begun)
     left: list[str] = []
     sandbox = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""
     if status is None:
@@ -123,8 +127,7 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     names, _, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").rpartition("\0")
     survivors = [] if _wait(alarm, shell, 0)[1] else list(_living(shell).values())
     told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left, "survivors": survivors}
-    began = bool(order) or os.lseek(given, 0, os.SEEK_CUR) > unread  # the shell shares our place in the file
-    control.sendall(marshal.dumps(told | {"began": began}))
+    control.sendall((b"" if begun else BEGUN) + marshal.dumps(told))
     return not survivors
 
 
@@ -133,7 +136,9 @@ def _fork_keeper(requests: socket.socket, alarm: int, control: int, given: int, 
         pid = os.fork()
     except OSError as error:
         try:  # noqa: SIM105
-            os.write(control, bytes(PID_BYTES) + marshal.dumps({"error": f"{error.strerror}: too many processes"}))
+            os.write(
+                control, bytes(PID_BYTES) + BEGUN + marshal.dumps({"error": f"{error.strerror}: too many processes"})
+            )
         except OSError:
             pass
         return set()
@@ -304,18 +309,11 @@ def _listen() -> int:
     return out
 
 
-def _drain(descriptor: int) -> bytes:
+def _drain(descriptor: int, most: int = 1 << 16) -> bytes:
     try:
-        return os.read(descriptor, 1 << 16)
+        return os.read(descriptor, most)
     except BlockingIOError:
         return b""
-
-
-def _handed(requests: socket.socket) -> tuple[bytes, list[int]]:
-    """A byte, empty when cowork is gone, and the descriptors that came with it."""
-    data, more, _, _ = requests.recvmsg(1, socket.CMSG_SPACE(_MOST_HANDED * _INT))
-    found = b"".join(part for _, kind, part in more if kind == socket.SCM_RIGHTS)
-    return data, [int.from_bytes(found[at : at + _INT], sys.byteorder) for at in range(0, len(found), _INT)]
 
 
 def _order(control: socket.socket) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cowork.core.errors import ToolError
+from cowork.core.hygiene import clean_environ
 from cowork.core.ports import BoxName, Effect
 from cowork.tools.base import ToolContext
 from cowork.tools.shell.bash import bash, bash_output, kill_bash
@@ -143,7 +144,7 @@ async def test_stdin_is_empty_and_there_is_no_terminal(desk: Desk) -> None:
 
 async def test_the_environment_is_quiet_and_clean(desk: Desk) -> None:
     trap = desk.write("trap.sh", "echo injected")
-    desk.ctx.tree.environ = {
+    hostile = {
         **desk.ctx.tree.environ,
         "BASH_ENV": str(trap),
         "ENV": str(trap),
@@ -151,6 +152,7 @@ async def test_the_environment_is_quiet_and_clean(desk: Desk) -> None:
         "BASH_FUNC_ls%%": "() { echo injected; }",
         "MINE": "kept",
     }
+    desk.ctx.tree.environ = clean_environ(hostile)
     record = await desk.call(bash, command="ls; env; echo $MINE")
     assert "injected" not in record.text
     assert "PAGER=cat" in record.text
@@ -527,7 +529,7 @@ def test_the_shell_without_bash_works_too(tmp_path: Path) -> None:
         os.execv("/bin/sh", ["sh", "-c", jobs._SH, "sh"])
     os.close(told_in)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
-    assert os.read(told_out, 100).decode().strip() == os.path.realpath("/usr")
+    assert os.read(told_out, 100).decode().strip() == "B" + os.path.realpath("/usr")
     os.close(told_out)
 
 
