@@ -10,11 +10,11 @@ from http import HTTPStatus
 
 from cowork.core.errors import ProviderError, ProviderErrorKind
 
+NO_TLS = "it does not speak TLS; is it an http:// address?"
+ONLY_HTTP2 = "it speaks only HTTP/2, which cowork does not"
 _TLS_REASONS = {
-    "WRONG_VERSION_NUMBER": "it does not speak TLS; is it an http:// address?",
-    "RECORD_LAYER_FAILURE": "it does not speak TLS; is it an http:// address?",
-    "HTTP_REQUEST": "it does not speak TLS; is it an http:// address?",
-    "TLSV1_ALERT_NO_APPLICATION_PROTOCOL": "it speaks only HTTP/2, which cowork does not",
+    **dict.fromkeys(("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"), NO_TLS),
+    "TLSV1_ALERT_NO_APPLICATION_PROTOCOL": ONLY_HTTP2,
 }
 _SECRET = re.compile(r"\b(sk|pk|key|xai|gsk|AIza)[-_][A-Za-z0-9_-]{12,}|Bearer\s+\S{8,}")
 _LONGEST = 300
@@ -31,16 +31,24 @@ class WrongProtocolError(HttpError):
 
 def connection_error(error: BaseException, *, host: str, secret: str = "") -> ProviderError:
     """What an exception of a socket, of TLS or of an HTTP client means."""
-    chain = list(_causes(error))
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain:
+        chain.append(current)
+        current = current.__cause__ or current.__context__
     reason = next((text for cause in reversed(chain) if (text := _reason(cause))), type(error).__name__)
     message = f"No connection to {host}: {reason}"
     kind: ProviderErrorKind = "connection"
     for cause in chain:
         if isinstance(cause, ssl.SSLError) and "certificate" in str(cause).lower():
             why = getattr(cause, "verify_message", "") or cause.reason
-            message, kind = f"The certificate of {host} was refused: {why}{_missing_authorities()}", "certificate"
-        elif isinstance(cause, WrongProtocolError) or _is_final(cause):
+            file = os.environ.get("SSL_CERT_FILE", "")
+            missing = f"; SSL_CERT_FILE names {file}, which is not there" if file and not os.path.exists(file) else ""
+            message, kind = f"The certificate of {host} was refused: {why}{missing}", "certificate"
+        elif isinstance(cause, WrongProtocolError):
             kind = "protocol"
+        elif isinstance(cause, ssl.SSLError) and cause.reason and not isinstance(cause, ssl.SSLEOFError):
+            kind = "protocol"  # it would fail in the same way next time
     return ProviderError(kind, one_line(message, secret))
 
 
@@ -75,26 +83,6 @@ def phrase(status: int) -> str:
         return ""
 
 
-def _causes(error: BaseException) -> list[BaseException]:
-    found: list[BaseException] = []
-    current: BaseException | None = error
-    while current is not None and current not in found:
-        found.append(current)
-        current = current.__cause__ or current.__context__
-    return found
-
-
-def _is_final(error: BaseException) -> bool:
-    """Whether TLS failed for a reason that will be the same next time, other than a certificate."""
-    return isinstance(error, ssl.SSLError) and bool(error.reason) and not isinstance(error, ssl.SSLEOFError)
-
-
-def _missing_authorities() -> str:
-    """A certificate file that is named but not there is the likeliest reason of all."""
-    named = os.environ.get("SSL_CERT_FILE", "")
-    return f"; SSL_CERT_FILE names {named}, which is not there" if named and not os.path.exists(named) else ""
-
-
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "it took too long"
@@ -104,12 +92,9 @@ def _reason(error: BaseException) -> str:
         return _TLS_REASONS[error.reason]
     if isinstance(error, ssl.SSLError | socket.gaierror):
         return error.strerror or str(error)
-    if isinstance(error, OSError) and (number := error.errno or _errno_in(str(error))):
-        return os.strerror(number).lower()
+    if isinstance(error, OSError):
+        # asyncio joins several failed tries to one text: the number of the first stands in it.
+        found = re.search(r"\[Errno (\d+)\]", str(error))
+        if number := error.errno or (int(found[1]) if found else 0):
+            return os.strerror(number).lower()
     return str(error)
-
-
-def _errno_in(text: str) -> int:
-    """The first number of several failed tries, which asyncio only gives as a text."""
-    found = re.search(r"\[Errno (\d+)\]", text)
-    return int(found[1]) if found else 0

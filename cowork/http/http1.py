@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from cowork.core.frozen import frozen
-from cowork.http.errors import HttpError, WrongProtocolError
+from cowork.http.errors import ONLY_HTTP2, HttpError, WrongProtocolError
 
 _LONGEST_LINE = 8_192
 _MOST_UNPACKED = 32 << 20  # bytes one read may grow to
@@ -23,21 +23,6 @@ class Head:
     keep_alive: bool
 
 
-class Body(ABC):
-    """Takes what the network gives and hands on what belongs to the body."""
-
-    done = False
-
-    @abstractmethod
-    def feed(self, data: bytes) -> bytes:
-        """Take in what came; gives what of it is body."""
-
-    def end(self) -> None:
-        """The connection closed; raises HttpError if that is too early."""
-        if not self.done:
-            raise HttpError("the connection was closed in the middle of the answer")
-
-
 def encode_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
     """A request head; the headers were checked to be printable ASCII."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
@@ -47,7 +32,7 @@ def encode_head(method: str, target: str, headers: Mapping[str, str]) -> bytes:
 def not_http(raw: bytes) -> HttpError:
     """What to say of an answer that has no head."""
     if raw[:1] == b"\x00" and raw[3:4] == b"\x04":  # the SETTINGS frame with which an HTTP/2 server begins
-        return WrongProtocolError("it speaks only HTTP/2, which cowork does not")
+        return WrongProtocolError(ONLY_HTTP2)
     return HttpError("the answer is not HTTP/1.1")
 
 
@@ -69,26 +54,37 @@ def parse_head(raw: bytes) -> Head:
 
 def body_of(head: Head) -> Body:
     """The reader for the framing and the content encoding that a head announces."""
+    if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
+        body: Body = Chunked()
+    elif head.status in (204, 304):
+        body = Plain(0)
+    else:
+        lengths = {length.strip() for length in head.headers.get("content-length", "").split(",")}
+        length = lengths.pop()
+        if lengths or (length and not (length.isascii() and length.isdigit())):
+            raise HttpError("the answer has no readable length")
+        body = Plain(int(length) if length else None)
     encoding = head.headers.get("content-encoding", "").strip().lower()
     if encoding in ("", "identity"):
-        return _framing(head)
+        return body
     if encoding not in ("gzip", "x-gzip", "deflate"):
         raise HttpError(f"the answer is encoded as {encoding}, which was not asked for")
-    return Unpacked(_framing(head))
+    return _Packed(body)
 
 
-def _framing(head: Head) -> Body:
-    if head.headers.get("transfer-encoding", "").lower().endswith("chunked"):
-        return Chunked()
-    if head.status in (204, 304):
-        return Plain(0)
-    lengths = {length.strip() for length in head.headers.get("content-length", "").split(",")}
-    length = lengths.pop()
-    if not length and not lengths:
-        return Plain()
-    if lengths or not (length.isascii() and length.isdigit()):
-        raise HttpError("the answer has no readable length")
-    return Plain(int(length))
+class Body(ABC):
+    """Takes what the network gives and hands on what belongs to the body."""
+
+    done = False
+
+    @abstractmethod
+    def feed(self, data: bytes) -> bytes:
+        """Take in what came; gives what of it is body."""
+
+    def end(self) -> None:
+        """The connection closed; raises HttpError if that is too early."""
+        if not self.done:
+            raise HttpError("the connection was closed in the middle of the answer")
 
 
 class Chunked(Body):
@@ -155,7 +151,7 @@ class Plain(Body):
             super().end()
 
 
-class Unpacked(Body):
+class _Packed(Body):
     """A body in gzip or deflate, sent that way although `identity` was asked for."""
 
     def __init__(self, framing: Body) -> None:

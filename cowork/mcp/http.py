@@ -12,9 +12,8 @@ from urllib.parse import urlsplit
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError
 from cowork.core.json_rpc import Answer, Hear, Peer, RpcError, encode
-from cowork.http.client import NETWORK_ERRORS, HttpClient, Response
+from cowork.http.client import NETWORK_ERRORS, HttpClient, Response, proxy_for
 from cowork.http.errors import connection_error
-from cowork.http.proxies import proxy_for
 from cowork.http.sse import SseParser
 from cowork.mcp import protocol
 from cowork.mcp.param_headers import header_value

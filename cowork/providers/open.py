@@ -16,7 +16,7 @@ from cowork.core.later import later
 from cowork.core.ports import ModelSpec, Provider
 
 with later(__name__):
-    from cowork.http.proxies import proxy_for
+    from cowork.http.client import proxy_for
     from cowork.providers.catalog import default_output, known
 
 IDLE_TIMEOUT = 180.0

@@ -15,7 +15,7 @@ import pytest
 from cowork.core.blocks import ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec, Provider
-from cowork.http.proxies import parse_proxy
+from cowork.http.client import parse_proxy
 from cowork.providers.open import open_provider
 from cowork.providers.retry import with_retry
 from cowork.providers.transports.direct import Address, DirectTransport

@@ -26,9 +26,8 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import clean_environ
 from cowork.core.workspace import Workspace
-from cowork.http.connection import Dialer
+from cowork.http.client import HttpClient, proxy_for
 from cowork.http.errors import HttpError, connection_error
-from cowork.http.proxies import proxy_for
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.providers.open import default_tls
 from cowork.sessions import index
@@ -155,7 +154,7 @@ async def _reachable(url: str) -> Check:
     started = time.monotonic()
     try:
         proxy = proxy_for(url)
-        _, writer = await Dialer(url, proxy, default_tls, CONNECT_SECONDS).open()
+        _, writer = await HttpClient(url, proxy=proxy, tls=default_tls, connect_timeout=CONNECT_SECONDS).connect()
         writer.transport.abort()
     except (UserError, ProviderError) as error:
         return Check("endpoint", "bad", error.message, error.hint)

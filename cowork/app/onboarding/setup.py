@@ -14,9 +14,8 @@ from cowork.core.blocks import Message, Text
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.http.client import HttpClient
+from cowork.http.client import HttpClient, proxy_for
 from cowork.http.errors import HttpError
-from cowork.http.proxies import proxy_for
 from cowork.providers.open import default_tls, open_provider
 
 SERVERS = (("Ollama", 11434), ("LM Studio", 1234), ("llama.cpp", 8080), ("vLLM", 8000))

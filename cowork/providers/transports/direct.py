@@ -7,9 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import field
 
 from cowork.core.frozen import frozen
-from cowork.http.client import CONNECT_TIMEOUT, NETWORK_ERRORS, HttpClient, Response
+from cowork.http.client import CONNECT_TIMEOUT, NETWORK_ERRORS, HttpClient, Proxy, Response
 from cowork.http.errors import HttpError, broken_stream, connection_error, proxy_refusal
-from cowork.http.proxies import Proxy
 from cowork.http.sse import SseParser
 from cowork.providers.errors import http_error
 

@@ -17,8 +17,8 @@ import httpx2
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec
+from cowork.http.client import Proxy
 from cowork.http.errors import broken_stream, connection_error, one_line, proxy_refusal
-from cowork.http.proxies import Proxy
 from cowork.http.sse import SseParser
 from cowork.providers.errors import event_error, http_error
 
