@@ -97,13 +97,7 @@ def test_a_wire_format(copy: Copy, service: str) -> None:
         f'BASE_URL = "{service}"\n\n\nclass EchoCodec(ChatCodec):\n    """The chat format under another name."""\n',
     )
     opener = "cowork/providers/open.py"
-    copy.edit(opener, '"openai-chat": "/chat/completions"}', '"openai-chat": "/chat/completions", "echo": "/echo"}')
-    copy.edit(
-        opener,
-        "    from cowork.providers.codecs import openai_chat\n",
-        '    if provider == "echo":\n        from cowork.providers.codecs import echo\n\n'
-        "        return echo.EchoCodec, echo.BASE_URL\n    from cowork.providers.codecs import openai_chat\n",
-    )
+    copy.edit(opener, '    "openai-chat": (', '    "echo": ("echo", "EchoCodec", "/echo"),\n    "openai-chat": (')
     copy.edit("cowork/config/sections.py", '"openai-chat", "offline"', '"openai-chat", "echo", "offline"')
     copy.edit("cowork/config/models.py", '_VENDOR = {"anthropic"', '_VENDOR = {"echo": "OPENAI", "anthropic"')
     said = copy.cowork("run", "--non-interactive", "--provider", "echo", "--model", "m", "--quiet", "hi")

@@ -12,7 +12,7 @@ from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.ports import ModelSpec, Provider
-from cowork.providers.retry import with_retry
+from cowork.providers.retry import Retrying
 
 if TYPE_CHECKING:
     from cowork.providers.recording.replay import Replay
@@ -53,7 +53,7 @@ class Models:
         self._start_files()
         retry = self._config.retry
         provider = open_provider(self._config.model(tier), idle_timeout=retry.idle_timeout, on_request=self._on_request)
-        provider = with_retry(provider, max_attempts=retry.max_attempts, max_delay=retry.max_delay)
+        provider = Retrying(provider, max_attempts=retry.max_attempts, max_delay=retry.max_delay)
         return self._wrap(provider, tier) if self._wrap else provider
 
     def _start_files(self) -> None:

@@ -89,10 +89,6 @@ def event_error(error: object, *, host: str, secret: str = "") -> ProviderError:
     return ProviderError(kind, one_line(f"{host} broke off{named}: {said or 'no reason given'}", secret))
 
 
-def stalled(host: str, seconds: float) -> ProviderError:
-    return ProviderError("stalled", f"{host} sent no data for {seconds:g} s")
-
-
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait as the service asks, from 0; None when it says nothing that can be read."""
     try:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import ssl
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from cowork import __version__
-from cowork.core.blocks import Usage
 from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import ModelSpec, Provider
@@ -21,7 +22,11 @@ with later(__name__):
 
 IDLE_TIMEOUT = 180.0
 
-_PATHS = {"anthropic": "/v1/messages", "openai": "/responses", "openai-chat": "/chat/completions"}
+_FORMATS = {  # the module in `codecs`, its codec, and the path below the base URL
+    "anthropic": ("anthropic", "AnthropicCodec", "/v1/messages"),
+    "openai": ("openai_responses", "OpenAICodec", "/responses"),
+    "openai-chat": ("openai_chat", "ChatCodec", "/chat/completions"),
+}
 
 
 def open_provider(
@@ -39,10 +44,8 @@ def open_provider(
         from cowork.providers.offline import open_offline
 
         return open_offline(spec)
-    if spec.provider not in _PATHS:
-        raise UserError(
-            f"Unknown provider {spec.provider!r}", "Known: anthropic, openai, openai-chat, offline, scripted"
-        )
+    if spec.provider not in _FORMATS:
+        raise UserError(f"Unknown provider {spec.provider!r}", f"Known: {', '.join(_FORMATS)}, offline, scripted")
     return _open_wire(spec, idle_timeout, on_request)
 
 
@@ -52,36 +55,35 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 
     if not spec.model:
         raise UserError(f"No model is named for the provider {spec.provider}", "Set `model` in the configuration.")
-    codec_of, base_url = _codec(spec.provider)
-    base_url = (spec.base_url or base_url).rstrip("/")
-    host = _host(base_url)
-    limit = spec.max_output_tokens or default_output(spec.model)
+    module, name, path = _FORMATS[spec.provider]
+    codec: Any = importlib.import_module(f"cowork.providers.codecs.{module}")
+    base_url = (spec.base_url or codec.BASE_URL).rstrip("/")
+    parts = urlsplit(base_url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError("base_url is not an address", "It starts with https:// or http:// and names a host.")
+    host = parts.netloc.rpartition("@")[2]
     if spec.transport == "sdk":
         from cowork.providers.transports.sdk import SdkTransport
 
         transport: Any = SdkTransport(spec, host=host, proxy=proxy_for(base_url), tls=default_tls())
     else:
-        transport = _direct(spec, _endpoint(spec.provider, base_url), host)
+        from cowork.providers.transports.direct import Address, DirectTransport
 
-    def cost(usage: Usage) -> float | None:
-        return price(spec.model, usage, spec.prices, base_url=spec.base_url)
-
+        if not base_url.endswith(path):
+            base_url += path.removeprefix("/v1") if base_url.endswith("/v1") else path
+        address = Address(base_url, host, _headers(spec), spec.api_key, proxy_for(base_url))
+        transport = DirectTransport(address, tls=default_tls)
+    limit = spec.max_output_tokens or default_output(spec.model)
     return WireProvider(
         spec,
-        codec_of(spec, host=transport.host, max_output_tokens=limit),
+        getattr(codec, name)(spec, host=transport.host, max_output_tokens=limit),
         transport,
         context_window=spec.context_window or known(spec.model).window,
         max_output_tokens=limit,
         idle_timeout=idle_timeout,
-        price=cost,
+        price=partial(price, spec.model, overrides=spec.prices, base_url=spec.base_url),
         on_request=on_request,
     )
-
-
-def _direct(spec: ModelSpec, url: str, host: str) -> Any:
-    from cowork.providers.transports.direct import Address, DirectTransport
-
-    return DirectTransport(Address(url, host, _headers(spec), spec.api_key, proxy_for(url)), tls=default_tls)
 
 
 def default_tls() -> ssl.SSLContext:
@@ -98,52 +100,20 @@ def default_tls() -> ssl.SSLContext:
     return context
 
 
-def _codec(provider: str) -> tuple[Any, str]:
-    """The codec of a format, and where its service lives."""
-    if provider == "anthropic":
-        from cowork.providers.codecs import anthropic
-
-        return anthropic.AnthropicCodec, anthropic.BASE_URL
-    if provider == "openai":
-        from cowork.providers.codecs import openai_responses
-
-        return openai_responses.OpenAICodec, openai_responses.BASE_URL
-    from cowork.providers.codecs import openai_chat
-
-    return openai_chat.ChatCodec, openai_chat.BASE_URL
-
-
-def _endpoint(provider: str, base_url: str) -> str:
-    path = _PATHS[provider]
-    if base_url.endswith(path):
-        return base_url
-    if provider == "anthropic" and base_url.endswith("/v1"):
-        return base_url + path.removeprefix("/v1")
-    return base_url + path
-
-
 def _headers(spec: ModelSpec) -> dict[str, str]:
     headers = {"user-agent": f"cowork/{__version__}"}
+    given = {name.lower(): value for name, value in spec.headers.items()}
+    has_key = bool(given.keys() & {"authorization", "x-api-key", "api-key"})
     if spec.provider == "anthropic":
         from cowork.providers.codecs.anthropic import VERSION
 
         headers["anthropic-version"] = VERSION
-    given = {name.lower(): value for name, value in spec.headers.items()}
-    if spec.api_key and not given.keys() & {"authorization", "x-api-key", "api-key"}:
-        if spec.provider == "anthropic":
-            headers["x-api-key"] = spec.api_key
-        else:
-            headers["authorization"] = f"Bearer {spec.api_key}"
+    if spec.api_key and not has_key:
+        is_anthropic = spec.provider == "anthropic"
+        headers |= {"x-api-key": spec.api_key} if is_anthropic else {"authorization": f"Bearer {spec.api_key}"}
     headers |= given
     for name, value in headers.items():
         if not value.isprintable() or not value.isascii() or value != value.strip():
             what = "The API key" if spec.api_key and spec.api_key in value else f"The header {name}"
             raise UserError(f"{what} holds characters that cannot be sent", "Look for a stray space or line break.")
     return headers
-
-
-def _host(base_url: str) -> str:
-    parts = urlsplit(base_url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError("base_url is not an address", "It starts with https:// or http:// and names a host.")
-    return parts.netloc.rpartition("@")[2]

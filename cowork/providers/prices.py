@@ -1,4 +1,4 @@
-"""What tokens cost in USD, from a small shipped table; a model that is not in it has no price, never a price of 0.
+"""What requests use and cost in USD. A model that is not in the small shipped table has no price, never a price of 0.
 
 `benchmarks/refresh_prices.py` writes the table. Names are looked up with `.` and `-` alike, and with routers, vendors,
 regions, dates and the like taken off step by step; nothing is guessed from the beginning of a name, since the price of
@@ -10,13 +10,15 @@ from __future__ import annotations
 import ipaddress
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from cowork.core.blocks import Usage
+from cowork.core.blocks import Block, Image, Text, Thinking, ToolResult, ToolUse, Usage
+from cowork.core.ports import Request
 
 Rates = Mapping[str, Any]  # input, output, cache_read, cache_write; `above` maps a prompt size to dearer ones
 
@@ -118,3 +120,42 @@ def _is_local(base_url: str) -> bool:
 def _table() -> dict[str, Rates]:
     raw = json.loads(Path(__file__).with_name("prices.json").read_text(encoding="utf-8"))
     return dict(raw["models"])
+
+
+# ---------------------------------------------------------------- tokens by length, where a service does not count them
+
+_CHARS_A_TOKEN = 4
+_IMAGE_CHARS = 4_000
+
+
+def fill_usage(usage: Usage, request: Request, content: Iterable[Block] = ()) -> Usage:
+    """The usage with what the service did not tell estimated, and marked as such."""
+    if not usage.prompt_tokens:
+        usage = replace(usage, input_tokens=request_tokens(request), estimated=True)
+    if not usage.output_tokens and (said := reply_tokens(content)):
+        usage = replace(usage, output_tokens=said, estimated=True)
+    return usage
+
+
+def request_tokens(request: Request) -> int:
+    """About what a request counts, roughly as the wire would carry it."""
+    tools = sum(len(t.name) + len(t.description) + len(json.dumps(t.schema)) for t in request.tools)
+    messages = sum(_chars(block) for message in request.messages for block in message.content)
+    return -(-(len(request.system) + tools + messages) // _CHARS_A_TOKEN)
+
+
+def reply_tokens(content: Iterable[Block]) -> int:
+    """About what an answer counts."""
+    return -(-sum(map(_chars, content)) // _CHARS_A_TOKEN)
+
+
+def _chars(block: Block) -> int:
+    match block:
+        case Text(text) | Thinking(text):
+            return len(text)
+        case ToolUse(_, name, input):
+            return len(name) + len(json.dumps(input))
+        case ToolResult(_, content):
+            return len(content) if isinstance(content, str) else sum(map(_chars, content))
+        case Image():
+            return _IMAGE_CHARS

@@ -13,7 +13,6 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
-from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 
@@ -21,55 +20,27 @@ FIRST_DELAY = 1.0
 MAX_BACKOFF = 20.0
 
 
-def with_retry(
-    provider: Provider,
-    *,
-    max_attempts: int = 5,
-    max_delay: float = 60.0,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    jitter: Callable[[float], float] = lambda most: random.uniform(0.0, most),
-) -> Provider:
-    """The model, trying up to `max_attempts` times and waiting at most `max_delay` seconds between two."""
-    return _Retrying(provider, max_attempts, max_delay, sleep, jitter)
-
-
 class Wrapped:
     """Everything of the inner model but its `stream`, which each wrapper writes itself."""
 
     def __init__(self, inner: Provider) -> None:
         self.inner = inner
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def model(self) -> str:
-        return self.inner.model
-
-    @property
-    def context_window(self) -> int:
-        return self.inner.context_window
-
-    @property
-    def max_output_tokens(self) -> int:
-        return self.inner.max_output_tokens
-
-    def price(self, usage: Usage) -> float | None:
-        return self.inner.price(usage)
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
+        self.name, self.model = inner.name, inner.model
+        self.context_window, self.max_output_tokens = inner.context_window, inner.max_output_tokens
+        self.price, self.aclose = inner.price, inner.aclose
 
 
-class _Retrying(Wrapped):
+class Retrying(Wrapped):
+    """The model, tried up to `max_attempts` times with at most `max_delay` seconds between two."""
+
     def __init__(
         self,
         inner: Provider,
-        max_attempts: int,
-        max_delay: float,
-        sleep: Callable[[float], Awaitable[None]],
-        jitter: Callable[[float], float],
+        *,
+        max_attempts: int = 5,
+        max_delay: float = 60.0,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        jitter: Callable[[float], float] = lambda most: random.uniform(0.0, most),
     ) -> None:
         super().__init__(inner)
         self._max_attempts = max_attempts

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import ParamSpec, Protocol, TypeVar
+from types import TracebackType
+from typing import ParamSpec, Protocol, Self, TypeVar
 
 from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
 from cowork.http.errors import broken_stream
-from cowork.providers.errors import stalled
-from cowork.providers.estimate import fill_usage
-from cowork.providers.idle import IdleWatch, Silence
+from cowork.providers.prices import fill_usage
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -22,6 +21,7 @@ T = TypeVar("T")
 _CUT = "the stream ended before the answer was complete"
 _NO_ANSWER = "what it sent is no answer of a model; is the base URL right?"
 _AFTERWORD = 3.0  # seconds for what may follow the stop event, such as usage
+_MERCY = 1.0  # seconds at most in which what already came can still be read
 _GRACE = 0.2  # seconds a finished stream may take to close, so that its connection can be used again
 
 
@@ -129,7 +129,8 @@ class WireProvider:
                         pass
         except Silence:
             if not decoder.settled:
-                raise stalled(self._transport.host, self._idle_timeout) from None
+                seconds = f"{self._idle_timeout:g} s"
+                raise ProviderError("stalled", f"{self._transport.host} sent no data for {seconds}") from None
         except ProviderError:
             # A connection lost after the stop event has lost nothing of the answer.
             if not decoder.settled:
@@ -143,3 +144,72 @@ class WireProvider:
             return decode(*args, **named)
         except (KeyError, TypeError, AttributeError):
             raise broken_stream(self._transport.host, "a piece of the stream is not as agreed") from None
+
+
+class Silence(Exception):
+    """The limit passed without data."""
+
+
+class IdleWatch:
+    """One timer for a whole stream, so that a read costs next to nothing.
+
+    `touch()` says that data came. Only a wait can be ended: while the consumer is busy with what it got, no time
+    counts against the service. Nor does time in which we could not run, a suspended laptop or ^Z: whatever came
+    meanwhile is taken in before the wait is given up.
+    """
+
+    def __init__(self, limit: float) -> None:
+        self._limit = limit
+        self._loop = asyncio.get_running_loop()
+        self._deadline = self._loop.time() + limit
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: asyncio.Task[object] | None = None
+        self._cancelling = 0
+        self._overdue = False
+        self._fired = False
+
+    def touch(self, limit: float | None = None) -> None:
+        """Data came; `limit` is how long to wait for more, if not as long as ever."""
+        self._deadline = self._loop.time() + (self._limit if limit is None else min(limit, self._limit))
+        self._overdue = False
+        if limit is not None and self._timer is not None:
+            self._timer.cancel()
+            self._timer = self._loop.call_at(self._deadline, self._check)
+
+    async def wait(self, what: Awaitable[T]) -> T:
+        """The result of `what`, or Silence when the limit passes first."""
+        task = self._waiting = asyncio.current_task()
+        try:
+            return await what
+        except asyncio.CancelledError:
+            # As asyncio.timeout does: only our own cancellation becomes Silence, never one from outside.
+            if self._fired and task is not None and task.uncancel() <= self._cancelling:
+                raise Silence from None
+            raise
+        finally:
+            self._waiting = None
+
+    def __enter__(self) -> Self:
+        self._timer = self._loop.call_at(self._deadline, self._check)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _check(self) -> None:
+        now = self._loop.time()
+        again = self._deadline
+        if now >= self._deadline:
+            if self._waiting is None:
+                self.touch()
+                again = self._deadline
+            elif not self._overdue:
+                self._overdue = True
+                again = now + min(self._limit / 10, _MERCY)
+            else:
+                self._fired = True
+                self._cancelling = self._waiting.cancelling()
+                self._waiting.cancel()
+                return
+        self._timer = self._loop.call_at(again, self._check)

@@ -12,7 +12,7 @@ from cowork.core.events import AgentEnded, RetryScheduled, TurnEnded
 from cowork.core.ports import Provider
 from cowork.engine.exchange import Prompt
 from cowork.providers.open import open_provider
-from cowork.providers.retry import with_retry
+from cowork.providers.retry import Retrying
 from cowork.providers.scripted import Scripted
 from cowork.sessions.cost import totals
 from tests.fakes.stage import Stage
@@ -98,7 +98,7 @@ async def test_a_broken_answer_counts_whether_it_is_tried_again_or_not(stage: St
         return None
 
     with Server([broken("reset", "middle", say(WORDS)), broken("truncated", "last", say(WORDS))]) as server:
-        stage.set_up(with_retry(model(server, format), max_attempts=2, sleep=no_wait))
+        stage.set_up(Retrying(model(server, format), max_attempts=2, sleep=no_wait))
         outcome = await stage.agent.run(Prompt("go"))
         await stage.provider.aclose()
     assert outcome.reason == "unavailable"
@@ -123,7 +123,7 @@ async def test_a_refusal_costs_nothing(stage: Stage, format: str) -> None:
 
 async def test_a_stop_while_it_waits_to_try_again_loses_nothing_more(stage: Stage) -> None:
     with Server([status(503, headers={"retry-after": "30"})]) as server:
-        stage.set_up(with_retry(model(server, "anthropic")))
+        stage.set_up(Retrying(model(server, "anthropic")))
         event = await stopped_after(stage, "retry.scheduled")
     assert (event.cut_off, event.usage) == ({}, Usage())
 

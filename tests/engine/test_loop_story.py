@@ -16,7 +16,7 @@ from cowork.engine.budget import Ledger, Limits
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import EMPTY_NUDGE
 from cowork.engine.runner import AT_ONCE
-from cowork.providers.retry import Wrapped, with_retry
+from cowork.providers.retry import Retrying, Wrapped
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import ToolContext, tool
 from tests.fakes.stage import Stage, call, say, turn
@@ -157,7 +157,7 @@ async def test_failed_tries_are_counted_and_their_text_is_not_kept(stage: Stage)
         return None
 
     script = [{**say("hello world"), "fault": {"status": 529, "at": "middle"}, "chunks": 4}]
-    stage.set_up(with_retry(Scripted(script), sleep=no_wait))
+    stage.set_up(Retrying(Scripted(script), sleep=no_wait))
     outcome = await stage.agent.run(Prompt("go"))
     kinds = [e.type for e in stage.events]
     assert "retry.scheduled" in kinds

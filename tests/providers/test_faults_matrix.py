@@ -19,7 +19,7 @@ from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry, ToolSpec
 from cowork.http.errors import one_line
 from cowork.providers.open import open_provider
-from cowork.providers.retry import with_retry
+from cowork.providers.retry import Retrying
 from tests.wire.server import FORMATS, WHERE, Server, Turn, broken, call, status, turn
 
 READ = ToolSpec(
@@ -88,7 +88,7 @@ async def ask(base_url: str, format: str, *, transport: Any = "direct", attempts
         story.slept.append(seconds)
 
     spec = ModelSpec(format, "test-model", base_url, "test-key-0123456789", transport=transport)
-    provider = with_retry(
+    provider = Retrying(
         open_provider(spec, idle_timeout=idle), max_attempts=attempts, sleep=sleep, jitter=lambda most: most / 2
     )
     try:

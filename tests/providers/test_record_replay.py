@@ -26,7 +26,7 @@ from cowork.providers.recording.canonical import (
 )
 from cowork.providers.recording.record import Recorder, RequestDump
 from cowork.providers.recording.replay import Replay
-from cowork.providers.retry import with_retry
+from cowork.providers.retry import Retrying
 from cowork.providers.scripted import TASK_MARK, Scripted
 
 
@@ -68,7 +68,7 @@ async def test_a_replay_is_identical_to_the_byte_faults_and_waits_included(tmp_p
     first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
     model = Scripted(TALK, price={"input": 3, "output": 15}, model="m", context_window=99)
     recorder = Recorder(first)
-    recorded = recorder.wrap(with_retry(model, sleep=no_wait))
+    recorded = recorder.wrap(Retrying(model, sleep=no_wait))
     told = [await play(recorded, request) for request in REQUESTS]
     costs = [recorded.price(item.usage) for items in told for item in items if isinstance(item, Reply)]
     recorder.close()

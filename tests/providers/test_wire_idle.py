@@ -10,7 +10,7 @@ import pytest
 
 from cowork.core.blocks import Message, Text
 from cowork.providers.codecs.base import EncodedMessages, assemble, dump
-from cowork.providers.idle import IdleWatch, Silence
+from cowork.providers.wire import IdleWatch, Silence
 from tests.fakes.clock import Clock
 
 

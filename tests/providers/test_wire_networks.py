@@ -17,7 +17,7 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import ModelSpec, Provider
 from cowork.http.client import parse_proxy
 from cowork.providers.open import open_provider
-from cowork.providers.retry import with_retry
+from cowork.providers.retry import Retrying
 from cowork.providers.transports.direct import Address, DirectTransport
 from tests.wire.network import (
     AUTHORITY,
@@ -42,7 +42,7 @@ TRANSPORTS = ("direct", "sdk")
 def provider_at(url: str, format: str = "openai-chat", **fields: object) -> Provider:
     """One attempt and no more: what is retried silently does not count as one."""
     spec = ModelSpec(format, MODELS[format], base_url=url, api_key="test-key", **fields)  # type: ignore[arg-type]
-    return with_retry(open_provider(spec, idle_timeout=20), max_attempts=1)
+    return Retrying(open_provider(spec, idle_timeout=20), max_attempts=1)
 
 
 async def reply_from(server: RawServer, format: str = "openai-chat", **fields: object) -> str:

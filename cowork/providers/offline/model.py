@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
 from cowork.core.blocks import Block, Json, Text, ToolUse, Usage
 from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.estimate import reply_tokens, request_tokens
 from cowork.providers.offline import conversation, listing, locate, markdown, project, words
 from cowork.providers.offline.conversation import Talk, read_request
 from cowork.providers.offline.history import history
@@ -17,6 +16,7 @@ from cowork.providers.offline.intent import Intent, Kind, clean
 from cowork.providers.offline.plans import Call, Plan, advance
 from cowork.providers.offline.questions import intents
 from cowork.providers.offline.testing import run_tests
+from cowork.providers.prices import reply_tokens, request_tokens
 
 CONTEXT_WINDOW = 200_000
 MAX_OUTPUT = 8_192

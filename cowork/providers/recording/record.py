@@ -1,7 +1,7 @@
 """Keeps what models were asked and what they answered in a file that `replay` can play back.
 
 A recording is JSONL: a head, then `part` lines (a system prompt, a tool list, a message: each written once) and
-`exchange` lines that refer to them. It belongs outside `with_retry`, so that a wait is recorded as a `Retry` and need
+`exchange` lines that refer to them. It belongs outside `Retrying`, so that a wait is recorded as a `Retry` and need
 not be waited again.
 """
 

@@ -32,8 +32,7 @@ from cowork.core.blocks import Block, Json, Message, Text, Thinking, ToolResult,
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.later import later
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
-from cowork.providers.estimate import reply_tokens, request_tokens
-from cowork.providers.prices import price
+from cowork.providers.prices import price, reply_tokens, request_tokens
 from cowork.providers.scripted.script import Fault, Script, ScriptScene, Turn, agent_key, load_script, parse_script
 
 with later(__name__):
