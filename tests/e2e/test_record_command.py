@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.providers.recording.canonical import settled
+from cowork.providers.recording.replay import settle
 from tests.fakes.command import run_command
 from tests.wire.server import Server, call, say, turn
 
@@ -66,7 +66,7 @@ def story(output: str) -> list[str]:
     events = [json.loads(line) for line in output.splitlines()]
     volatile = {"id", "at", "session_id", "duration_ms", "cwd", "record", "result", "tasks", "cost_by_subagent_type"}
     mine = [{k: v for k, v in e.items() if k not in volatile} for e in events if e["agent"] == "main"]
-    return sorted(json.dumps(settled(event, {})) for event in mine)
+    return sorted(json.dumps(settle(event, {})) for event in mine)
 
 
 def test_a_run_with_children_replays_the_same_here_and_in_another_folder(tmp_path: Path, home: Path) -> None:

@@ -16,16 +16,8 @@ from hypothesis import strategies as st
 from cowork.core.blocks import Image, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, ToolSpec
-from cowork.providers.recording.canonical import (
-    difference,
-    item_from_dict,
-    item_to_dict,
-    moved,
-    request_to_dict,
-    settled,
-)
-from cowork.providers.recording.record import Recorder, RequestDump
-from cowork.providers.recording.replay import Replay
+from cowork.providers.recording.record import Recorder, RequestDump, item_to_dict, request_to_dict
+from cowork.providers.recording.replay import Replay, difference, item_from_dict, move, settle
 from cowork.providers.retry import Retrying
 from cowork.providers.scripted import TASK_MARK, Scripted
 
@@ -309,16 +301,16 @@ def test_a_difference_is_found_exactly_when_there_is_one(a: Any, b: Any) -> None
 @given(st.text(max_size=60))
 def test_settling_twice_changes_nothing_more(text: str) -> None:
     facts = {"cwd": "/home/ann/shop"}
-    once = settled(f"{text} /home/ann/shop/a 3.5 s 2026-01-01", facts)
+    once = settle(f"{text} /home/ann/shop/a 3.5 s 2026-01-01", facts)
     assert once.endswith("<cwd>/a <duration> <date>")
-    assert settled(once, facts) == once
+    assert settle(once, facts) == once
 
 
 def test_facts_move_as_whole_names_and_the_longest_first() -> None:
     old = {"cwd": "/home/ann/shop", "home": "/home/ann", "tiny": "/w"}
     new = {"cwd": "/srv/x", "home": "/root", "tiny": "/elsewhere"}
     text = "/home/ann/shop/a /home/ann/b /home/ann/shop-old /home/anna /w"
-    assert moved({"k": [text]}, old, new) == {"k": ["/srv/x/a /root/b /root/shop-old /home/anna /w"]}
+    assert move({"k": [text]}, old, new) == {"k": ["/srv/x/a /root/b /root/shop-old /home/anna /w"]}
 
 
 @pytest.mark.parametrize(
@@ -337,7 +329,7 @@ def test_facts_move_as_whole_names_and_the_longest_first() -> None:
     ],
 )
 def test_items_survive_json(item: Any) -> None:
-    raw = json.loads(json.dumps(item_to_dict(item, lambda usage: None)))
+    raw = json.loads(json.dumps(item_to_dict(item, Scripted([]))))
     assert item_from_dict(raw) == item
 
 

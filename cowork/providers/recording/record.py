@@ -1,8 +1,8 @@
 """Keeps what models were asked and what they answered in a file that `replay` can play back.
 
-A recording is JSONL: a head, then `part` lines (a system prompt, a tool list, a message: each written once) and
-`exchange` lines that refer to them. It belongs outside `Retrying`, so that a wait is recorded as a `Retry` and need
-not be waited again.
+A recording is JSONL, the same for every wire format: a head, then `part` lines (a system prompt, a tool list, a
+message: each written once) and `exchange` lines that refer to them. It is made outside of retries, so that a wait is
+recorded as a `Retry` and need not be waited again.
 """
 
 from __future__ import annotations
@@ -15,22 +15,59 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Json, Usage, blocks_to_list
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
-from cowork.providers.recording.canonical import error_to_dict, item_to_dict, request_to_dict
 from cowork.providers.retry import Wrapped
 
 FORMAT_VERSION = 1
 HIDDEN = "<key>"
+RETRY_FIELDS = ("attempt", "max_attempts", "delay_s", "kind", "message")
+ERROR_FIELDS = ("kind", "message", "status", "retry_after")
 
 
-class Lines:
-    """A private file of JSON lines. `secrets` are never written to it, wherever they occur."""
+def request_to_dict(request: Request) -> Json:
+    """All of a request that a model can see."""
+    return {
+        "system": request.system,
+        "tools": [{"name": t.name, "description": t.description, "schema": t.schema} for t in request.tools],
+        "messages": [{"role": m.role, "content": blocks_to_list(m.content)} for m in request.messages],
+        "tool_choice": request.tool_choice,
+        "max_output_tokens": request.max_output_tokens,
+        "thinking": request.thinking,
+    }
+
+
+def request_bytes(request: Request) -> bytes:
+    """What stands for the wire body where there is no wire."""
+    return json.dumps(request_to_dict(request)).encode()
+
+
+def item_to_dict(item: Delta | Used | Retry | Reply | ProviderError, provider: Provider) -> Json:
+    """What a stream gave. What it cost stands beside, since a long prompt may cost more than the rates say."""
+    match item:
+        case Delta(kind, text):
+            return {kind: text}
+        case Used(usage):
+            return {"used": usage.to_dict()}
+        case Retry():
+            name, fields = "retry", {field: getattr(item, field) for field in RETRY_FIELDS}
+        case Reply(content, stop_reason, model=model):
+            name, fields = "reply", {"content": blocks_to_list(content), "stop_reason": stop_reason, "model": model}
+        case ProviderError():
+            name, fields = "error", {field: getattr(item, field) for field in ERROR_FIELDS}
+    return {name: {**fields, "usage": item.usage.to_dict(), "cost": provider.price(item.usage)}}
+
+
+class RequestDump:
+    """A private file of JSON lines, such as that of `--dump-requests`: each body as it goes over the wire.
+
+    `secrets` are never written to it, wherever they occur.
+    """
 
     def __init__(self, path: str | Path, secrets: Iterable[str] = ()) -> None:
         self._path = path
-        self._hide = [(json.dumps(secret)[1:-1], HIDDEN) for secret in secrets if secret]
+        self._hide = [json.dumps(secret)[1:-1] for secret in secrets if secret]
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as e:
@@ -38,10 +75,10 @@ class Lines:
         if stat.S_ISREG(os.fstat(self._fd).st_mode):
             os.fchmod(self._fd, 0o600)
 
-    def write(self, value: Json) -> None:
-        line = json.dumps(value)
-        for secret, shown in self._hide:
-            line = line.replace(secret, shown)
+    def __call__(self, body: Json | bytes) -> None:
+        line = json.dumps(body if isinstance(body, dict) else json.loads(body))
+        for secret in self._hide:
+            line = line.replace(secret, HIDDEN)
         left = line.encode() + b"\n"
         try:
             while left:
@@ -55,23 +92,6 @@ class Lines:
             self._fd = -1
 
 
-class RequestDump:
-    """The file of `--dump-requests`: each body as it goes over the wire, a line each; keys are never part of it."""
-
-    def __init__(self, path: str | Path, secrets: Iterable[str] = ()) -> None:
-        self._lines = Lines(path, secrets)
-
-    def __call__(self, body: Json | bytes | str) -> None:
-        value = body if isinstance(body, dict) else json.loads(body)
-        self._lines.write(value)
-
-    def close(self) -> None:
-        self._lines.close()
-
-
-# ---------------------------------------------------------------- recording
-
-
 class Recorder:
     """Writes one recording, of any number of models. `facts` names what a replay elsewhere has differently."""
 
@@ -79,35 +99,36 @@ class Recorder:
         self, path: str | Path, *, facts: Mapping[str, str] | None = None, secrets: Iterable[str] = ()
     ) -> None:
         _refuse_other_files(Path(path))
-        self._lines = Lines(path, secrets)
+        self._write = RequestDump(path, secrets)
+        self.close = self._write.close
         self._parts: dict[bytes, str] = {}
-        self._lines.write({"type": "recording", "version": FORMAT_VERSION, "facts": dict(facts or {})})
+        self._write({"type": "recording", "version": FORMAT_VERSION, "facts": dict(facts or {})})
 
     def wrap(self, provider: Provider, role: str = "main") -> Provider:
-        """The same model, its exchanges kept under `role`."""
-        self._lines.write({"type": "model", "role": role, **_described(provider)})
+        """The same model, its exchanges kept under `role`; its rates are read off, one kind of token at a time."""
+        costs = {
+            kind: provider.price(Usage.from_dict({f"{kind}_tokens": 1}))
+            for kind in ("input", "output", "cache_read", "cache_write")
+        }
+        rates = {kind: cost * 1_000_000 for kind, cost in costs.items() if cost is not None}
+        facts = {name: getattr(provider, name) for name in ("name", "model", "context_window", "max_output_tokens")}
+        self._write({"type": "model", "role": role, **facts, "rates": rates or None})
         return _Recorded(provider, self, role)
 
-    def keep(self, role: str, request: Request, items: list[Json], end: str, error: Json | None = None) -> None:
+    def keep(self, role: str, request: Request, items: list[Json], end: str, failure: Json | None = None) -> None:
+        """Write an exchange; `failure` is what the stream ended with."""
         body = request_to_dict(request)
         body["system"] = self._part(body["system"])
         body["tools"] = self._part(body["tools"])
         body["messages"] = [self._part(message) for message in body["messages"]]
-        line: Json = {"type": "exchange", "role": role, "request": body, "items": items, "end": end}
-        if error is not None:
-            line["error"] = error
-        self._lines.write(line)
-
-    def close(self) -> None:
-        self._lines.close()
+        self._write({"type": "exchange", "role": role, "request": body, "items": items, "end": end, **(failure or {})})
 
     def _part(self, value: Any) -> str:
         """The name of a part, written down when it is new: a conversation is stored once, not once a turn."""
-        text = json.dumps(value)
-        key = hashlib.sha256(text.encode()).digest()
+        key = hashlib.sha256(json.dumps(value).encode()).digest()
         if key not in self._parts:
             self._parts[key] = f"p{len(self._parts) + 1}"
-            self._lines.write({"type": "part", "id": self._parts[key], "value": value})
+            self._write({"type": "part", "id": self._parts[key], "value": value})
         return self._parts[key]
 
 
@@ -120,22 +141,22 @@ class _Recorded(Wrapped):
     async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The inner stream, written down when it ends, however it ends."""
         items: list[Json] = []
-        kept = False
+        end = "cut"
         try:
             async for item in self.inner.stream(request):
-                items.append(item_to_dict(item, self.price))
+                items.append(item_to_dict(item, self.inner))
                 if isinstance(item, Reply):
-                    kept = True
-                    self._recorder.keep(self._role, request, items, "reply")
+                    end = "reply"
+                    self._recorder.keep(self._role, request, items, end)
                 yield item
         except ProviderError as e:
-            if not kept:
-                kept = True
-                self._recorder.keep(self._role, request, items, "error", error_to_dict(e, self.price))
+            if end == "cut":
+                end = "error"
+                self._recorder.keep(self._role, request, items, end, item_to_dict(e, self.inner))
             raise
         finally:
-            if not kept:
-                self._recorder.keep(self._role, request, items, "cut")
+            if end == "cut":
+                self._recorder.keep(self._role, request, items, end)
 
 
 def _refuse_other_files(path: Path) -> None:
@@ -145,18 +166,3 @@ def _refuse_other_files(path: Path) -> None:
     with path.open("rb") as file:
         if not file.readline(200).startswith(b'{"type": "recording"'):
             raise UserError(f"{path} exists and is not a recording", "Name a new file for --record.")
-
-
-def _described(provider: Provider) -> Json:
-    """What a replay must know of a model; its rates are read off, one kind of token at a time."""
-    kinds = ("input", "output", "cache_read", "cache_write")
-    units = [Usage.from_dict({f"{kind}_tokens": 1}) for kind in kinds]
-    costs = [provider.price(unit) for unit in units]
-    known = {kind: cost * 1_000_000 for kind, cost in zip(kinds, costs, strict=True) if cost is not None}
-    return {
-        "name": provider.name,
-        "model": provider.model,
-        "context_window": provider.context_window,
-        "max_output_tokens": provider.max_output_tokens,
-        "rates": known or None,
-    }

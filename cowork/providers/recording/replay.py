@@ -1,44 +1,55 @@
 """Plays a recording back as a model: the same items, the same failures, at once.
 
-A request finds its exchange by content, whatever the order in which parallel children ask. Facts that differ from run
-to run do not count (`canonical`), and the recording's paths become those of this run. A request that was never recorded
-is an error which shows where it differs from the nearest one.
+A request finds its exchange by content, whatever the order in which parallel children ask. Two runs of the same work
+differ in facts that do not matter: where the workspace lies, the session's id, dates, durations, temporary paths, commit
+hashes. `settle` replaces those by their names before anything is compared, and the recording's paths become this run's.
+A request that was never recorded is an error which shows where it differs from the nearest one.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Json, Usage, blocks_from_list
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.ports import Delta, Provider, Reply, Request, Retry, Used
 from cowork.providers.prices import price
-from cowork.providers.recording.canonical import (
-    difference,
-    error_from_dict,
-    item_from_dict,
-    moved,
+from cowork.providers.recording.record import (
+    ERROR_FIELDS,
+    FORMAT_VERSION,
+    HIDDEN,
+    RETRY_FIELDS,
     request_bytes,
     request_to_dict,
-    settled,
 )
-from cowork.providers.recording.record import FORMAT_VERSION, HIDDEN
+
+_SHORTEST_FACT = 5  # replacing anything shorter would hit ordinary words
+_VOLATILE = [
+    (re.compile(r"<environment>.*?</environment>", re.DOTALL), "<environment>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z| ?[+-]\d\d:?\d\d)?)?"), "<date>"),
+    (re.compile(r"\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +\d{1,2} +(?:\d\d:\d\d|\d{4})\b"), "<date>"),
+    (re.compile(r"\b\d\d:\d\d:\d\d(?:\.\d+)?\b"), "<time>"),
+    (re.compile(r"\b\d+(?:\.\d+)?\s?(?:ms|s|secs?|seconds?|min|minutes?)\b"), "<duration>"),
+    (re.compile(r"(?:/private)?(?:/tmp|/var/tmp|/var/folders/[\w+]+/[\w+]+/T)/[\w.+-]+"), "<tmp>"),
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"(?<![A-Za-z0-9])(?=[a-z]*[2-7])[a-z2-7]{12}(?![A-Za-z0-9])"), "<id>"),
+    (re.compile(r"(?<![A-Za-z0-9])(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}(?![A-Za-z0-9])"), "<hash>"),
+    (re.compile(r"(?i)\b(pid)\W{1,2}\d+"), r"\1 <pid>"),
+]
 
 
 @dataclass(slots=True)
 class _Exchange:
     number: int
-    role: str
     request: Json  # as recorded, with this run's facts
     plain: Json  # settled
     items: list[Json]
-    end: str
-    error: Json | None
+    error: ProviderError | None
     played: bool = False
 
 
@@ -55,117 +66,126 @@ class Replay:
     ) -> None:
         self.path = str(path)
         self._facts = dict(facts or {})
+        self._recorded_facts: dict[str, str] = {}
         self._secrets = {str(i): secret for i, secret in enumerate(secrets) if secret}
         self._on_request = on_request
         self._models: dict[str, Json] = {}
-        self._exchanges: list[_Exchange] = []
-        self._by_key: dict[tuple[str, str], list[_Exchange]] = {}
-        self._costs: dict[tuple[str, Usage], float] = {}
+        self._parts: dict[str, Any] = {}
         self._settled_parts: dict[str, Any] = {}
-        self._load()
+        self._exchanges: dict[str, list[_Exchange]] = {}  # by role
+        self._costs: dict[tuple[str, Usage], float] = {}  # what exactly a usage cost then
+        for number, line in enumerate(self._read_lines(), 1):
+            try:
+                self._load(json.loads(line), is_head=number == 1)
+            except (ValueError, KeyError, TypeError) as e:
+                what = "is not a recording of this version" if number == 1 else f"is damaged in line {number}"
+                raise UserError(f"{self.path} {what}", "Record it again with --record.") from e
 
     @property
     def unplayed(self) -> int:
         """Exchanges nobody asked for yet."""
-        return sum(not exchange.played for exchange in self._exchanges)
+        return sum(not exchange.played for role in self._exchanges.values() for exchange in role)
 
     def open(self, role: str = "main") -> Provider:
         """The recorded model of a role, or of the main one when that role was never recorded."""
         model = self._models.get(role) or self._models.get("main") or next(iter(self._models.values()), None)
         if model is None:
             raise UserError(f"{self.path} holds no exchange to replay")
-        return _Replayed(self, str(model["role"]), model)
+        return _Replayed(self, model)
 
-    def take(self, role: str, request: Request) -> tuple[list[Delta | Used | Retry | Reply], ProviderError | None]:
+    def take(self, role: str, request: Request) -> _Exchange:
         """What was answered to a request like this one; each exchange is given once."""
         if self._on_request:
             self._on_request(request_bytes(request))
-        body = moved(request_to_dict(request), self._secrets, dict.fromkeys(self._secrets, HIDDEN))
-        plain = self._settled(body)
-        waiting = [e for e in self._by_key.get((role, _digest(plain)), ()) if not e.played]
+        body = move(request_to_dict(request), self._secrets, dict.fromkeys(self._secrets, HIDDEN))
+        plain = self._settle(body)
+        alike = [e for e in self._exchanges.get(role, ()) if e.plain == plain]
+        waiting = [e for e in alike if not e.played]
         if not waiting:
-            raise ProviderError("script", self._mismatch(role, plain))
+            raise ProviderError("script", f"{self.path}: {self._mismatch(role, plain, alike)}")
         exchange = next((e for e in waiting if e.request == body), waiting[0])
         exchange.played = True
-        error = error_from_dict(exchange.error) if exchange.error else None
-        if exchange.end == "cut":
-            error = ProviderError("script", f"{self.path}: this reply was interrupted when it was recorded")
-        return [item_from_dict(item) for item in exchange.items], error
+        return exchange
 
     def cost_of(self, role: str, usage: Usage) -> float | None:
-        """What exactly this usage cost then, if it was recorded."""
-        return self._costs.get((role, usage))
+        """The cost of a usage: as it was recorded, else by the recorded rates."""
+        if (role, usage) in self._costs:
+            return self._costs[role, usage]
+        rates = self._models[role]["rates"]
+        return None if rates is None else price("", usage, rates)
 
-    def _load(self) -> None:
-        parts: dict[str, Any] = {}
-        recorded_facts: dict[str, str] = {}
-        for number, line in enumerate(_read_lines(self.path), 1):
-            try:
-                raw = json.loads(line)
-                kind = raw["type"]
-                if number == 1 and (kind != "recording" or raw["version"] != FORMAT_VERSION):
-                    raise KeyError("version")
-                if kind == "recording":
-                    recorded_facts = raw["facts"]
-                elif kind == "model":
-                    self._models[raw["role"]] = raw
-                elif kind == "part":
-                    parts[raw["id"]] = moved(raw["value"], recorded_facts, self._facts)
-                elif kind == "exchange":
-                    self._add(raw, parts, recorded_facts)
-            except (ValueError, KeyError, TypeError) as e:
-                what = "is not a recording of this version" if number == 1 else f"is damaged in line {number}"
-                raise UserError(f"{self.path} {what}", "Record it again with --record.") from e
+    def _read_lines(self) -> list[str]:
+        """Whole lines; what a killed recorder left of its last one is not one."""
+        try:
+            return Path(self.path).read_text(encoding="utf-8").split("\n")[:-1]
+        except OSError as e:
+            raise UserError(f"Cannot read the recording {self.path}: {e.strerror}") from e
+        except UnicodeDecodeError as e:
+            raise UserError(f"{self.path} is not a recording") from e
 
-    def _add(self, raw: Json, parts: Json, recorded_facts: Json) -> None:
+    def _load(self, raw: Json, *, is_head: bool) -> None:
+        if is_head and (raw["type"], raw["version"]) != ("recording", FORMAT_VERSION):
+            raise KeyError("version")
+        match raw["type"]:
+            case "recording":
+                self._recorded_facts = raw["facts"]
+            case "model":
+                self._models[raw["role"]] = raw
+            case "part":
+                self._parts[raw["id"]] = move(raw["value"], self._recorded_facts, self._facts)
+            case "exchange":
+                self._add(raw)
+
+    def _add(self, raw: Json) -> None:
         body = dict(raw["request"])
-        body["system"] = parts[body["system"]]
-        body["tools"] = parts[body["tools"]]
-        body["messages"] = [parts[id] for id in body["messages"]]
-        plain = self._settled(body)
-        items = moved(raw["items"], recorded_facts, self._facts)
+        body["system"] = self._parts[body["system"]]
+        body["tools"] = self._parts[body["tools"]]
+        body["messages"] = [self._parts[id] for id in body["messages"]]
+        items = move(raw["items"], self._recorded_facts, self._facts)
         for spent in [raw.get("error"), *(item.get("retry") or item.get("reply") for item in items)]:
             if spent and spent["cost"] is not None:
                 self._costs[raw["role"], Usage.from_dict(spent["usage"])] = spent["cost"]
-        number = len(self._exchanges) + 1
-        exchange = _Exchange(number, raw["role"], body, plain, items, raw["end"], raw.get("error"))
-        self._exchanges.append(exchange)
-        self._by_key.setdefault((exchange.role, _digest(plain)), []).append(exchange)
+        error = None
+        if failure := raw.get("error"):
+            fields = {name: failure[name] for name in ERROR_FIELDS}
+            error = ProviderError(**fields, usage=Usage.from_dict(failure["usage"]))
+        elif raw["end"] == "cut":
+            error = ProviderError("script", f"{self.path}: this reply was interrupted when it was recorded")
+        number = sum(map(len, self._exchanges.values())) + 1
+        exchange = _Exchange(number, body, self._settle(body), items, error)
+        self._exchanges.setdefault(raw["role"], []).append(exchange)
 
-    def _settled(self, body: Json) -> Json:
+    def _settle(self, body: Json) -> Json:
         """The body without what does not count; each part is worked on once, as conversations repeat them."""
-        return {
-            **body,
-            "system": self._settled_part(body["system"]),
-            "tools": self._settled_part(body["tools"]),
-            "messages": [self._settled_part(message) for message in body["messages"]],
-        }
+        parts = {name: self._settle_part(body[name]) for name in ("system", "tools")}
+        return {**body, **parts, "messages": [self._settle_part(message) for message in body["messages"]]}
 
-    def _settled_part(self, value: Any) -> Any:
+    def _settle_part(self, value: Any) -> Any:
         key = json.dumps(value)
         if key not in self._settled_parts:
-            self._settled_parts[key] = settled(value, self._facts)
+            self._settled_parts[key] = settle(value, self._facts)
         return self._settled_parts[key]
 
-    def _mismatch(self, role: str, plain: Json) -> str:
-        left = [e for e in self._exchanges if not e.played and e.role == role]
+    def _mismatch(self, role: str, plain: Json, alike: list[_Exchange]) -> str:
+        recorded = self._exchanges.get(role, [])
+        left = [e for e in recorded if not e.played]
         if not left:
-            count = sum(e.role == role for e in self._exchanges)
-            return f"{self.path}: all {count} recorded requests were played, and one more was made"
-        if again := next((e for e in self._exchanges if e.plain == plain), None):
-            return f"{self.path}: request number {again.number} of the recording is made once more than it was recorded"
-        nearest = max(left, key=lambda e: (_likeness(e.plain, plain), -e.number))
+            return f"all {len(recorded)} recorded requests were played, and one more was made"
+        if alike:
+            return f"request number {alike[0].number} of the recording is made once more than it was recorded"
+        now = json.dumps(plain)
+        # The system prompt comes first and the messages follow in order: what begins alike longest is nearest.
+        nearest = max(left, key=lambda e: _first_difference(json.dumps(e.plain), now))
         where = difference(nearest.plain, plain)
-        return f"{self.path}: no recorded request is like this one; nearest is number {nearest.number}: {where}"
+        return f"no recorded request is like this one; nearest is number {nearest.number}: {where}"
 
 
 class _Replayed:
     """A recorded model: same name, same window, same price."""
 
-    def __init__(self, recording: Replay, role: str, model: Json) -> None:
+    def __init__(self, recording: Replay, model: Json) -> None:
         self._recording = recording
-        self._role = role
-        self._rates = model["rates"]
+        self._role = str(model["role"])
         self.name = str(model["name"])
         self.model = str(model["model"])
         self.context_window = int(model["context_window"])
@@ -173,40 +193,98 @@ class _Replayed:
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Used | Retry | Reply]:
         """The recorded items, at once; then the recorded failure, if there was one."""
-        items, error = self._recording.take(self._role, request)
-        for item in items:
-            yield item
-        if error is not None:
-            raise error
+        exchange = self._recording.take(self._role, request)
+        for item in exchange.items:
+            yield item_from_dict(item)
+        if exchange.error is not None:
+            raise exchange.error
 
     def price(self, usage: Usage) -> float | None:
-        if (cost := self._recording.cost_of(self._role, usage)) is not None:
-            return cost
-        return None if self._rates is None else price("", usage, self._rates)
+        return self._recording.cost_of(self._role, usage)
 
     async def aclose(self) -> None:
         """Nothing to close."""
 
 
-def _read_lines(path: str) -> list[str]:
-    """Whole lines; what a killed recorder left of its last one is not one."""
-    try:
-        return Path(path).read_text(encoding="utf-8").split("\n")[:-1]
-    except OSError as e:
-        raise UserError(f"Cannot read the recording {path}: {e.strerror}") from e
-    except UnicodeDecodeError as e:
-        raise UserError(f"{path} is not a recording") from e
+def item_from_dict(raw: Json) -> Delta | Used | Retry | Reply:
+    [(kind, value)] = raw.items()
+    if kind in ("text", "thinking", "tool"):
+        return Delta(kind, value)  # type: ignore[arg-type]
+    if kind == "used":
+        return Used(Usage.from_dict(value))
+    usage = Usage.from_dict(value["usage"])
+    if kind == "retry":
+        return Retry(**{name: value[name] for name in RETRY_FIELDS}, usage=usage)
+    return Reply(blocks_from_list(value["content"]), value["stop_reason"], usage, value["model"])
 
 
-def _digest(plain: Json) -> str:
-    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+def move(value: Any, old: Mapping[str, str], new: Mapping[str, str]) -> Any:
+    """Replace every old fact by the new one of the same name, in all strings of a JSON value.
+
+    Longest first and only whole names: `/w/main` is not the beginning of `/w/main-old`.
+    """
+    pairs = {text: new[name] for name, text in old.items() if name in new and len(text) >= _SHORTEST_FACT}
+    names = "|".join(re.escape(text) for text in sorted(pairs, key=len, reverse=True) if text != pairs[text])
+    pattern = re.compile(f"(?:{names})(?![\\w-])")
+    return _map(value, lambda text: pattern.sub(lambda found: pairs[found[0]], text)) if names else value
 
 
-def _likeness(recorded: Json, now: Json) -> tuple[bool, int, bool]:
-    """How much two requests have in common: the agent, then the number of first messages, then the length."""
-    same = 0
-    for a, b in zip(recorded["messages"], now["messages"], strict=False):
-        if a != b:
-            break
-        same += 1
-    return recorded["system"] == now["system"], same, len(recorded["messages"]) == len(now["messages"])
+def settle(value: Any, facts: Mapping[str, str]) -> Any:
+    """Take out what differs from run to run."""
+
+    def clean(text: str) -> str:
+        for pattern, name in _VOLATILE:
+            text = pattern.sub(name, text)
+        return text
+
+    return _map(move(value, facts, {name: f"<{name}>" for name in facts}), clean)
+
+
+def _map(value: Any, change: Callable[[str], str]) -> Any:
+    """The JSON value with every string in it changed."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _map(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_map(item, change) for item in value]
+    return value
+
+
+def difference(recorded: Any, now: Any, path: str = "") -> str:
+    """Where two JSON values first differ and how, in a line; empty when they are equal."""
+    if isinstance(recorded, dict) and isinstance(now, dict):
+        for key in {**recorded, **now}:
+            name = key if key.isprintable() else json.dumps(key)
+            at = f"{path}.{name}" if path else name
+            if key not in recorded or key not in now:
+                return f"{at}: only in the {'recording' if key in recorded else 'new request'}"
+            if found := difference(recorded[key], now[key], at):
+                return found
+        return ""
+    if isinstance(recorded, list) and isinstance(now, list):
+        for i, (a, b) in enumerate(zip(recorded, now, strict=False)):
+            if found := difference(a, b, f"{path}[{i}]"):
+                return found
+        return "" if len(recorded) == len(now) else f"{path}: recorded {len(recorded)} of them, now {len(now)}"
+    if recorded == now:
+        return ""
+    if isinstance(recorded, str) and isinstance(now, str):
+        at = _first_difference(recorded, now)
+        return f"{path}: recorded {_around(recorded, at)}, now {_around(now, at)}"
+    return f"{path}: recorded {_short(recorded)}, now {_short(now)}"
+
+
+def _first_difference(a: str, b: str) -> int:
+    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _around(text: str, at: int) -> str:
+    """The part of a text where it differs."""
+    start, end = max(0, at - 20), at + 60
+    return ("…" if start else "") + json.dumps(text[start:end], ensure_ascii=False) + ("…" if end < len(text) else "")
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -36,7 +36,7 @@ from cowork.providers.prices import price, reply_tokens, request_tokens
 from cowork.providers.scripted.script import Fault, Script, ScriptScene, Turn, agent_key, load_script, parse_script
 
 with later(__name__):
-    from cowork.providers.recording.canonical import request_bytes
+    from cowork.providers.recording.record import request_bytes
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
 _BUSY = -1
