@@ -1,9 +1,9 @@
 """Plays a recording back as a model: the same items, the same failures, at once.
 
 A request finds its exchange by content, whatever the order in which parallel children ask. Two runs of the same work
-differ in facts that do not matter: where the workspace lies, the session's id, dates, durations, temporary paths and
-commits. `settle` replaces those by their names before anything is compared, and the recording's paths become this run's.
-A request that was never recorded is an error which shows where it differs from the nearest one.
+differ in facts that do not matter: where the workspace lies, the session's id, dates, durations, temporary paths,
+commits. `settle` puts their names in their place before anything is compared, and the recording's paths become those of
+this run. A request that was never recorded is an error which shows where it differs from the nearest one.
 """
 
 from __future__ import annotations
