@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from cowork.core.errors import UserError
-
-Project = Literal["never", "lower", "off", "stricter", "add", "narrow", "free"]
+Project = Literal["never", "lower", "off", "stricter", "add", "narrow"]
 """How a project file may set a key: not at all, to less, to false, to a later choice in `stricter`, by adding to
-the list, by picking from it, or as it likes."""
+the list, or by picking from it."""
 
 
 class Key:
@@ -47,43 +46,28 @@ class Key:
     @property
     def takes(self) -> str:
         """What is allowed, in words."""
-        if self.kind == "Effort":
-            return "off, low, medium, high or a number of tokens"
         if self.allowed:
             return "one of " + ", ".join(choice or '""' for choice in self.allowed)
-        return (self.shape[1] if self.shape else _WORDS[self.kind]) + self._bounds()
-
-    def _bounds(self) -> str:
-        zero = f", or 0 ({self.zero})" if self.zero else ""
-        if self.low is not None and self.high is not None:
-            return f" from {self.low:,} to {self.high:,}{zero}"
+        words = self.shape[1] if self.shape else _WORDS[self.kind]
         if self.low is not None:
-            return f" of at least {self.low:,}{zero}"
-        return zero
+            words += f" of at least {self.low:,}" if self.high is None else f" from {self.low:,} to {self.high:,}"
+        return f"{words}, or 0 ({self.zero})" if self.zero else words
 
-    def wrong(self, value: object) -> str:
+    def wrong(self, value: Any) -> str:
         """Why the value will not do, as the words after the key; empty when it will."""
-        if self.kind == "Effort":
-            fine = value in ("off", "low", "medium", "high") or (_is_int(value) and _number(value) >= 1024)
-            return "" if fine else "must be off, low, medium, high or a number of tokens from 1,024"
         if not _FITS[self.kind](value):
-            return f"must be {_WORDS[self.kind]}"
+            return f"must be {_WORDS[self.kind]}" + (" from 1,024" if self.kind == "Effort" else "")
         if self.allowed and value not in self.allowed:
             return "must be " + self.takes
-        if self.kind in ("int", "float"):
-            return self._out_of_range(_number(value))
-        if self.shape and value and not re.fullmatch(self.shape[0], str(value)):
+        if self.shape and value and not re.fullmatch(self.shape[0], value):
             return f"must be {self.shape[1]}"
-        return ""
-
-    def _out_of_range(self, number: float) -> str:
-        if number != number or number in (float("inf"), float("-inf")):
-            return "must be a finite number"
-        if number == 0 and self.zero:
+        if self.kind not in ("int", "float") or (value == 0 and self.zero):
             return ""
-        if self.low is not None and number < self.low:
+        if abs(value) == math.inf or value != value:
+            return "must be a finite number"
+        if self.low is not None and value < self.low:
             return self.too_low or f"must be at least {self.low:,}"
-        if self.high is not None and number > self.high:
+        if self.high is not None and value > self.high:
             return self.too_high or f"cannot exceed {self.high:,}"
         return ""
 
@@ -113,14 +97,6 @@ class Section:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"the configuration is frozen: {name}")
 
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.__dict__ == other.__dict__
-
-    def __repr__(self) -> str:
-        secret = {key.name.rsplit(".", 1)[1] for key in self.fields if key.secret}
-        shown = (f"{name}={'…' if name in secret and value else repr(value)}" for name, value in self.__dict__.items())
-        return f"{type(self).__name__}({', '.join(shown)})"
-
 
 def key(default: Any, doc: str, **rest: Any) -> Any:
     """Declare a key; the annotation beside it is its type."""
@@ -131,25 +107,18 @@ def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _number(value: object) -> float:
-    return value if isinstance(value, int | float) else 0
+def _are_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-
-
-def _is_table(value: object) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for pair in value.items() for item in pair)
-
-
-_FITS = {
+_FITS: dict[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),
     "int": _is_int,
     "float": lambda value: _is_int(value) or isinstance(value, float),
     "bool": lambda value: isinstance(value, bool),
-    "tuple[str, ...]": _is_texts,
-    "dict[str, str]": _is_table,
+    "tuple[str, ...]": lambda value: isinstance(value, list | tuple) and _are_texts(value),
+    "dict[str, str]": lambda value: isinstance(value, dict) and _are_texts((*value, *value.values())),
+    "Effort": lambda value: value in ("off", "low", "medium", "high") or (_is_int(value) and value >= 1024),
 }
 
 _WORDS = {
@@ -159,11 +128,8 @@ _WORDS = {
     "bool": "true or false",
     "tuple[str, ...]": "a list of text",
     "dict[str, str]": "a table of text",
-    "Effort": "",
+    "Effort": "off, low, medium, high or a number of tokens",
 }
-
-
-# ---------------------------------------------------------------- how one value gives way to the next
 
 
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
@@ -197,18 +163,7 @@ def tightest(key: Key, old: Any, new: Any) -> Any:
         case "narrow":
             # An empty list means everything, so a choice that leaves nothing must not become one.
             return tuple(item for item in value if item in old) or old if old else value
-        case _:
-            return value
-
-
-def refuse_variables(name: str, value: Any, origin: str) -> None:
-    """A project must not read the user's environment through its settings."""
-    texts = value if isinstance(value, list) else [*value, *value.values()] if isinstance(value, dict) else [value]
-    if any(isinstance(text, str) and "${" in text for text in texts):
-        raise UserError(
-            f"config: {origin} {name} holds ${{…}}, which is refused in project files",
-            "Write the value out, or set it in your own config file.",
-        )
+    return value
 
 
 def from_text(key: Key, text: str) -> Any:
@@ -240,16 +195,15 @@ def split_list(text: str) -> list[str]:
 
 def show(value: Any) -> str:
     """A value as TOML would spell it, short."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        text = '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    elif isinstance(value, list | tuple):
-        text = "[" + ", ".join(show(item) for item in value) + "]"
-    elif isinstance(value, dict):
-        text = "{" + ", ".join(f"{show(name)} = {show(item)}" for name, item in value.items()) + "}"
-    elif isinstance(value, float):
-        text = f"{value:g}" if value == 0 or value >= 0.001 else f"{value:f}".rstrip("0")
-    else:
-        text = str(value)
-    return text
+    match value:
+        case bool():
+            return str(value).lower()
+        case str():
+            return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        case list() | tuple():
+            return "[" + ", ".join(show(item) for item in value) + "]"
+        case dict():
+            return "{" + ", ".join(f"{show(name)} = {show(item)}" for name, item in value.items()) + "}"
+        case float():
+            return f"{value:g}" if value == 0 or value >= 0.001 else f"{value:f}".rstrip("0")
+    return str(value)

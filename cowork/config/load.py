@@ -5,32 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cowork.config import key as merge
-from cowork.config import models, paths
+from cowork.config import models, paths, sections
 from cowork.config.key import Key, Section
-from cowork.config.sections import (
-    KEYS,
-    SECTIONS,
-    CompactionSettings,
-    Knowledge,
-    LightModel,
-    LimitSettings,
-    Log,
-    MainModel,
-    Mcp,
-    OpenTelemetry,
-    PermissionSettings,
-    RetrySettings,
-    SandboxSettings,
-    Sessions,
-    Skills,
-    Subagent,
-    Tools,
-    Ui,
-    Web,
-)
+from cowork.config.sections import KEYS, SECTIONS
 from cowork.core.errors import UserError
 from cowork.core.later import later
 from cowork.core.ports import ModelSpec
@@ -38,57 +18,53 @@ from cowork.core.ports import ModelSpec
 with later(__name__):
     from cowork.config import files
 
+if TYPE_CHECKING:
+    from cowork.config.files import FileSettings
 
-class ModelSettings:
+
+class ModelSettings(NamedTuple):
     """The two models of `[models.main]` and `[models.light]`, as settled."""
 
-    def __init__(self, main: MainModel, light: LightModel) -> None:
-        self.main = main
-        self.light = light
+    main: sections.MainModel
+    light: sections.LightModel
 
 
-class AgentSettings:
+class AgentSettings(NamedTuple):
     """`[agent.subagent]`, the one table under `[agent]`."""
 
-    def __init__(self, subagent: Subagent) -> None:
-        self.subagent = subagent
+    subagent: sections.Subagent
 
 
 class Config:
     """Every setting, settled. It knows no key: `model` reads one from the environment when a model is opened."""
 
+    permissions: sections.PermissionSettings
+    sandbox: sections.SandboxSettings
+    limits: sections.LimitSettings
+    retry: sections.RetrySettings
+    compaction: sections.CompactionSettings
+    tools: sections.Tools
+    knowledge: sections.Knowledge
+    skills: sections.Skills
+    session: sections.Sessions
+    ui: sections.Ui
+    web: sections.Web
+    mcp: sections.Mcp
+    log: sections.Log
+    telemetry: sections.OpenTelemetry
+
     def __init__(self, layers: Layers, environ: Mapping[str, str]) -> None:
-        made = {section: section(layers.section(section)) for section in SECTIONS}
-
-        def get(section: type[Any]) -> Any:
-            return made[section]
-
-        self.models = ModelSettings(get(MainModel), get(LightModel))
-        self.agent = AgentSettings(get(Subagent))
-        self.permissions: PermissionSettings = get(PermissionSettings)
-        self.sandbox: SandboxSettings = get(SandboxSettings)
-        self.limits: LimitSettings = get(LimitSettings)
-        self.retry: RetrySettings = get(RetrySettings)
-        self.compaction: CompactionSettings = get(CompactionSettings)
-        self.tools: Tools = get(Tools)
-        self.knowledge: Knowledge = get(Knowledge)
-        self.skills: Skills = get(Skills)
-        self.session: Sessions = get(Sessions)
-        self.ui: Ui = get(Ui)
-        self.web: Web = get(Web)
-        self.mcp: Mcp = get(Mcp)
+        made: dict[str, Any] = {section.table: section(layers.section(section)) for section in SECTIONS}
+        self.__dict__.update(made)
+        self.models = ModelSettings(made["models.main"], made["models.light"])
+        self.agent = AgentSettings(made["agent.subagent"])
         self.mcp_servers: Mapping[str, Any] = layers.servers
-        self.log: Log = get(Log)
-        self.telemetry: OpenTelemetry = get(OpenTelemetry)
         self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
         self.files: tuple[Path, ...] = tuple(layers.files)
         self.notes: tuple[str, ...] = tuple(layers.notes)  # what was set and could not count, for people
         self._values: Mapping[str, Any] = layers.values
         self._origins: Mapping[str, str] = layers.origins
         self._environ = environ
-
-    def __repr__(self) -> str:
-        return f"Config(files={[str(f) for f in self.files]})"
 
     @property
     def has_light(self) -> bool:
@@ -108,9 +84,6 @@ class Config:
 
     def value(self, name: str) -> Any:
         """The value of a key by its dotted name; a price by `pricing."model".input`."""
-        if name.startswith("pricing."):
-            model, _, field = name.removeprefix("pricing.").rpartition(".")
-            return self.pricing[model.strip('"')][field]
         return self._values[name]
 
     def origin(self, name: str) -> str:
@@ -136,7 +109,7 @@ def load(
         layers.add_file(paths.config_file(environ))
     if trusted and not bare:
         for file in paths.project_files(cwd):
-            layers.add_project(file)
+            layers.add_file(file, project=True)
     layers.add_environment()
     layers.add_flags(flags or {})
     layers.settle()
@@ -146,10 +119,7 @@ def load(
 def check_file(path: Path, environ: Mapping[str, str], *, project: bool) -> tuple[str, ...]:
     """Judge one file by itself; gives notes on what has no effect, and raises on what is wrong."""
     layers = Layers(environ)
-    if project:
-        layers.add_project(path)
-    else:
-        layers.add_file(path, required=True)
+    layers.add_file(path, required=not project, project=project)
     return tuple(layers.notes)
 
 
@@ -168,52 +138,46 @@ class Layers:
     def section(self, section: type[Section]) -> dict[str, Any]:
         return {key.name.rsplit(".", 1)[1]: self.values[key.name] for key in section.fields}
 
-    def add_file(self, path: Path, *, required: bool = False) -> None:
-        """A file of the user: it may set everything."""
+    def add_file(self, path: Path, *, required: bool = False, project: bool = False) -> None:
+        """A file of the user may set everything, one of a project only tighten; one that is wrong stops the run."""
         found = files.read(path, paths.short(path, self.environ)) if os.path.lexists(path) else None
         if found is None:
             if required:
                 raise UserError(f"config: {path} does not exist", "`cowork config init` writes one.")
             return
         self.files.append(path)
-        entries, prices, servers = found
-        self.servers.update(servers)
-        for entry in entries:
-            self._set(*entry)
-        for price in prices:
-            self.pricing.setdefault(price.model, {})[price.field] = price.value
-            self.origins[f'pricing."{price.model}".{price.field}'] = price.origin
-
-    def add_project(self, path: Path) -> None:
-        """A file of the project: it may only tighten, and one that is wrong stops the run."""
-        found = files.read(path, paths.short(path, self.environ)) if os.path.lexists(path) else None
-        if found is None:
+        if project:
+            self._add_project(path, found)
             return
-        self.files.append(path)
-        entries, prices, servers = found
-        if prices:
-            raise _not_for_projects(f'pricing."{prices[0].model}"', prices[0].origin)
-        if servers:
-            raise UserError(f"config: {path} mcp.servers cannot be set by a project", "A project has .mcp.json for it.")
-        for name, value, origin in entries:
-            key = KEYS[name]
-            if key.project == "never":
-                raise _not_for_projects(name, origin)
-            merge.refuse_variables(name, value, origin)
+        self.servers.update(found.servers)
+        for entry in found.entries:
+            self._set(*entry)
+        for name, value, origin in found.prices:
+            model, _, field = name.removeprefix("pricing.").rpartition(".")
+            self.pricing.setdefault(model[1:-1], {})[field] = value
+            self.values[name], self.origins[name] = value, origin
+
+    def _add_project(self, path: Path, found: FileSettings) -> None:
+        for name, value, origin in (*found.prices, *found.entries):
+            key = KEYS.get(name)
+            if key is None or key.project == "never":
+                shown = name if key else name.rpartition(".")[0]
+                hint = "Set it in your own config file; a project may only tighten."
+                raise UserError(f"config: {origin} {shown} cannot be set by a project", hint)
             self._check(key, value, origin)
             self._tighten(key, value, origin)
+        if found.servers:
+            raise UserError(f"config: {path} mcp.servers cannot be set by a project", "A project has .mcp.json for it.")
 
     def add_environment(self) -> None:
         """LLM_…, LIGHT_LLM_…, COWORK_LOG and COWORK_<KEY>."""
         given: dict[str, tuple[Any, str]] = {}
         for variable, name in _VARIABLES.items():
-            text = self.environ.get(variable)
-            if text:
+            if text := self.environ.get(variable):
                 value = variable if name.endswith("api_key_env") else text
                 given[name] = value, f"environment {variable}"
         for name, key in KEYS.items():
-            text = self.environ.get(key.variable)
-            if text:
+            if text := self.environ.get(key.variable):
                 given[name] = merge.from_text(key, text), f"environment {key.variable}"
         self._set_all(given)
 
@@ -225,7 +189,7 @@ class Layers:
 
     def settle(self) -> None:
         """Choose what nobody set of the two models."""
-        main, light = self.section(MainModel), self.section(LightModel)
+        main, light = self.section(sections.MainModel), self.section(sections.LightModel)
         self.origins.update(models.settle(main, light, self.environ))
         self.values.update({f"models.main.{field}": value for field, value in main.items()})
         self.values.update({f"models.light.{field}": value for field, value in light.items()})
@@ -264,21 +228,13 @@ class Layers:
         self.origins[key.name] = f"{self.origins[key.name]}, {origin}" if key.extend and old else origin
 
     def _check(self, key: Key, value: Any, origin: str) -> None:
-        problem = key.wrong(value)
-        if not problem:
+        if not (problem := key.wrong(value)):
             return
         shown = "" if key.secret or key.shape else f", it is {_clip(merge.show(value))}"
         raise UserError(f"config: {origin} {key.name} {problem}{shown}", f"Allowed: {key.takes}.")
 
 
 _VARIABLES = {**models.ENVIRONMENT, "COWORK_LOG": "log.level"}
-
-
-def _not_for_projects(name: str, origin: str) -> UserError:
-    return UserError(
-        f"config: {origin} {name} cannot be set by a project",
-        "Set it in your own config file; a project may only tighten.",
-    )
 
 
 def _clip(text: str, width: int = 60) -> str:

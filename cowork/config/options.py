@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cowork.config.key import split_list
-from cowork.config.sections import PROVIDERS
+from cowork.config.sections import KEYS, PROVIDERS
 from cowork.core.errors import UserError
 from cowork.core.modes import MODES
 
@@ -19,20 +19,23 @@ class Option(NamedTuple):
     """How a field looks on the command line."""
 
     flags: tuple[str, ...]
+    metavar: str
     help: str
     group: str
     choices: tuple[str, ...] = ()
-    metavar: str = ""
-    chat: bool = True  # `cowork` without a command takes it too
-    key: str = ""  # the setting it stands for
 
 
-def option(default: Any, flags: str, help: str, group: str, **rest: Any) -> Any:
-    """Declare a field that the command line can set; the annotation is its type."""
-    return field(default=default, metadata={"option": Option(tuple(flags.split()), help, group, **rest)})
+def option(default: Any, words: str, help: str, group: str, *choices: str) -> Any:
+    """Declare a field that the command line can set by `--flag -f METAVAR`; the annotation is its type."""
+    flags = tuple(word for word in words.split() if word.startswith("-"))
+    metavar = "".join(word for word in words.split() if not word.startswith("-"))
+    return field(default=default, metadata={"option": Option(flags, metavar, help, group, choices)})
 
 
 _RUN, _MODEL, _ALLOWED, _LIMITS, _SESSION, _FILES = "Run", "Model", "What is allowed", "Limits", "Session", "Files"
+_OUTPUTS = ("text", "json", "stream-json")
+_NOT_IN_CHAT = ("output", "non_interactive", "quiet", "output_schema", "strict_denials")
+_KEY_OF = {key.flag: name for name, key in KEYS.items() if key.flag and key.flag != "--model"}  # flag -> setting
 
 
 @dataclass(frozen=True)
@@ -51,146 +54,78 @@ class RunOptions:
         "--output -o",
         "What stdout holds: the answer, one JSON object at the end, or one event a line.",
         _RUN,
-        choices=("text", "json", "stream-json"),
-        chat=False,
+        *_OUTPUTS,
     )
     non_interactive: bool = option(
-        False, "--non-interactive", "Never ask, never wait for stdin, no control codes. For CI.", _RUN, chat=False
+        False, "--non-interactive", "Never ask, never wait for stdin, no control codes. For CI.", _RUN
     )
-    quiet: bool = option(False, "--quiet -q", "No progress lines on stderr.", _RUN, chat=False)
-    agent: str = option("", "--agent", "Run as this agent (see `cowork agents`).", _RUN, metavar="NAME")
-    cwd: Path | None = option(None, "--cwd -C", "Folder to work in.", _RUN, metavar="DIR")
-    system_prompt_append: str = option(
-        "", "--system-prompt-append", "Text added to the system prompt.", _RUN, metavar="TEXT"
-    )
+    quiet: bool = option(False, "--quiet -q", "No progress lines on stderr.", _RUN)
+    agent: str = option("", "--agent NAME", "Run as this agent (see `cowork agents`).", _RUN)
+    cwd: Path | None = option(None, "--cwd -C DIR", "Folder to work in.", _RUN)
+    system_prompt_append: str = option("", "--system-prompt-append TEXT", "Text added to the system prompt.", _RUN)
     output_schema: Path | None = option(
-        None,
-        "--output-schema",
-        "JSON Schema file; the final answer must be JSON valid under it.",
-        _RUN,
-        metavar="FILE",
-        chat=False,
+        None, "--output-schema FILE", "JSON Schema file; the final answer must be JSON valid under it.", _RUN
     )
 
-    model: str = option("", "--model -m", "main, light, or a model's own name.", _MODEL, metavar="main|light|ID")
-    provider: str = option(
-        "",
-        "--provider",
-        "Wire format of the service.",
-        _MODEL,
-        choices=PROVIDERS,
-        key="models.main.provider",
-    )
-    script: Path | None = option(
-        None, "--script", "Play this file of scripted turns instead of a model.", _MODEL, metavar="FILE"
-    )
-    record: Path | None = option(
-        None, "--record", "Write every exchange with the model to this file.", _MODEL, metavar="FILE"
-    )
-    replay: Path | None = option(None, "--replay", "Answer from a recorded file, offline.", _MODEL, metavar="FILE")
+    model: str = option("", "--model -m main|light|ID", "main, light, or a model's own name.", _MODEL)
+    provider: str = option("", "--provider", "Wire format of the service.", _MODEL, *PROVIDERS)
+    script: Path | None = option(None, "--script FILE", "Play this file of scripted turns instead of a model.", _MODEL)
+    record: Path | None = option(None, "--record FILE", "Write every exchange with the model to this file.", _MODEL)
+    replay: Path | None = option(None, "--replay FILE", "Answer from a recorded file, offline.", _MODEL)
     dump_requests: Path | None = option(
-        None, "--dump-requests", "Append each request body to this file as a JSON line.", _MODEL, metavar="FILE"
+        None, "--dump-requests FILE", "Append each request body to this file as a JSON line.", _MODEL
     )
 
-    permission_mode: str = option(
-        "",
-        "--permission-mode",
-        "How much happens without a question.",
-        _ALLOWED,
-        choices=MODES,
-        key="permissions.mode",
-    )
+    permission_mode: str = option("", "--permission-mode", "How much happens without a question.", _ALLOWED, *MODES)
     allow: tuple[str, ...] = option(
-        (),
-        "--allow",
-        'Rule that needs no question, such as "Bash(git commit:*)". Repeatable.',
-        _ALLOWED,
-        metavar="RULE",
-        key="permissions.allow",
+        (), "--allow RULE", 'Rule that needs no question, such as "Bash(git commit:*)". Repeatable.', _ALLOWED
     )
     deny: tuple[str, ...] = option(
-        (),
-        "--deny",
-        'Rule that always refuses, such as "Read(.env)". Repeatable.',
-        _ALLOWED,
-        metavar="RULE",
-        key="permissions.deny",
+        (), "--deny RULE", 'Rule that always refuses, such as "Read(.env)". Repeatable.', _ALLOWED
     )
-    tools: tuple[str, ...] = option(
-        (), "--tools", "Only these tools, such as Read,Grep. Repeatable.", _ALLOWED, metavar="LIST", key="tools.enabled"
-    )
-    add_dirs: tuple[str, ...] = option(
-        (),
-        "--add-dir",
-        "Another folder that tools may use. Repeatable.",
-        _ALLOWED,
-        metavar="DIR",
-        key="permissions.add_dirs",
-    )
+    tools: tuple[str, ...] = option((), "--tools LIST", "Only these tools, such as Read,Grep. Repeatable.", _ALLOWED)
+    add_dirs: tuple[str, ...] = option((), "--add-dir DIR", "Another folder that tools may use. Repeatable.", _ALLOWED)
     trust: bool = option(False, "--trust", "Trust this folder's own settings, agents and notes for this run.", _ALLOWED)
-    strict_denials: bool = option(
-        False, "--strict-denials", "Exit 5 if anything at all was denied.", _ALLOWED, chat=False
-    )
+    strict_denials: bool = option(False, "--strict-denials", "Exit 5 if anything at all was denied.", _ALLOWED)
 
-    max_turns: int | None = option(
-        None, "--max-turns", "Model requests at most.", _LIMITS, metavar="N", key="limits.max_turns"
-    )
-    max_cost: float | None = option(
-        None,
-        "--max-cost",
-        "USD at most, children and retries counted in.",
-        _LIMITS,
-        metavar="USD",
-        key="limits.max_cost_usd",
-    )
-    max_tokens: int | None = option(
-        None, "--max-tokens", "Tokens at most, input and output.", _LIMITS, metavar="N", key="limits.max_tokens"
-    )
-    timeout: float | None = option(
-        None, "--timeout", "Seconds at most.", _LIMITS, metavar="SECONDS", key="limits.timeout"
-    )
+    max_turns: int | None = option(None, "--max-turns N", "Model requests at most.", _LIMITS)
+    max_cost: float | None = option(None, "--max-cost USD", "USD at most, children and retries counted in.", _LIMITS)
+    max_tokens: int | None = option(None, "--max-tokens N", "Tokens at most, input and output.", _LIMITS)
+    timeout: float | None = option(None, "--timeout SECONDS", "Seconds at most.", _LIMITS)
 
     continue_: bool = option(False, "--continue -c", "Go on with the latest session of this folder.", _SESSION)
-    resume: str = option(
-        "", "--resume -r", "Go on with this session (its id or the start of it).", _SESSION, metavar="ID"
-    )
+    resume: str = option("", "--resume -r ID", "Go on with this session (its id or the start of it).", _SESSION)
     no_session: bool = option(False, "--no-session", "Store nothing of this run.", _SESSION)
 
-    config_file: Path | None = option(
-        None, "--config", "Settings file to use instead of your own.", _FILES, metavar="FILE"
-    )
+    config_file: Path | None = option(None, "--config FILE", "Settings file to use instead of your own.", _FILES)
     mcp_config: Path | None = option(
-        None, "--mcp-config", "File of MCP servers to use too, in the form of .mcp.json.", _FILES, metavar="FILE"
+        None, "--mcp-config FILE", "File of MCP servers to use too, in the form of .mcp.json.", _FILES
     )
     bare: bool = option(False, "--bare", "Ignore the files of user and project: settings, agents, notes.", _FILES)
-    log_file: Path | None = option(
-        None, "--log-file", "File for diagnostic lines (see COWORK_LOG).", _FILES, metavar="FILE"
-    )
+    log_file: Path | None = option(None, "--log-file FILE", "File for diagnostic lines (see COWORK_LOG).", _FILES)
 
     def flags(self) -> dict[str, object]:
         """The settings these options stand for, as `config.load` takes them."""
         given = dict(self.settings)
-        for spec in fields(self):
-            shown: Option | None = spec.metadata.get("option")
-            value = getattr(self, spec.name)
-            if shown is not None and shown.key and value not in ("", (), None):
-                given[shown.key] = value
+        for name, _, _, shown in options_of(chat=False):
+            value = getattr(self, name)
+            if shown.flags[0] in _KEY_OF and value is not False and value not in ("", (), None):
+                given[_KEY_OF[shown.flags[0]]] = str(value) if isinstance(value, Path) else value
         if self.tools:
             given["tools.enabled"] = split_list(",".join(self.tools))
             if not given["tools.enabled"]:
                 raise UserError("--tools names no tool", "Name some, such as --tools Read,Grep.")
         if self.script is not None:
-            given |= {"models.main.script": str(self.script), "models.main.provider": "scripted"}
-        if self.log_file is not None:
-            given["log.file"] = str(self.log_file)
+            given["models.main.provider"] = "scripted"
         if self.no_session:
             given["session.enabled"] = False
         return given
 
 
 def options_of(*, chat: bool) -> list[tuple[str, str, Any, Option]]:
-    """(field, type, default, option) of everything the command line takes."""
-    found = [
-        (f.name, str(f.type), f.default, f.metadata["option"]) for f in fields(RunOptions) if "option" in f.metadata
+    """(field, type, default, option) of everything that `cowork`, or else `cowork run`, takes."""
+    return [
+        (f.name, str(f.type), f.default, f.metadata["option"])
+        for f in fields(RunOptions)
+        if "option" in f.metadata and not (chat and f.name in _NOT_IN_CHAT)
     ]
-    return [entry for entry in found if entry[3].chat or not chat]

@@ -3,6 +3,8 @@ page and `config show` are made from: the annotation is the type, `key(...)` the
 
 from __future__ import annotations
 
+from typing import Any
+
 from cowork.config.key import Key, Section, key
 from cowork.core.modes import LOOSE_TO_STRICT, MODES
 
@@ -14,6 +16,11 @@ URL = (r"(https?://|\$\{).+", "an http:// or https:// address")
 VARIABLE = (r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable, not the key itself")
 
 Effort = str | int  # off, low, medium, high or a budget of tokens
+
+
+def limit(doc: str, *, default: float = 0, low: float = 1, **rest: Any) -> Any:
+    """Declare a key whose 0 means no limit; a project may lower it."""
+    return key(default, doc, low=low, zero="no limit", project="lower", **rest)
 
 
 class MainModel(Section, prefix="models.main"):
@@ -94,9 +101,9 @@ class Subagent(Section, prefix="agent.subagent"):
         project="lower",
     )
     max_concurrent: int = key(5, "Children at work at once; more wait in line.", low=1, high=50, project="lower")
-    timeout: float = key(600, "Seconds a child may take in all.", low=1, zero="no limit", project="lower")
+    timeout: float = limit("Seconds a child may take in all.", default=600)
     # Longer than [retry] idle_timeout, so that a silent stream is tried again before the child is given up.
-    idle_timeout: float = key(300, "Seconds without any sign of life.", low=1, zero="no limit", project="lower")
+    idle_timeout: float = limit("Seconds without any sign of life.", default=300)
     match: str = key(
         "exact",
         "What an unknown subagent_type does: exact refuses it with a suggestion, similar takes the best description.",
@@ -115,14 +122,10 @@ class Subagent(Section, prefix="agent.subagent"):
     expose_subagent_tool: bool = key(False, "Offer the second tool `subagent` (label, task_prompt).", project="off")
     telemetry_enabled: bool = key(True, "Write subagent lines to the log when COWORK_LOG asks for one.")
     persistence_enabled: bool = key(True, "Keep the children's conversations in the session log.")
-    max_executions: int = key(0, "Children a run may send out.", low=1, zero="no limit", project="lower")
-    max_total_tokens: int = key(0, "Tokens all children of a run may use.", low=1, zero="no limit", project="lower")
-    max_total_time: float = key(
-        0, "Seconds all children of a run may take together.", low=1, zero="no limit", project="lower"
-    )
-    max_total_cost_usd: float = key(
-        0, "USD all children of a run may cost.", low=0.000001, zero="no limit", project="lower"
-    )
+    max_executions: int = limit("Children a run may send out.")
+    max_total_tokens: int = limit("Tokens all children of a run may use.")
+    max_total_time: float = limit("Seconds all children of a run may take together.")
+    max_total_cost_usd: float = limit("USD all children of a run may cost.", low=0.000001)
 
 
 class PermissionSettings(Section, prefix="permissions"):
@@ -178,14 +181,10 @@ class RetrySettings(Section, prefix="retry"):
 class LimitSettings(Section, prefix="limits"):
     """Where a run ends, children and retries counted in."""
 
-    max_turns: int = key(
-        0, "Model requests of one prompt.", low=1, zero="no limit", project="lower", flag="--max-turns"
-    )
-    max_cost_usd: float = key(0, "USD of a run.", low=0.000001, zero="no limit", project="lower", flag="--max-cost")
-    max_tokens: int = key(
-        0, "Tokens of a run, cached input counted.", low=1, zero="no limit", project="lower", flag="--max-tokens"
-    )
-    timeout: float = key(0, "Seconds of a run.", low=0.001, zero="no limit", project="lower", flag="--timeout")
+    max_turns: int = limit("Model requests of one prompt.", flag="--max-turns")
+    max_cost_usd: float = limit("USD of a run.", low=0.000001, flag="--max-cost")
+    max_tokens: int = limit("Tokens of a run, cached input counted.", flag="--max-tokens")
+    timeout: float = limit("Seconds of a run.", low=0.001, flag="--timeout")
 
 
 class CompactionSettings(Section, prefix="compaction"):

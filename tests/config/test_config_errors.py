@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cowork.config import toml
+from cowork.config import files
 from cowork.core.errors import UserError
 
 FILE = "~/.config/cowork/config.toml"
@@ -194,7 +194,7 @@ f = "[#"
 f = "\\u0041"
 "\\u0041" = 1
 '''
-    assert toml.lines_of(text) == {
+    assert files.lines_of(text) == {
         ("a",): 2,
         ("a", "b"): 2,
         ("quoted key",): 3,
@@ -212,7 +212,7 @@ f = "\\u0041"
 
 @given(st.text(alphabet="ab.=[]{}\"'#\n\\ ,1", max_size=60))
 def test_finding_lines_ends_on_any_text(text: str) -> None:
-    found = toml.lines_of(text)
+    found = files.lines_of(text)
     assert all(1 <= line <= text.count("\n") + 1 for line in found.values())
 
 
@@ -227,5 +227,5 @@ def test_the_line_of_a_key_is_where_it_was_written(entries: list[tuple[list[str]
         path = tuple(name.strip("\"'") for name in names)
         expected |= {path[: n + 1]: text.count("\n") + 1 for n in range(len(path))}
         text += f"{' . '.join(names)} = {value}\n\n"
-    assert toml.lines_of(text) == expected
-    toml.parse(text, "t")
+    assert files.lines_of(text) == expected
+    files.parse(text, "t")
