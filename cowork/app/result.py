@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cowork.core.blocks import Json
 
 EXIT_CODES = {
@@ -25,19 +27,19 @@ PIPE_CLOSED = 141
 def result_object(
     *,
     reason: str,
-    text: str,
-    session_id: str,
-    turns: int,
-    duration_ms: int,
+    text: str = "",
+    session_id: str = "",
+    turns: int = 0,
+    duration_ms: int = 0,
     usage: Json,
     cost_usd: float | None,
     estimated: bool = False,
-    model: str,
-    tasks: list[Json],
-    cost_by_type: Json,
-    denials: list[Json],
-    warnings: list[str],
-    structured: object,
+    model: str = "",
+    tasks: Sequence[Json] = (),
+    cost_by_type: Json | None = None,
+    denials: Sequence[Json] = (),
+    warnings: Sequence[str] = (),
+    structured: object = None,
     error: Json | None,
 ) -> Json:
     """SPEC's result; its keys are always all there, and `usage_estimated` where a request was cut off."""
@@ -52,10 +54,10 @@ def result_object(
         "usage": usage,
         "total_cost_usd": cost_usd,
         "model": model,
-        "tasks": tasks,
-        "cost_by_subagent_type": cost_by_type,
-        "denials": denials,
-        "warnings": warnings,
+        "tasks": list(tasks),
+        "cost_by_subagent_type": cost_by_type or {},
+        "denials": list(denials),
+        "warnings": list(warnings),
         "structured_output": structured,
         "error": error,
     }

@@ -1,57 +1,64 @@
-"""`cowork config`: what is set, where it comes from, whether it is right, and a first file to start from."""
+"""`cowork config`, `trust`, `permissions`, `doctor` and `demo`: how cowork is set up, and whether it works."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import CommandGroup, Cwd, ask_line
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, ask_line
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
+from cowork.private_files import write_private
 
 if TYPE_CHECKING:
     from cowork.app.onboarding.setup import FoundService
 
-app = CommandGroup(
-    "Settings: show, check, find, begin.",
-    """
+config = CommandGroup(
+    """Settings: show, check, find, begin.
+
 Examples:
   cowork config show --set          what differs from the defaults, and why
   cowork config check               judge your file and this project's
   $EDITOR "$(cowork config path)"   edit your file
-  cowork config init                find a key or a local server, try it, write the first file""",
+  cowork config init                find a key or a local server, try it, write the first file"""
+)
+permissions = CommandGroup(
+    """What may happen without a question.
+
+Examples:
+  cowork permissions explain "git log --oneline | head"     where it would run, and why"""
 )
 
-Config = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="Settings file instead of your own.")]
 Bare = Annotated[bool, typer.Option("--bare", help="Ignore the files of user and project.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Use this project's file as if trusted.")]
 
 
-@app.command("show")
+@config.command("show")
 def show(
     ctx: typer.Context,
     only_set: Annotated[bool, typer.Option("--set", help="Only what differs from the defaults.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object: key -> value and origin.")] = False,
-    config: Config = None,
+    config: ConfigFile = None,
     cwd: Cwd = None,
     bare: Bare = False,
     trust: Trust = False,
-) -> int:
+) -> None:
     """Print every setting with where it came from."""
-    before = _before(ctx)
     from cowork.app.trust import is_trusted
 
-    root = Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
+    before, root = _before(ctx, cwd)
     settings = load(
         cwd=root,
         environ=os.environ,
@@ -59,28 +66,24 @@ def show(
         trusted=trust or bool(before.get("trust")) or is_trusted(root, os.environ),
         bare=bare or bool(before.get("bare")),
     )
-    rows = list(shown(settings, only_set=only_set))
-    if as_json:
-        raw = {name: value if value == "(hidden)" else settings.value(name) for name, value, _ in rows}
-        print(ascii_json({name: {"value": raw[name], "origin": origin} for name, _, origin in rows}))
-        return 0
-    wide = max((len(name) for name, _, _ in rows), default=0)
-    middle = max((len(value) for _, value, _ in rows if len(value) <= 32), default=0)
-    for name, value, origin in rows:
-        row(f"{name:<{wide}}  {value:<{middle}}  {origin}")
-    for note in settings.notes:
-        row(f"note: {note}")
-    return 0
+    found = list(shown(settings, only_set=only_set))
+    facts = {
+        name: {"value": value if value == "(hidden)" else settings.value(name), "origin": origin}
+        for name, value, origin in found
+    }
+    wide = max((len(name) for name, _, _ in found), default=0)
+    middle = max((len(value) for _, value, _ in found if len(value) <= 32), default=0)
+    rows = [f"{name:<{wide}}  {value:<{middle}}  {origin}" for name, value, origin in found]
+    show_rows(facts, [*rows, *(f"note: {note}" for note in settings.notes)], as_json=as_json)
 
 
-@app.command("check")
-def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
+@config.command("check")
+def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int:
     """Judge your settings file and this project's.
 
     What is wrong is said with file and line; exit code 2."""
-    before = _before(ctx)
+    before, root = _before(ctx, cwd)
     own = config or before.get("config_file")
-    root = Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
     wrong = 0
     projects = [file for file in paths.project_files(root) if file.exists()] or [paths.project_file(root)]
     for title, path in (("yours", own or paths.config_file(os.environ)), *(("project", file) for file in projects)):
@@ -99,16 +102,21 @@ def check(ctx: typer.Context, config: Config = None, cwd: Cwd = None) -> int:
     return 2 if wrong else 0
 
 
-@app.command("path")
+@config.command("path")
 def path(
     everything: Annotated[bool, typer.Option("--all", help="Every place cowork uses, a line each.")] = False,
-) -> int:
+) -> None:
     """Print where your settings file is (or would be)."""
-    if not everything:
-        _print_path(paths.config_file(os.environ))
-        return 0
+    file = paths.config_file(os.environ)
+    if not everything and sys.stdout.isatty():
+        print(file)
+        return
+    if not everything:  # to the byte as it is, for a program
+        sys.stdout.buffer.write(os.fsencode(file) + b"\n")
+        sys.stdout.buffer.flush()
+        return
     places = {
-        "config": paths.config_file(os.environ),
+        "config": file,
         "project": paths.project_file(paths.here()),
         "agents": paths.agents_dir(os.environ),
         "commands": paths.commands_dir(os.environ),
@@ -118,16 +126,15 @@ def path(
     }
     for name, place in places.items():
         row(f"{name:<9} {place}" + ("" if place.exists() else "  (not there)"))
-    return 0
 
 
-@app.command("init")
+@config.command("init")
 def init(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
     url: Annotated[str, typer.Option("--url", metavar="URL", help="Use the server there instead of looking.")] = "",
     model: Annotated[str, typer.Option("--model", "-m", metavar="ID", help="Use this model of what is found.")] = "",
     test: Annotated[bool | None, typer.Option("--test/--no-test", help="Try the model with one request.")] = None,
-) -> int:
+) -> None:
     """Write a first settings file.
 
     It looks for keys in the environment and for servers on this machine (Ollama, LM Studio, llama.cpp, vLLM), tries
@@ -136,17 +143,17 @@ def init(
     if target.exists() and not force:
         raise UserError(f"{target} is already there", "Edit it, or replace it with --force (the old one is kept).")
     chosen, words = _choose_model(os.environ, url=url, model=model, test=test)
-    write(target, starter(chosen))
-    print(f"wrote {target}")
-    print(f"model: {words}")
-    return 0
+    if target.exists():
+        os.replace(target, target.with_name(f"{target.name}.bak"))
+    write_private(target, starter(chosen).rstrip("\n"))
+    print(f"wrote {target}\nmodel: {words}")
 
 
-@app.command("key")
+@config.command("key")
 def key(
     name: Annotated[str, typer.Argument(help="Variable the key would be in, such as ANTHROPIC_API_KEY.")],
     forget: Annotated[bool, typer.Option("--forget", help="Remove it.")] = False,
-) -> int:
+) -> None:
     """Keep a key in the system's keyring.
 
     It is asked for without echo, or read from stdin; it is used where the variable is not set."""
@@ -155,38 +162,111 @@ def key(
     if forget:
         keyring.forget(name)
         print(f"{name} is no longer in the keyring")
-        return 0
+        return
     value = typer.prompt(visible(name), hide_input=True) if sys.stdin.isatty() else sys.stdin.readline()
     if not value.strip():
         raise UserError("No key was given.", f"Type it, or pipe it in: pass show {name} | cowork config key {name}")
     keyring.store(name, value.strip())
     print(f"{name} is in the keyring; cowork uses it where the variable is not set")
-    return 0
 
 
-def write(target: Path, text: str) -> None:
-    """Put a settings file in place, for its owner alone; what was there is kept as .bak."""
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if target.exists():
-        os.replace(target, target.with_name(target.name + ".bak"))
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(draft, target)
+def trust(
+    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder; this one without it.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the trusted folders.")] = False,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Trust the folder no more.")] = False,
+) -> None:
+    """Trust a folder: let its own settings, agents and notes steer runs in it.
 
+    Examples:
+      cowork trust                       trust this folder as it is now
+      cowork trust --list                every trusted folder
+      cowork trust --revoke ~/src/shop   trust it no more
 
-def _print_path(path: Path) -> None:
-    """To the byte as it is where a program reads it; people see it with what hides in it."""
-    if sys.stdout.isatty():
-        print(path)
+    A trusted folder's own settings, agents, notes and commands are used. When one of them changes, trust ends until it
+    is given again. Folders that are not trusted are worked in all the same, without those files."""
+    from cowork.app.trust import grant, steering
+    from cowork.permissions.trust import Trust as TrustStore
+
+    store = TrustStore(paths.trust_file(os.environ))
+    if listed:
+        rows = [
+            f"{time.strftime('%Y-%m-%d', time.localtime(kept.at))}  {kept.folder}"
+            + ("  (changed since: not trusted)" if store.changed(kept.folder) else "")
+            for kept in store.list()
+        ]
+        show_rows(None, rows, none="No folder is trusted. `cowork trust DIR` trusts one.")
         return
-    sys.stdout.buffer.write(os.fsencode(path) + b"\n")
-    sys.stdout.buffer.flush()
+    root = Path(os.path.realpath((folder or paths.here()).expanduser()))
+    if revoke:
+        if not store.revoke(root):
+            raise UserError(f"{root} is not trusted", "cowork trust --list shows those that are.")
+        row(f"no longer trusted: {root}")
+        return
+    if not root.is_dir():
+        raise UserError(f"{root} is not a folder")
+    grant(root, os.environ)
+    row(f"trusted: {root}")
+    for file in steering(root):
+        row(f"  uses {file}")
 
 
-def _before(ctx: typer.Context) -> dict[str, Any]:
-    return dict(ctx.obj or {})
+@permissions.command("explain")
+def explain(
+    command: Annotated[str, typer.Argument(metavar="COMMAND", help="A shell command, in quotes.")],
+    cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder it would run in.")] = None,
+    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="Permission mode; ask without it.")] = None,
+    as_json: JsonObject = False,
+) -> None:
+    """Say in which box a command would run, whether it asks, and why. Nothing is run."""
+    from cowork.app.safety import explained
+    from cowork.permissions.explain import explain_text
+
+    found = explained(Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ)
+    print(ascii_json(found) if as_json else explain_text(found))
+
+
+def doctor(
+    as_json: JsonObject = False,
+    session: Annotated[str, typer.Option("--session", metavar="ID", help="Examine this stored session.")] = "",
+    cwd: Cwd = None,
+) -> int:
+    """Check the installation, the settings, the model and this folder.
+
+    Examples:
+      cowork doctor                   what works, what does not, and how to mend it
+      cowork doctor --json            the same for a script
+      cowork doctor --session k3f7    what is wrong with a stored session
+
+    Exit code 1 when something is marked ✗. It sends nothing but a connection to the services you configured."""
+    from cowork.app.onboarding import doctor
+
+    root = Path(os.path.realpath(cwd or paths.here()))
+    checks = doctor.session(os.environ, session) if session else signals.run(doctor.examine(os.environ, root))
+    bad = any(check.state == "bad" for check in checks)
+    facts = {"ok": not bad, "checks": [check.to_dict() for check in checks]}
+    print(ascii_json(facts) if as_json else doctor.plain(checks))
+    return 1 if bad else 0
+
+
+def demo(
+    pace: Annotated[
+        float, typer.Option("--pace", help="1 is a person's pace, 0.5 twice as fast.", min=0.1, max=3)
+    ] = 1.0,
+) -> int:
+    """Show what cowork is like: a short tour that plays by itself and leaves nothing behind.
+
+    Examples:
+      cowork demo           two minutes in a scratch repository, with a scripted model
+      cowork demo | cat     the same as plain lines"""
+    from cowork.app.onboarding.demo import play
+
+    return play(pace)
+
+
+def _before(ctx: typer.Context, cwd: Path | None) -> tuple[dict[str, Any], Path]:
+    """The options before the command, and the folder."""
+    before = dict(ctx.obj or {})
+    return before, Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
 
 
 _NO_MODEL = (

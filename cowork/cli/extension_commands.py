@@ -1,112 +1,219 @@
-"""`cowork extensions` lists and checks every file that adds something; `cowork import` takes over those of others."""
+"""`cowork agents`, `extensions` and `tools`: what a run here would find, and whether its files are right."""
 
 from __future__ import annotations
 
-import json
 import os
-import sys
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.agent_commands import Trust, project_options, report_problems
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, ask_line
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, made
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
 
 if TYPE_CHECKING:
+    from cowork.config.options import RunOptions
+    from cowork.core.front_matter import Problem
+    from cowork.core.ports import AgentDef
     from cowork.extensions.finder import Extensions, Listed
 
-app = CommandGroup(
-    "Agents, skills, commands, hooks and plugins: list, show, check.",
-    """
+agents = CommandGroup(
+    """Agents that Task can send out: list, show, check.
+
+Examples:
+  cowork agents                      those that would be loaded here
+  cowork agents show explore         one in full, with its role prompt
+  cowork agents check                judge every agent file of yours and of this project
+  cowork run --agent plan "..."      run as one
+
+Files: agents/*.md of cowork, of ~/.config/cowork, ~/.agents and ~/.claude, of plugins, and of .cowork, .agents and
+.claude in a trusted project."""
+)
+extensions = CommandGroup(
+    """Agents, skills, commands, hooks and plugins: list, show, check.
+
 Examples:
   cowork extensions                  all that would be used here, and what it adds to each request
   cowork extensions show review      one in full
   cowork extensions check            judge every file of yours and of this project; runs nothing
 
 Files: agents/*.md, skills/*/SKILL.md, commands/**/*.md and hooks.json of ~/.config/cowork, ~/.agents and ~/.claude, of
-plugins, and of .cowork, .agents and .claude in a trusted project. docs/extending.md shows how to write them.""",
+plugins, and of .cowork, .agents and .claude in a trusted project. docs/extending.md shows how to write them."""
 )
 
+Name = Annotated[str, typer.Argument(metavar="NAME")]
+Trust = Annotated[bool, typer.Option("--trust", help="Use this project's files as if trusted.")]
 
-@app.command("list")
-def list_(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
-    """List what was found: kind, name, from where, tokens in each request, what it is for."""
-    found, shipped = load(ctx, cwd, trust=trust)
-    rows = found.listed(shipped=shipped)
+
+@agents.command("list")
+def list_agents(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
+    """List the agents, with what each is for."""
+    found = find(ctx, cwd, trust=trust).agents
+    wide = max((len(name) for name in found), default=0)
+    rows = [
+        f"{a.name:<{wide}}  {a.model.replace('inherit', 'main'):<6} {a.origin:<8} {format.one_line(a.description, 90)}"
+        for a in found.values()
+    ]
+    rows += [f"! {problem}" for problem in found.problems]
+    show_rows([_facts(agent) for agent in found.values()], rows, as_json=as_json)
+
+
+@agents.command("show")
+def show_agent(ctx: typer.Context, name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
+    """Show one agent in full."""
+    found = find(ctx, cwd, trust=trust).agents
+    agent = found.find(name)
+    if agent is None:
+        raise UserError(f"there is no agent {name}", f"There are: {', '.join(found)}.")
+    facts = _facts(agent)
     if as_json:
-        print(ascii_json({"extensions": [r.to_dict() for r in rows], "problems": list(map(str, _problems(found)))}))
-        return 0
-    wide = min(32, max((len(r.name) for r in rows), default=0))
-    for r in rows:
-        cost = f"{r.tokens:>4} tok" if r.tokens else " " * 8
-        row(f"{r.kind:<8} {r.name:<{wide}} {r.origin:<8} {cost}  {format.one_line(r.adds, 70)}")
-    total = sum(r.tokens for r in rows)
-    print(f"{format.plural(len(rows), 'extension')}, {total} tokens in each request")
-    for problem in _problems(found):
-        row(f"! {problem}")
-    return 0
+        print(ascii_json(facts))
+        return
+    role = facts.pop("role")
+    for key, value in facts.items():
+        if value not in (None, "", []):
+            print(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
+    print(f"\n{role}")
 
 
-@app.command("show")
-def show(
-    ctx: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME")],
-    cwd: Cwd = None,
-    trust: Trust = False,
-) -> int:
+@agents.command("check")
+def check_agents(ctx: typer.Context, cwd: Cwd = None) -> int:
+    """Judge every agent file of yours and of this project; exit code 2 when one is wrong."""
+    found = find(ctx, cwd, trust=True).agents  # judging a file runs nothing of it
+    return _report_problems(found.problems, format.plural(len(found), "agent"))
+
+
+@extensions.command("list")
+def list_extensions(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
+    """List what was found: kind, name, from where, tokens in each request, what it is for."""
+    found, listed = _find_listed(ctx, cwd, trust=trust)
+    problems = [str(problem) for problem in _problems(found)]
+    wide = min(32, max((len(r.name) for r in listed), default=0))
+
+    def rows() -> Iterator[str]:
+        for r in listed:
+            cost = f"{r.tokens:>4} tok" if r.tokens else " " * 8
+            yield f"{r.kind:<8} {r.name:<{wide}} {r.origin:<8} {cost}  {format.one_line(r.adds, 70)}"
+        yield f"{format.plural(len(listed), 'extension')}, {sum(r.tokens for r in listed)} tokens in each request"
+        yield from (f"! {problem}" for problem in problems)
+
+    show_rows({"extensions": [r.to_dict() for r in listed], "problems": problems}, rows(), as_json=as_json)
+
+
+@extensions.command("show")
+def show_extension(ctx: typer.Context, name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     """Show one in full: where it is, what it costs, and its text."""
-    found, shipped = load(ctx, cwd, trust=trust)
-    rows = [r for r in found.listed(shipped=shipped) if r.name == name.removeprefix("/")]
-    if not rows:
+    found, listed = _find_listed(ctx, cwd, trust=trust)
+    wanted = [r for r in listed if r.name == name.removeprefix("/")]
+    if not wanted:
         raise UserError(f"there is no extension {name}", "`cowork extensions` lists them.")
-    for r in rows:
-        print("\n".join(_shown(found, r)))
-    return 0
+    for r in wanted:
+        print("\n".join(_details(found, r)))
 
 
-@app.command("check")
-def check(ctx: typer.Context, cwd: Cwd = None) -> int:
+@extensions.command("check")
+def check_extensions(ctx: typer.Context, cwd: Cwd = None) -> int:
     """Judge every file of yours and of this project; exit code 2 when one is wrong."""
-    found, _ = load(ctx, cwd, trust=True)  # judging a file runs nothing of it
-    return report_problems(_problems(found), format.plural(len(found.listed()), "extension"))
+    found = find(ctx, cwd, trust=True)  # judging a file runs nothing of it
+    return _report_problems(_problems(found), format.plural(len(found.listed()), "extension"))
 
 
-def load(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, bool]:
-    """What a run in the folder would find, and whether the model is told of shipped skills."""
+def tools(
+    name: Annotated[str | None, typer.Argument(help="One tool, in full.", show_default=False)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Names, descriptions and schemas.")] = False,
+) -> None:
+    """List the tools the model can use.
+
+    Examples:
+      cowork tools                 names, parameters and what each is for
+      cowork tools Bash            what the model reads about one tool
+      cowork tools --json          names, descriptions and schemas"""
+    from cowork.app.project import load_project, offered_specs
+
+    known = list(offered_specs(load_project(made({}), os.environ)))
+    if name is not None:
+        known, every = [spec for spec in known if spec.name.lower() == name.lower()], known
+        if not known:
+            raise UserError(f"there is no tool {name}", f"There are: {', '.join(spec.name for spec in every)}.")
+    if as_json:
+        print(ascii_json([{"name": s.name, "description": s.description, "input_schema": s.schema} for s in known]))
+        return
+    for spec in known:
+        required = spec.schema.get("required", ())
+        words = (word if word in required else f"{word}?" for word in spec.schema.get("properties", {}))
+        first = re.split(r"(?<=[.;:]) ", spec.description.splitlines()[0], maxsplit=1)[0].rstrip(";:")
+        print(f"{spec.name}({', '.join(words)})\n" + (f"\n{spec.description}" if name else f"    {first}"))
+
+
+def find(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Extensions:
+    """What a run in the folder would find."""
     from cowork.app.extend.places import places
-    from cowork.app.project import configured
     from cowork.prompts import text_of
     from cowork.tools.builtin import builtin_tools
 
-    options, root, trusted = project_options(ctx, cwd, trust=trust)
-    config = configured(options, os.environ, root, trusted=trusted)
-    found = places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
-    return found, config.skills.shipped
+    options, root, trusted = _project(ctx, cwd, trust=trust)
+    return places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
 
 
-def _problems(found: Extensions) -> list[Any]:
+def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, Sequence[Listed]]:
+    """The same, and its list by whether the settings tell the model of shipped skills."""
+    from cowork.app.project import configured
+
+    options, root, trusted = _project(ctx, cwd, trust=trust)
+    config, found = configured(options, os.environ, root, trusted=trusted), find(ctx, cwd, trust=trust)
+    return found, found.listed(shipped=config.skills.shipped)
+
+
+def _project(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[RunOptions, Path, bool]:
+    """The options before the command, the folder, and whether its files are used."""
+    from cowork.app.project import folder_of
+    from cowork.app.trust import is_trusted
+
+    options = made(dict(ctx.obj or {}) | ({"cwd": cwd} if cwd else {}))
+    root = folder_of(options)
+    return options, root, trust or options.trust or is_trusted(root, os.environ)
+
+
+def _problems(found: Extensions) -> list[Problem]:
     return [*found.agents.problems, *found.problems]
 
 
-def _shown(found: Extensions, listed: Listed) -> list[str]:
+def _report_problems(problems: Sequence[Problem], loaded: str) -> int:
+    """Print what is wrong with files, and how many; gives the exit code."""
+    fatal = sum(problem.fatal for problem in problems)
+    for problem in problems:
+        row(f"{'✗' if problem.fatal else '!'} {problem}")
+    print(f"{loaded} loaded, {format.plural(fatal, 'file')} refused")
+    return 2 if fatal else 0
+
+
+def _facts(agent: AgentDef) -> dict[str, Any]:
+    names = "name description model tools disallowed_tools max_turns timeout permission_mode color origin path role"
+    tools = list(agent.tools) if agent.tools is not None else "those of the parent, but Task"
+    path = paths.short(agent.path, os.environ)
+    changed = {"tools": tools, "disallowed_tools": list(agent.disallowed_tools), "path": path}
+    return {name: changed.get(name, getattr(agent, name)) for name in names.split()}
+
+
+def _details(found: Extensions, listed: Listed) -> list[str]:
     facts = [f"{listed.kind} {listed.name}", f"from: {listed.origin}, {paths.short(listed.path, os.environ)}"]
     text = ""
     if recipe := found.recipes.get(listed.name) if listed.kind in ("skill", "command") else None:
-        who = [
-            w for w, may in (("you (/" + recipe.name + ")", recipe.for_people), ("the model", recipe.for_model)) if may
-        ]
-        facts.append(f"called by: {' and '.join(who) or 'nobody'}")
-        facts += [f"{name}: {value}" for name, value in (
-            ("arguments", recipe.hint or " ".join(recipe.arguments)), ("model", recipe.model),
-            ("runs in", f"a child ({recipe.agent or 'general-purpose'})" if recipe.fork else ""),
-            ("asks for", ", ".join(recipe.allowed_tools)),
-        ) if value]  # fmt: skip
+        callers = ((f"you (/{recipe.name})", recipe.for_people), ("the model", recipe.for_model))
+        facts.append(f"called by: {' and '.join(who for who, may in callers if may) or 'nobody'}")
+        more = {
+            "arguments": recipe.hint or " ".join(recipe.arguments),
+            "model": recipe.model,
+            "runs in": f"a child ({recipe.agent or 'general-purpose'})" if recipe.fork else "",
+            "asks for": ", ".join(recipe.allowed_tools),
+        }
+        facts += [f"{name}: {value}" for name, value in more.items() if value]
         text = recipe.body
     elif listed.kind == "agent":
         text = found.agents[listed.name].role
@@ -114,56 +221,3 @@ def _shown(found: Extensions, listed: Listed) -> list[str]:
     used = f", {-(-len(text) // 4)} when it is used" if text else ""
     facts.append(f"tokens: {listed.tokens} in each request{used}")
     return [visible(line) for line in (*facts, *(["", text] if text else []))]
-
-
-IMPORT_EXAMPLES = """
-Examples:
-  cowork import claude            show what would be taken over, then ask
-  cowork import codex --yes       without a question
-  cowork import gemini --dry-run  only show
-
-Nothing that exists is changed, and nothing of the other program is removed."""
-
-
-def import_(
-    program: Annotated[str, typer.Argument(metavar="claude|codex|gemini|opencode")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
-) -> int:
-    """Take over agents, commands, skills, hooks, servers, permissions and notes of another agent program."""
-    from cowork.app.mcp.sources import change_file, user_file, why_not
-    from cowork.extensions.importing import PROGRAMS, apply, plan, refused
-    from cowork.mcp.entries import read_file
-
-    if program not in PROGRAMS:
-        raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(PROGRAMS)}.")
-    steps = plan(program, paths.home(os.environ), paths.config_dir(os.environ))
-    mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
-    for at, step in enumerate(steps):
-        if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):
-            steps[at] = refused(step, why)
-    for step in steps:
-        target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
-        why = f": {step.why}" if step.why else ""
-        action = "add to mcp.json" if step.action == "server" else step.action
-        row(f"{step.kind:<12} {format.one_line(step.name, 40):<24} {action}{target}{why}")
-    todo = [step for step in steps if step.action in ("copy", "write", "server")]
-    if dry_run or not todo:
-        print(f"{format.plural(len(todo), 'step')} to do." if todo else "There is nothing to do.")
-        return 0
-    if not (yes or confirmed(f"Do these {format.plural(len(todo), 'step')}?")):
-        print("Nothing was changed.")
-        return 1
-    done = len(apply(steps))
-    for step in todo:
-        if step.action == "server":
-            done += change_file(user_file(os.environ), step.name, json.loads(step.text))
-    print(f"{format.plural(done, 'step')} done. `cowork extensions` and `cowork mcp list` show what is there now.")
-    return 0
-
-
-def confirmed(question: str) -> bool:
-    """Whether the person says yes to what was just listed."""
-    if not sys.stdin.isatty():
-        raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
-    return ask_line(f"{question} [y/N] ").casefold() in ("y", "yes")

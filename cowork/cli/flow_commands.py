@@ -10,20 +10,20 @@ from typing import Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, made, with_options
+from cowork.cli.typer_help import CommandGroup, JsonArray, made, with_options
 from cowork.core import format
 from cowork.core.hygiene import ascii_json
 
-app = CommandGroup(
-    "Many agents in plain Python: run, resume, list, show.",
-    """
+flow = CommandGroup(
+    """Many agents in plain Python: run, resume, list, show.
+
 Examples:
   cowork flow run review                     findings in the diff against main, each checked by a second agent
   cowork flow run migrate 'src/*.py' prompt='use pathlib' check='pytest -q'
   cowork flow run answer 'why is it slow?'   three agents, one judge
   cowork flow run mine.py 5 name=x           your own: async def main(flow, count: int, name: str)
   cowork flow run mine.py --dry-run          what would run now, and its price
-  cowork flow resume                         go on with the latest; nothing is paid for twice""",
+  cowork flow resume                         go on with the latest; nothing is paid for twice"""
 )
 
 _LEFT_OUT = ("agent", "continue_", "resume", "no_session", "output_schema", "record", "replay", "dump_requests")
@@ -33,7 +33,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Run nothing: show what 
 FlowId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it; else the latest.")]
 
 
-@app.command("run")
+@flow.command("run")
 @with_options(chat=False, left_out=_LEFT_OUT)
 def run(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A Python file, or review, migrate, answer.")],
@@ -53,7 +53,7 @@ def run(
     return command.run(FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
 
 
-@app.command("resume")
+@flow.command("resume")
 @with_options(chat=False, left_out=_LEFT_OUT)
 def resume(
     flow_id: FlowId = "",
@@ -72,19 +72,19 @@ def resume(
     return command.run(resumed(os.environ, known, options=given, on=on, jobs=jobs), resume=known, dry=dry_run)
 
 
-@app.command("list")
-def list_(as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False) -> int:
+@flow.command("list")
+def list_(as_json: JsonArray = False) -> None:
     """List the flows, last used first."""
     from cowork.flows.command import listed
 
     found = listed(dict(os.environ))
-    return show_rows(found, map(_flow_line, found), as_json=as_json, none="no flows")
+    show_rows(found, map(_flow_line, found), as_json=as_json, none="no flows")
 
 
-@app.command("show")
+@flow.command("show")
 def show(
     flow_id: FlowId = "", as_json: Annotated[bool, typer.Option("--json", help="One JSON object a task.")] = False
-) -> int:
+) -> None:
     """Show the tasks of a flow: key, state, cost and the start of the result."""
     from cowork.flows.command import shown
 
@@ -96,7 +96,6 @@ def show(
         text = task.get("message") or (task.get("data") or {}).get("result", "")
         cost = format.money(task.get("cost_usd"), "unknown") if state != "open" else ""
         row(f"{state:<7} {cost:>9}  {format.one_line(task['key'], 40):<40}  {format.one_line(text, 60)}")
-    return 0
 
 
 def _flow_line(flow: dict[str, Any]) -> str:
@@ -104,16 +103,6 @@ def _flow_line(flow: dict[str, Any]) -> str:
     words = " ".join([flow["file"], *flow["args"]])
     facts = f"{format.plural(flow['tasks'], 'task'):>10}  {format.money(flow['cost_usd'], 'unknown'):>9}"
     return f"{flow['id']}  {when}  {flow['state']:<11}  {facts}  {format.one_line(words, 60)}"
-
-
-BATCH_EXAMPLES = """
-Examples:
-  cowork batch tasks.jsonl --out runs                       each line: {"id": "a", "prompt": "…"}
-  cowork batch tasks.jsonl --out runs --repo . --jobs 8     each task in a checkout of its own; its patch is kept
-  cowork batch swe.jsonl --out runs --repo https://github.com/{repo}   lines of SWE-bench; writes predictions.jsonl
-  cowork batch tasks.jsonl --out runs --shard 0/4           the first quarter, for one machine of four
-
-Run it again to go on: what succeeded is not run twice."""
 
 
 @with_options(chat=False, left_out=(*_LEFT_OUT[1:], "output"))
@@ -128,7 +117,15 @@ def batch(
     *,
     given: dict[str, Any],
 ) -> int:
-    """Run the same over many tasks, a process each; one JSON line a result."""
+    """Run the same over many tasks, a process each; one JSON line a result.
+
+    Examples:
+      cowork batch tasks.jsonl --out runs                       each line: {"id": "a", "prompt": "…"}
+      cowork batch tasks.jsonl --out runs --repo . --jobs 8     each task in a checkout of its own; its patch is kept
+      cowork batch swe.jsonl --out runs --repo https://github.com/{repo}   lines of SWE-bench; writes predictions.jsonl
+      cowork batch tasks.jsonl --out runs --shard 0/4           the first quarter, for one machine of four
+
+    Run it again to go on: what succeeded is not run twice."""
     from cowork.core import signals
     from cowork.flows.batch import Batch, BatchRequest
 

@@ -14,6 +14,7 @@ from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.hygiene import conceal, redact, secrets_of, visible
 from cowork.core.signals import Stopped, release
+from cowork.private_files import write_private
 
 
 def run() -> None:
@@ -31,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
         except UserError as error:
             complain(error.message, error.hint)
             reason = "auth" if error.exit_code == 3 else "usage"
-            _tell_programs(argv, reason, reason, error.message)
+            _tell_programs(argv, reason, error.message)
             return error.exit_code
     except BrokenPipeError:
         forget_stdout()
@@ -62,14 +63,14 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
 def report_stop(argv: Sequence[str], stop: Stopped) -> int:
     """What a signal leaves that came before the run began; gives the exit code."""
     try:
-        _tell_programs(argv, stop.reason, stop.reason, f"The run was {stop.reason} before it began.")
+        _tell_programs(argv, stop.reason, f"The run was {stop.reason} before it began.")
         return _flushed(stop.exit_code)
     except BrokenPipeError:
         forget_stdout()
         return 141
 
 
-def _tell_programs(argv: Sequence[str], reason: str, code: str, message: str) -> None:
+def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:
     """A run that could not begin still gives the one object that programs wait for."""
     output = quick_parser.output_of(argv)
     if output == "text":
@@ -82,20 +83,7 @@ def _tell_programs(argv: Sequence[str], reason: str, code: str, message: str) ->
     from cowork.frontends.json import JsonResult, JsonStream
 
     result = result_object(
-        reason=reason,
-        text="",
-        session_id="",
-        turns=0,
-        duration_ms=0,
-        usage=Usage().to_dict(),
-        cost_usd=0.0,
-        model="",
-        tasks=[],
-        cost_by_type={},
-        denials=[],
-        structured=None,
-        warnings=[],
-        error={"code": code, "message": message},
+        reason=reason, usage=Usage().to_dict(), cost_usd=0.0, error={"code": reason, "message": message}
     )
     write = JsonResult if output == "json" else JsonStream
     write(sys.stdout)(RunEnded(result, id=1, at=round(time.time(), 3)))
@@ -147,9 +135,7 @@ def _calm(kind: type[BaseException], error: BaseException, trace: TracebackType 
     secrets = secrets_of(os.environ)
     file = paths.state_dir(os.environ) / "crash.log"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as log:
-            log.write(visible(redact(text, secrets)))
+        write_private(file, visible(redact(text, secrets)))
         hint = f"The details are in {paths.short(file, os.environ)}; please report them."
     except OSError:
         hint = f"The details could not be kept: {file} cannot be written."

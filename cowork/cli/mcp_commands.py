@@ -15,9 +15,9 @@ from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible_line
 
-app = CommandGroup(
-    "MCP servers: tools that other programs bring.",
-    """
+mcp = CommandGroup(
+    """MCP servers: tools that other programs bring.
+
 Examples:
   cowork mcp add git -- uvx mcp-server-git          a server on this machine, for this folder
   cowork mcp add docs --url https://mcp.example.com/mcp --scope user
@@ -26,7 +26,7 @@ Examples:
   cowork mcp import                                 take over servers of Claude Code, Codex, Cursor, VS Code
   cowork mcp serve                                  offer Task and reading tools to another agent
 
-Files: .mcp.json of a trusted project, mcp.json beside your config.toml, [mcp.servers] in config.toml, --mcp-config.""",
+Files: .mcp.json of a trusted project, mcp.json beside your config.toml, [mcp.servers] in config.toml, --mcp-config."""
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The server.")]
@@ -37,8 +37,8 @@ WhichScope = Annotated[
 ]
 
 
-@app.command("list")
-def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
+@mcp.command("list")
+def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
     """List the configured servers. None is started."""
     found, problems = _configured(cwd, trust=trust)
     rows = [
@@ -47,20 +47,19 @@ def list_(cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int
     ]
     rows += [f"! {visible_line(problem)}" for problem in problems]
     none = "No servers. `cowork mcp add NAME -- COMMAND` adds one."
-    return show_rows([_facts(entry) for entry in found.values()], rows, as_json=as_json, none=none)
+    show_rows([_facts(entry) for entry in found.values()], rows, as_json=as_json, none=none)
 
 
-@app.command("get")
-def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
+@mcp.command("get")
+def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     """Show one server's entry, as it is written."""
     found, _ = _configured(cwd, trust=trust)
     if name not in found:
         raise UserError(f"There is no MCP server {name!r}.", f"Configured here: {', '.join(found) or 'none'}.")
     print(ascii_json(_facts(found[name]), indent=2))
-    return 0
 
 
-@app.command("add")
+@mcp.command("add")
 def add(
     name: Name,
     command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
@@ -70,7 +69,7 @@ def add(
     scope: WhichScope = None,
     box: Annotated[bool, typer.Option("--box", help="Run it in the sandbox.")] = False,
     cwd: Cwd = None,
-) -> int:
+) -> None:
     """Add a server. Values may hold ${VAR}, which is filled in when it starts."""
     from cowork.app.mcp.sources import change_file
     from cowork.mcp.entries import entry_of
@@ -90,11 +89,10 @@ def add(
     path, folder = _file(scope or "local", cwd)
     change_file(path, name, raw, folder)
     row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if folder else ''}")
-    return 0
 
 
-@app.command("remove")
-def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> int:
+@mcp.command("remove")
+def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> None:
     """Remove a server, from wherever it is found first."""
     from cowork.app.mcp.sources import change_file
 
@@ -102,12 +100,12 @@ def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> int:
         path, folder = _file(where, cwd)
         if path.exists() and change_file(path, name, None, folder):
             row(f"removed {name} from {paths.short(path, os.environ)}")
-            return 0
+            return
     raise UserError(f"There is no MCP server {name!r} to remove.", "cowork mcp list shows those there are.")
 
 
-@app.command("approve")
-def approve(name: Name, cwd: Cwd = None) -> int:
+@mcp.command("approve")
+def approve(name: Name, cwd: Cwd = None) -> None:
     """Approve a server of this project's .mcp.json, as it is written now."""
     from cowork.app.mcp.sources import Approvals
 
@@ -117,41 +115,38 @@ def approve(name: Name, cwd: Cwd = None) -> int:
         raise UserError(f"This project names no MCP server {name!r}.", "Yours need no approval.")
     Approvals(os.environ).add(_root(cwd), entry)
     row(f"approved {name}: {visible_line(entry.line)}")
-    return 0
 
 
-@app.command("test")
-def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> int:
+@mcp.command("test")
+def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
     """Start or reach a server and say what it has."""
     from cowork.app.mcp.manage import try_server
 
     found = try_server(_options(cwd, trust=trust), os.environ, name)
-    if as_json:
-        print(ascii_json(found))
-        return 0
-    row(f"{found['server'] or name} {found['release']} speaks MCP {found['protocol']}".replace("  ", " "))
-    row(f"{len(found['tools'])} tools, about {found['tokens']:,} tokens: {', '.join(found['tools'][:20])}")
-    row(f"{len(found['prompts'])} prompts, {found['resources']} resources")
-    return 0
+    rows = (
+        f"{found['server'] or name} {found['release']} speaks MCP {found['protocol']}".replace("  ", " "),
+        f"{len(found['tools'])} tools, about {found['tokens']:,} tokens: {', '.join(found['tools'][:20])}",
+        f"{len(found['prompts'])} prompts, {found['resources']} resources",
+    )
+    show_rows(found, rows, as_json=as_json)
 
 
-@app.command("login")
+@mcp.command("login")
 def login(
     name: Name,
     cwd: Cwd = None,
     trust: Trust = False,
     browser: Annotated[bool, typer.Option(help="Open the page in your browser.")] = True,
-) -> int:
+) -> None:
     """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
     from cowork.app.mcp.manage import log_in
 
     log_in(_options(cwd, trust=trust), os.environ, name, browser=browser)
     row(f"logged in to {name}")
-    return 0
 
 
-@app.command("logout")
-def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
+@mcp.command("logout")
+def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     """Forget the token of a server."""
     from cowork.app.mcp.sources import KeptTokens
     from cowork.mcp.entries import filled
@@ -162,14 +157,13 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> int:
     kept = KeptTokens(filled(found[name], os.environ), os.environ)
     row(f"logged out of {name}" if kept.get() else f"you were not logged in to {name}")
     kept.put({})
-    return 0
 
 
-@app.command("import")
+@mcp.command("import")
 def import_(
     cwd: Cwd = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
-) -> int:
+) -> None:
     """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
     from cowork.app.mcp.sources import change_file, why_not
     from cowork.extensions.importing import servers_elsewhere
@@ -188,10 +182,9 @@ def import_(
         row(f"+ {name} of {program}: {visible_line(entry_of(name, raw, 'user').line)[:100]}")
     if not taken - set(have):
         row("Nothing new was found.")
-    return 0
 
 
-@app.command("serve")
+@mcp.command("serve")
 def serve(
     cwd: Cwd = None,
     trust: Trust = False,

@@ -1,4 +1,4 @@
-"""`cowork plugin` and `cowork hooks`: install and check plugins; try a hook without a session."""
+"""`cowork plugin`, `cowork hooks` and `cowork import`: what others wrote, installed, tried and taken over."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cowork.cli.agent_commands import Trust
-from cowork.cli.extension_commands import confirmed, load
-from cowork.cli.standard_streams import row
-from cowork.cli.typer_help import CommandGroup, Cwd
+from cowork.cli.extension_commands import Name, Trust, find
+from cowork.cli.standard_streams import row, show_rows
+from cowork.cli.typer_help import CommandGroup, Cwd, ask_line
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from cowork.extensions.plugin_store import FetchedPlugin, PluginStore
 
 plugin = CommandGroup(
-    "Plugins: add, remove, list, update, check.",
-    """
+    """Plugins: add, remove, list, update, check.
+
 Examples:
   cowork plugin add ./my-plugin                              from a folder
   cowork plugin add https://example.com/acme.git@v1.2        from git, pinned to the commit of that tag
@@ -32,17 +31,16 @@ Examples:
   cowork plugin update acme                                  show what a newer version holds, then take it
   cowork plugin check ./my-plugin                            judge a plugin without installing it
 
-Nothing of a plugin runs when it is installed. Its hooks and servers run later, in every folder you work in.""",
+Nothing of a plugin runs when it is installed. Its hooks and servers run later, in every folder you work in."""
 )
 hooks = CommandGroup(
-    "Hooks: list those that would run here; try one.",
-    """
+    """Hooks: list those that would run here; try one.
+
 Examples:
   cowork hooks list
   cowork hooks test PreToolUse --input call.json    run what matches, with this input, and show what it says
-  echo '{"tool_name": "Bash", "tool_input": {"command": "rm -rf x"}}' | cowork hooks test PreToolUse""",
+  echo '{"tool_name": "Bash", "tool_input": {"command": "rm -rf x"}}' | cowork hooks test PreToolUse"""
 )
-Name = Annotated[str, typer.Argument(metavar="NAME")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -57,24 +55,22 @@ def add(source: Annotated[str, typer.Argument(metavar="PATH|GIT_URL[@REF]")], ye
 
 
 @plugin.command("remove")
-def remove(name: Name) -> int:
+def remove(name: Name) -> None:
     """Uninstall a plugin."""
     _store().remove(name)
     row(f"Removed {name}.")
-    return 0
 
 
 @plugin.command("list")
-def list_() -> int:
+def list_() -> None:
     """List what is installed."""
     store = _store()
-    known = store.installed()
-    for name, facts in known.items():
-        state = "  ! its files were changed since" if store.changed(name) else ""
-        row(f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}{state}")
-    if not known:
-        print("No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
-    return 0
+    rows = [
+        f"{name}  {facts['commit'][:12] or facts['digest'][:12]}  {facts['source']}"
+        + ("  ! its files were changed since" if store.changed(name) else "")
+        for name, facts in store.installed().items()
+    ]
+    show_rows(None, rows, none="No plugin is installed. `cowork plugin add PATH|GIT_URL@REF` installs one.")
 
 
 @plugin.command("update")
@@ -112,7 +108,7 @@ def check(source: Annotated[str, typer.Argument(metavar="NAME|PATH|GIT_URL")]) -
 
 def _take(store: PluginStore, fetched: FetchedPlugin, *, yes: bool) -> int:
     _show(fetched)
-    if not (yes or confirmed("Install it?")):
+    if not (yes or _confirm("Install it?")):
         print("Nothing was installed.")
         return 1
     target = store.keep(fetched)
@@ -140,14 +136,13 @@ def _store() -> PluginStore:
 
 
 @hooks.command("list")
-def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> int:
+def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> None:
     """List the hooks that would run here."""
-    found, _ = load(ctx, cwd, trust=trust)
-    for hook in found.hooks:
-        row(f"{hook.name:<28} {format.one_line(hook.command, 80)}  {paths.short(hook.path, os.environ)}:{hook.line}")
-    if not found.hooks:
-        print("No hook would run here.")
-    return 0
+    rows = [
+        f"{hook.name:<28} {format.one_line(hook.command, 80)}  {paths.short(hook.path, os.environ)}:{hook.line}"
+        for hook in find(ctx, cwd, trust=trust).hooks
+    ]
+    show_rows(None, rows, none="No hook would run here.")
 
 
 @hooks.command("test")
@@ -165,9 +160,8 @@ def try_hooks(
     name = next((known for known in HOOK_EVENTS if known.casefold() == event.casefold()), None)
     if name is None:
         raise UserError(f"there is no event {event}", f"There are {', '.join(HOOK_EVENTS)}.")
-    found, _ = load(ctx, cwd, trust=trust)
-    root = (cwd or Path.cwd()).resolve()
-    verdict, ran, said = run_trial(name, _data(given), found.hooks, root, os.environ)
+    known = find(ctx, cwd, trust=trust).hooks
+    verdict, ran, said = run_trial(name, _data(given), known, (cwd or Path.cwd()).resolve(), os.environ)
     for hook in ran:
         row(f"ran {hook.command}  ({paths.short(hook.path, os.environ)}:{hook.line})")
     for text in said:
@@ -189,3 +183,54 @@ def _data(given: Path | None) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise UserError("the input must be a JSON object")
     return data
+
+
+def import_(
+    program: Annotated[str, typer.Argument(metavar="claude|codex|gemini|opencode")],
+    yes: Yes = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+) -> int:
+    """Take over agents, commands, skills, hooks, servers, permissions and notes of another agent program.
+
+    Examples:
+      cowork import claude            show what would be taken over, then ask
+      cowork import codex --yes       without a question
+      cowork import gemini --dry-run  only show
+
+    Nothing that exists is changed, and nothing of the other program is removed."""
+    from cowork.app.mcp.sources import change_file, user_file, why_not
+    from cowork.extensions.importing import PROGRAMS, apply, plan, refused
+    from cowork.mcp.entries import read_file
+
+    if program not in PROGRAMS:
+        raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(PROGRAMS)}.")
+    steps = plan(program, paths.home(os.environ), paths.config_dir(os.environ))
+    mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
+    for at, step in enumerate(steps):
+        if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):
+            steps[at] = refused(step, why)
+    for step in steps:
+        target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
+        why = f": {step.why}" if step.why else ""
+        action = "add to mcp.json" if step.action == "server" else step.action
+        row(f"{step.kind:<12} {format.one_line(step.name, 40):<24} {action}{target}{why}")
+    todo = [step for step in steps if step.action in ("copy", "write", "server")]
+    if dry_run or not todo:
+        print(f"{format.plural(len(todo), 'step')} to do." if todo else "There is nothing to do.")
+        return 0
+    if not (yes or _confirm(f"Do these {format.plural(len(todo), 'step')}?")):
+        print("Nothing was changed.")
+        return 1
+    done = len(apply(steps))
+    for step in todo:
+        if step.action == "server":
+            done += change_file(user_file(os.environ), step.name, json.loads(step.text))
+    print(f"{format.plural(done, 'step')} done. `cowork extensions` and `cowork mcp list` show what is there now.")
+    return 0
+
+
+def _confirm(question: str) -> bool:
+    """Whether the person says yes to what was just listed."""
+    if not sys.stdin.isatty():
+        raise UserError("nobody is here to say yes", "Look at the list above, then add --yes.")
+    return ask_line(f"{question} [y/N] ").casefold() in ("y", "yes")

@@ -1,19 +1,21 @@
-"""`cowork sessions`, `cowork cost` and `cowork tasks`: what was done, and what it cost."""
+"""`cowork sessions`, `tasks`, `cost`, `report` and `watch`: what was done, and what it cost."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup
+from cowork.cli.typer_help import CommandGroup, JsonArray, JsonObject
 from cowork.config import paths
-from cowork.core import format
+from cowork.core import format, signals
+from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
 
 if TYPE_CHECKING:
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 _NAME = 26
 _MARKS = {"completed": "✓", "active": "·", "interrupted": "·"}
 
-app = CommandGroup(
-    "Conversations that were kept: list, show, export, remove.",
-    """
+sessions = CommandGroup(
+    """Conversations that were kept: list, show, export, remove.
+
 Examples:
   cowork sessions                    those of this folder, last used first
   cowork sessions --all              of every folder
@@ -34,30 +36,30 @@ Examples:
   cowork sessions export k3v --html -o k3v.html
                                      as a page to look at
   cowork sessions rm k3v             delete it for good
-  cowork --resume k3v                go on with it""",
+  cowork --resume k3v                go on with it"""
 )
+tasks = CommandGroup(
+    """Work that was given to subagents, over all conversations: list, show.
 
-COST_EXAMPLES = """
-Examples:
-  cowork cost                        the last 30 days by agent, beside the 30 before
-  cowork cost --since 7d --by model  or day, repo, session
-  cowork cost --since all --json     for programs"""
-
-tasks_app = CommandGroup(
-    "Work that was given to subagents, over all conversations: list, show.",
-    """
 Examples:
   cowork tasks                       of the last 30 days, newest first
   cowork tasks list --since all --json
-  cowork tasks show k3v/explore-1    one with its conversation (the start of the session's id is enough)""",
+  cowork tasks show k3v/explore-1    one with its conversation (the start of the session's id is enough)"""
 )
 
+AsObject = Annotated[bool, typer.Option("--json", help="As one JSON object.")]
+SessionId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the start of it.")]
+Since = Annotated[str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")]
+OnlyHere = Annotated[bool, typer.Option("--here", help="Only conversations of this folder.")]
+Html = Annotated[bool, typer.Option("--html", help="A page in one file.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of stdout.")]
 
-@app.command("list")
+
+@sessions.command("list")
 def list_(
     everywhere: Annotated[bool, typer.Option("--all", "-a", help="Of every folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
-) -> int:
+    as_json: JsonArray = False,
+) -> None:
     """List the conversations of this folder, last used first."""
     from cowork.sessions.index import list_sessions
 
@@ -72,14 +74,14 @@ def list_(
     keys = ("id", "title", "cwd", "branch", "model", "prompts", "turns", "created", "last_used", "cost_usd")
     known = [{key: getattr(entry, key) for key in keys} for entry in found]
     none = "no conversations" if everywhere else "no conversations of this folder (--all shows those of others)"
-    return show_rows(known, map(line, found), as_json=as_json, none=none)
+    show_rows(known, map(line, found), as_json=as_json, none=none)
 
 
-@app.command("show")
+@sessions.command("show")
 def show(
     session: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-) -> int:
+    as_json: AsObject = False,
+) -> None:
     """Print a conversation as Markdown."""
     from cowork.sessions.export import as_json as to_json
     from cowork.sessions.export import markdown
@@ -90,13 +92,12 @@ def show(
     entry = find(_folder(), session)
     loaded = read(_folder() / entry.id / LOG)
     print(to_json(loaded.events) if as_json else markdown(loaded.events))
-    return 0
 
 
-@app.command("rm")
+@sessions.command("rm")
 def rm(
     sessions: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the starts of them.")],
-) -> int:
+) -> None:
     """Delete conversations for good."""
     from cowork.sessions.index import find, remove
 
@@ -104,49 +105,68 @@ def rm(
     for entry in entries:
         remove(_folder(), entry.id)
         print(f"removed {entry.id}  {format.one_line(entry.title, 60)}")
-    return 0
+
+
+@sessions.command("export")
+def export(
+    session: SessionId = "",
+    html: Html = False,
+    md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
+    json: JsonObject = False,
+    atif: Annotated[bool, typer.Option("--atif", help="A trajectory, as evaluations read it.")] = False,
+    output: Output = None,
+    redact: Annotated[bool, typer.Option("--redact", help="Leave contents out (--html).")] = False,
+) -> None:
+    """Write a conversation as a page, as Markdown, as JSON or as a trajectory.
+
+    Examples:
+      cowork sessions export k3v --html -o k3v.html   a page to look at: conversation, timeline, cost
+      cowork sessions export k3v -o k3v.md            the ending of the name says the form
+      cowork sessions export k3v --html --redact -o k3v.html
+                                         times and costs without what was said
+      cowork sessions export --atif -o trajectory.json
+                                         the last of this folder, for evaluations"""
+    from cowork.app.exports import EXPORTS, chosen_session, export_session, form_of
+
+    asked = [name for name, wanted in (("html", html), ("md", md), ("json", json), ("atif", atif)) if wanted]
+    if len(asked) > 1:
+        raise UserError(f"--{asked[0]} and --{asked[1]} ask for two forms.", "Leave one of them out.")
+    form = asked[0] if asked else form_of(output) if output else "md"
+    if redact and not EXPORTS[form].redacts:
+        raise UserError(f"--redact cannot be used with --{form}.", "It is for --html.")
+    entry = chosen_session(_folder(), session, paths.here())
+    _write(export_session(_folder(), entry.id, form, redact=redact), output)
 
 
 def cost(
     by: Annotated[
         Literal["agent", "model", "day", "repo", "session"], typer.Option("--by", help="What the rows are.")
     ] = "agent",
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")
-    ] = "30d",
-    here: Annotated[bool, typer.Option("--here", help="Only conversations of this folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> int:
-    """Say what the kept conversations cost, children, retries and compaction counted in."""
+    since: Since = "30d",
+    here: OnlyHere = False,
+    as_json: JsonObject = False,
+) -> None:
+    """Say what the kept conversations cost, children, retries and compaction counted in.
+
+    Examples:
+      cowork cost                        the last 30 days by agent, beside the 30 before
+      cowork cost --since 7d --by model  or day, repo, session
+      cowork cost --since all --json     for programs"""
     from cowork.sessions.cost_report import cost_report, days_of
     from cowork.sessions.index import list_sessions
 
     days = days_of(since)
     found = list_sessions(_folder(), paths.here() if here else None, empty=True)
-    report = cost_report(found, by, days)
-    if as_json:
-        print(ascii_json(report.to_dict(by)))
-        return 0
-    row(
-        " · ".join(
-            f"{name} {format.money_sum(spent.cost_usd, spent.known_usd)}" for name, spent in report.periods.items()
-        )
-    )
-    for line in _cost_lines(report, by, days):
-        row(line)
-    if any(line.spent.cost_usd is None for line in report.rows):
-        print("+ marks a sum that holds requests of unknown price: [pricing] in the settings can name one.")
-    return 0
+    totals = cost_report(found, by, days)
+    show_rows(totals.to_dict(by), _cost_lines(totals, by, days), as_json=as_json)
 
 
-@tasks_app.command("list")
+@tasks.command("list")
 def list_tasks(
-    since: Annotated[
-        str, typer.Option("--since", metavar="TIME", help="7d, today, week, month, all, or a day.")
-    ] = "30d",
+    since: Since = "30d",
     here: Annotated[bool, typer.Option("--here", help="Only of this folder.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
-) -> int:
+    as_json: JsonArray = False,
+) -> None:
     """List what subagents were sent out for, newest first."""
     from cowork.sessions.cost_report import DAY, days_of
     from cowork.sessions.index import list_sessions
@@ -156,14 +176,14 @@ def list_tasks(
     entries = list_sessions(_folder(), paths.here() if here else None, empty=True)
     found = sorted((t for e in entries for t in e.tasks() if t.started >= start), key=lambda t: t.started, reverse=True)
     none = "no tasks" if days is None else f"no tasks since {since} (--since all shows older ones)"
-    return show_rows([task.to_dict() for task in found], map(_task_line, found), as_json=as_json, none=none)
+    show_rows([task.to_dict() for task in found], map(_task_line, found), as_json=as_json, none=none)
 
 
-@tasks_app.command("show")
+@tasks.command("show")
 def show_task(
     task: Annotated[str, typer.Argument(metavar="ID", help="SESSION/SUBAGENT, such as k3v/explore-1.")],
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-) -> int:
+    as_json: AsObject = False,
+) -> None:
     """Print one task with its conversation."""
     from cowork.sessions.export import task_markdown, task_messages
     from cowork.sessions.index import find, find_task
@@ -175,30 +195,104 @@ def show_task(
     events = read(_folder() / found.session_id / LOG).events
     if as_json:
         print(ascii_json({**found.to_dict(), "messages": task_messages(events, found.agent)}))
-        return 0
+        return
     row(_task_line(found))
     print(f"\n{task_markdown(events, found.agent)}", end="")
-    return 0
+
+
+def report(
+    since: Since = "30d",
+    here: OnlyHere = False,
+    html: Html = False,
+    json: JsonObject = False,
+    output: Output = None,
+    pages: Annotated[bool, typer.Option("--pages", help="Export the sessions it names too, and link to them.")] = False,
+) -> None:
+    """Say what agents did in many sessions: cost, durations, failures and what stands out.
+
+    Examples:
+      cowork report                      the last 30 days: bars, tasks that stand out
+      cowork report --since 7d --here    of this folder
+      cowork report --html -o report.html --pages
+                                         as a page, with the pages of the sessions it names
+      cowork report --since all --json   for programs"""
+    from cowork.app.exports import export_beside
+    from cowork.reports.bars import report_lines
+    from cowork.reports.html import report_page
+    from cowork.reports.overview import overview
+    from cowork.sessions.cost_report import days_of
+    from cowork.sessions.index import list_sessions
+
+    if html and json:
+        raise UserError("--html and --json ask for two forms.", "Leave one of them out.")
+    html = html or (not json and output is not None and output.suffix.lower() in (".html", ".htm"))
+    if pages and not (html and output):
+        raise UserError("--pages needs a file to put the pages beside.", "cowork report --html -o report.html --pages")
+    found = overview(list_sessions(_folder(), paths.here() if here else None, empty=True), days_of(since))
+    if html:
+        links = export_beside(_folder(), output, found.session_ids()) if pages and output else {}
+        _write(report_page(found.to_dict(), links), output)
+    else:
+        _write([ascii_json(found.to_dict()) + "\n"] if json else (f"{line}\n" for line in report_lines(found)), output)
+
+
+def watch(
+    session: SessionId = "",
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 0,
+) -> None:
+    """Follow a session on a page of this machine while it runs; Ctrl+C ends it.
+
+    Examples:
+      cowork watch                       the session that runs in this folder, or ran last
+      cowork watch k3v --port 8123       one by its id, on a port of your choice
+      ssh -L 8123:127.0.0.1:8123 builder cowork watch --port 8123
+                                         one on another machine"""
+    import asyncio
+
+    from cowork.app.exports import chosen_session
+    from cowork.reports.watch import WatchServer
+
+    entry = chosen_session(_folder(), session, paths.here())
+    served = WatchServer(_folder() / entry.id, entry, port)
+    title = format.one_line(entry.title, 60) or entry.id
+
+    async def serve() -> None:
+        await served.start()
+        print(f"{title}\n{served.url}  (opens once, on this machine)", flush=True)
+        await asyncio.get_running_loop().create_future()  # until Ctrl+C
+
+    try:
+        signals.run(serve())
+    except OSError as error:
+        hint = "Give another one, or leave --port out."
+        raise UserError(f"Port {port} cannot be used: {error.strerror}.", hint) from error
 
 
 def _folder() -> Path:
     return paths.sessions_dir(os.environ)
 
 
-def _cost_lines(report: CostReport, by: str, days: int | None) -> list[str]:
-    """A heading and a line a row; what is not known of a row stays blank."""
-    stretch = "all" if days is None else "today" if days == 1 else f"last {days} days"
-    heading = f"by {by}, {stretch}"
-    columns = ("cost", "change", "tasks", "$/task", "mean", "p50", "p95", "max", "prompt", "failed")
-    widths = (10, 7, 6, 8, 7, 7, 7, 7, 7, 7)
-    head = f"{heading:<{_NAME}}" + "".join(f"{name:>{width}}" for name, width in zip(columns, widths, strict=True))
-    found = ["", head]
+def _cost_lines(report: CostReport, by: str, days: int | None) -> Iterator[str]:
+    """The periods, a heading and a line a row; what is not known of a row stays blank."""
+    sums = (f"{name} {format.money_sum(spent.cost_usd, spent.known_usd)}" for name, spent in report.periods.items())
+    yield " · ".join(sums)
+    yield ""
+    heading = f"by {by}, {'all' if days is None else 'today' if days == 1 else f'last {days} days'}"
+    if not report.rows:
+        yield f"{heading}: nothing"
+    else:
+        yield _cost_line(
+            heading, ("cost", "change", "tasks", "$/task", "mean", "p50", "p95", "max", "prompt", "failed")
+        )
     for spending in report.rows:
-        cells = _cells(spending)
-        name = format.one_line(spending.name or "unknown", _NAME - 1)
-        line = f"{name:<{_NAME}}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        found.append(line.rstrip())
-    return found if report.rows else ["", f"{heading}: nothing"]
+        yield _cost_line(format.one_line(spending.name or "unknown", _NAME - 1), _cells(spending))
+    if any(spending.spent.cost_usd is None for spending in report.rows):
+        yield "+ marks a sum that holds requests of unknown price: [pricing] in the settings can name one."
+
+
+def _cost_line(name: str, cells: Iterable[str]) -> str:
+    widths = (10, 7, 6, 8, 7, 7, 7, 7, 7, 7)
+    return f"{name:<{_NAME}}" + "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
 
 
 def _task_line(task: TaskRow) -> str:
@@ -244,3 +338,15 @@ def _arrow(change: float) -> str:
         return "="
     size = f"{abs(change):.0%}" if abs(change) < 10 else f"{1 + change:.0f}×"
     return f"{'▲' if change > 0 else '▼'} {size}"
+
+
+def _write(pieces: Iterable[str], output: Path | None) -> None:
+    """Put text into a file, or to stdout."""
+    if output is None:
+        sys.stdout.writelines(pieces)
+        return
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+    except OSError as error:
+        raise UserError(f"{output} cannot be written: {error.strerror}.", "Give another name: -o FILE") from error

@@ -64,17 +64,13 @@ def row(text: str) -> None:
     print(text.replace("\n", "\\n").rstrip())
 
 
-def show_rows(facts: object, rows: Iterable[str], *, as_json: bool, none: str = "") -> int:
-    """Print what was found: JSON for programs, else rows for people, or a line that there is nothing. Always 0."""
+def show_rows(facts: object, rows: Iterable[str], *, as_json: bool = False, none: str = "") -> None:
+    """Print what was found: JSON for programs, else rows for people, or a line that there is nothing."""
     if as_json:
         print(ascii_json(facts))
-        return 0
-    for text in rows:
+        return
+    for text in [*rows] or [none] * bool(none):
         row(text)
-        none = ""
-    if none:
-        row(none)
-    return 0
 
 
 def gather(argument: str | None, *, non_interactive: bool, say: Say, stdin: int = 0) -> tuple[str, str]:

@@ -11,29 +11,24 @@ from typer.main import get_command
 
 from cowork import __version__
 from cowork.cli import (
-    agent_commands,
     config_commands,
-    doctor_commands,
     extension_commands,
     flow_commands,
     mcp_commands,
-    permission_commands,
     plugin_commands,
-    report_commands,
     session_commands,
-    tools_command,
 )
 from cowork.cli import main as entry
 from cowork.cli.quick_parser import spell_out
-from cowork.cli.typer_help import HelpCommand, HelpGroup, made, with_options
+from cowork.cli.typer_help import CommandGroup, made, with_options
 from cowork.core.errors import UserError
 
-_CHAT_HELP = """A coding agent in your terminal. Without a command it opens the chat.
+app = CommandGroup(
+    """A coding agent in your terminal. Without a command it opens the chat.
 
 It reads, searches, edits and runs things in the current folder, asks before it changes anything, and sends out
-subagents for work of its own kind. Without a key it runs on the built-in offline model."""
+subagents for work of its own kind. Without a key it runs on the built-in offline model.
 
-_CHAT_EXAMPLES = """
 Examples:
   cowork                                   open the chat here
   cowork "fix the failing test"            open it with a first prompt
@@ -42,43 +37,8 @@ Examples:
   git diff | cowork run "review this"      with context from a pipe
   cowork config init                       set up a model
 
-Files: ~/.config/cowork/config.toml, .cowork/config.toml (COWORK_HOME moves yours). `cowork config show` explains."""
-
-_RUN_HELP = """Answer one prompt and end. The answer goes to stdout, what happens to stderr.
-
-The prompt is the argument; with `-` or without one it is read from stdin. Beside an argument, piped stdin is added as
-context; a pipe that stays silent for a second is left alone. Where a terminal is there you are asked before changes;
-with --non-interactive nothing is ever asked, and what no rule allows is denied."""
-
-_RUN_EXAMPLES = """
-Examples:
-  cowork run "add a test for the empty cart"
-  cowork run --permission-mode plan "how would you split app.py?"
-  git diff main | cowork run "write the release note"
-  cowork run --non-interactive --output json --max-cost 0.50 "fix the lint errors" --allow "Bash(ruff:*)" --allow "Edit"
-  cowork run --output-schema answer.json "which functions are unused?"
-
-Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 no or refused credentials, 4 a budget or turn limit,
-5 ended on a denied action, 75 service unavailable (try again), 124 timed out, 130 interrupted, 141 output closed,
-143 terminated."""
-
-_ACP_HELP = """Answer an editor through the Agent Client Protocol, on stdin and stdout, until it closes them.
-
-Zed, JetBrains IDEs, Neovim and others start it for you; docs/editors.md has the lines for each. Keys, models, rules and
-agents are those of your settings; the options here count for every session the editor opens."""
-
-_ACP_EXAMPLES = """
-Examples:
-  cowork acp                              what an editor runs
-  cowork acp --permission-mode auto       edits and boxed commands without a question
-  cowork acp --model light                start sessions with the light model"""
-
-app = typer.Typer(
-    cls=HelpGroup,
-    rich_markup_mode=None,
+Files: ~/.config/cowork/config.toml, .cowork/config.toml (COWORK_HOME moves yours). `cowork config show` explains.""",
     pretty_exceptions_enable=False,
-    add_completion=True,
-    no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
@@ -111,13 +71,7 @@ def _usage_error(error: Any) -> UserError:
     return UserError(message[:1].lower() + message[1:].rstrip("."), f"{path} --help")
 
 
-def _version(*, wanted: bool) -> None:
-    if wanted:
-        print(f"cowork {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True, help=_CHAT_HELP, epilog=_CHAT_EXAMPLES)
+@app.callback(invoke_without_command=True)
 @with_options(chat=True)
 def chat(
     ctx: typer.Context,
@@ -125,49 +79,72 @@ def chat(
     *,
     given: dict[str, Any],
 ) -> int:
-    """Open the chat."""
-    _version(wanted=version)
+    if version:
+        print(f"cowork {__version__}")
+        raise typer.Exit
     ctx.obj = given  # options before a command count for it
     return entry.start("chat", None, made(given)) if ctx.invoked_subcommand is None else 0
 
 
-@app.command("run", cls=HelpCommand, help=_RUN_HELP, epilog=_RUN_EXAMPLES)
+@app.command("run")
 @with_options(chat=False)
 def run_command(
     prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from stdin.", show_default=False)] = None,
     *,
     given: dict[str, Any],
 ) -> int:
-    """Answer one prompt."""
+    """Answer one prompt and end. The answer goes to stdout, what happens to stderr.
+
+    The prompt is the argument; with `-` or without one it is read from stdin. Beside an argument, piped stdin is added
+    as context; a pipe that stays silent for a second is left alone. Where a terminal is there you are asked before
+    changes; with --non-interactive nothing is ever asked, and what no rule allows is denied.
+
+    Examples:
+      cowork run "add a test for the empty cart"
+      cowork run --permission-mode plan "how would you split app.py?"
+      git diff main | cowork run "write the release note"
+      cowork run --non-interactive --output json --max-cost 1 "fix the lint errors" --allow "Bash(ruff:*)" --allow Edit
+      cowork run --output-schema answer.json "which functions are unused?"
+
+    Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 no or refused credentials, 4 a budget or turn limit,
+    5 ended on a denied action, 75 service unavailable (try again), 124 timed out, 130 interrupted, 141 output closed,
+    143 terminated."""
     return entry.start("run", prompt, made(given))
 
 
-@app.command("acp", cls=HelpCommand, help=_ACP_HELP, epilog=_ACP_EXAMPLES)
+@app.command("acp")
 @with_options(chat=True)
 def acp_command(*, given: dict[str, Any]) -> int:
-    """Answer an editor."""
+    """Answer an editor through the Agent Client Protocol, on stdin and stdout, until it closes them.
+
+    Zed, JetBrains IDEs, Neovim and others start it for you; docs/editors.md has the lines for each. Keys, models,
+    rules and agents are those of your settings; the options here count for every session the editor opens.
+
+    Examples:
+      cowork acp                              what an editor runs
+      cowork acp --permission-mode auto       edits and boxed commands without a question
+      cowork acp --model light                start sessions with the light model"""
     from cowork.app.acp.server import serve
 
     return serve(made(given))
 
 
-app.add_typer(agent_commands.app, name="agents")
-app.add_typer(extension_commands.app, name="extensions")
+app.command("import")(plugin_commands.import_)
+app.command("tools")(extension_commands.tools)
+app.command("cost")(session_commands.cost)
+app.command("report")(session_commands.report)
+app.command("watch")(session_commands.watch)
+app.command("batch")(flow_commands.batch)
+app.command("trust")(config_commands.trust)
+app.command("doctor")(config_commands.doctor)
+app.command("demo")(config_commands.demo)
+app.add_typer(extension_commands.agents, name="agents")
+app.add_typer(extension_commands.extensions, name="extensions")
 app.add_typer(plugin_commands.plugin, name="plugin")
 app.add_typer(plugin_commands.hooks, name="hooks")
-app.command("import", cls=HelpCommand, epilog=extension_commands.IMPORT_EXAMPLES)(extension_commands.import_)
-app.command("tools", cls=HelpCommand, epilog=tools_command.TOOLS_EXAMPLES)(tools_command.tools)
-app.add_typer(session_commands.app, name="sessions")
-session_commands.app.command("export", cls=HelpCommand, epilog=report_commands.EXPORT_EXAMPLES)(report_commands.export)
-app.command("cost", cls=HelpCommand, epilog=session_commands.COST_EXAMPLES)(session_commands.cost)
-app.command("report", cls=HelpCommand, epilog=report_commands.REPORT_EXAMPLES)(report_commands.report)
-app.command("watch", cls=HelpCommand, epilog=report_commands.WATCH_EXAMPLES)(report_commands.watch)
-app.add_typer(session_commands.tasks_app, name="tasks")
-app.add_typer(flow_commands.app, name="flow")
-app.command("batch", cls=HelpCommand, epilog=flow_commands.BATCH_EXAMPLES)(flow_commands.batch)
-app.add_typer(config_commands.app, name="config")
-app.add_typer(mcp_commands.app, name="mcp")
-app.command("trust", cls=HelpCommand, epilog=permission_commands.TRUST_EXAMPLES)(permission_commands.trust)
-app.add_typer(permission_commands.permissions, name="permissions")
-app.command("doctor", cls=HelpCommand, epilog=doctor_commands.DOCTOR_EXAMPLES)(doctor_commands.doctor)
-app.command("demo", cls=HelpCommand, epilog=doctor_commands.DEMO_EXAMPLES)(doctor_commands.demo)
+app.add_typer(session_commands.sessions, name="sessions")
+app.add_typer(session_commands.tasks, name="tasks")
+app.add_typer(flow_commands.flow, name="flow")
+app.add_typer(config_commands.config, name="config")
+app.add_typer(mcp_commands.mcp, name="mcp")
+app.add_typer(config_commands.permissions, name="permissions")

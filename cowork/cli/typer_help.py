@@ -13,6 +13,11 @@ from typer.core import TyperCommand, TyperGroup
 from cowork.config.options import Option, RunOptions, options_of
 from cowork.core.errors import UserError
 
+Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+JsonObject = Annotated[bool, typer.Option("--json", help="One JSON object.")]
+JsonArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
+
 _TYPES: Mapping[str, Any] = {
     "str": str | None,
     "bool": bool,
@@ -30,25 +35,32 @@ def with_options(*, chat: bool, left_out: Collection[str] = ()) -> Callable[[Cal
     """Give a command the options of the table; it receives them, and those before the command, as one mapping."""
 
     def make(function: Callable[..., Any]) -> Callable[..., Any]:
-        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "given"]
+        wanted = inspect.signature(function, eval_str=True).parameters
         table = {entry[0]: entry for entry in options_of(chat=chat) if entry[0] not in left_out}
 
-        takes_context = any(p.name == "ctx" for p in own)
-
-        def command(**values: Any) -> Any:
-            context = values["ctx"] if takes_context else values.pop("ctx")
-            before = {name: value for name, value in (context.obj or {}).items() if name in table}
-            given = {name: values.pop(name) for name in table}
-            return function(**values, given=before | said(given))
+        def command(ctx: typer.Context, **values: Any) -> Any:
+            before = {name: value for name, value in (ctx.obj or {}).items() if name in table}
+            given = before | said({name: values.pop(name) for name in table})
+            return function(**values, **({"ctx": ctx} if "ctx" in wanted else {}), given=given)
 
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-        parameters = [*([] if takes_context else [context]), *own, *(_parameter(*entry) for entry in table.values())]
+        own = [parameter for name, parameter in wanted.items() if name not in ("ctx", "given")]
+        parameters = [context, *own, *(_parameter(*entry) for entry in table.values())]
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         command.__annotations__ = {p.name: p.annotation for p in parameters}
         command.__name__, command.__doc__ = function.__name__, function.__doc__
         return command
 
     return make
+
+
+def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Parameter:
+    hint: Any = Literal[option.choices] | None if option.choices else _TYPES[kind]
+    spec = typer.Option(
+        *option.flags, help=option.help, metavar=option.metavar or None, show_default=bool(default) and kind == "str"
+    )
+    empty = default if default or kind == "bool" else None
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[hint, spec])
 
 
 def said(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,18 +87,39 @@ def ask_line(question: str) -> str:
         raise typer.Abort from None
 
 
-class HelpCommand(TyperCommand):
-    """A command whose options are shown in their groups, examples last."""
+class _Help:
+    """Options in their groups; `Examples:` of the help text and what follows it come last, as they are written."""
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        _grouped(self, ctx, formatter)
+    def __init__(self, *args: Any, help: str | None = None, **options: Any) -> None:
+        text, _, examples = (help or "").partition("\n\nExamples:\n")
+        super().__init__(*args, **(options | {"help": text, "epilog": examples}))
 
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        _examples(self.epilog, formatter)
+    def format_options(self: Any, ctx: Any, formatter: Any) -> None:
+        if isinstance(self, TyperGroup):
+            self.format_commands(ctx, formatter)
+        groups: dict[str, list[tuple[str, str]]] = {}
+        parameters = self.get_params(ctx)
+        group_of = _GROUP_OF if len(parameters) > _FEW else {}
+        for parameter in parameters:
+            if record := parameter.get_help_record(ctx):
+                plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                group = next((group_of[flag] for flag in parameter.opts if flag in group_of), plain)
+                groups.setdefault(group, []).append(record)
+        for name in sorted(groups, key="Options".__eq__):
+            with formatter.section(name):
+                formatter.write_dl(groups[name])
+
+    def format_epilog(self: Any, ctx: Any, formatter: Any) -> None:
+        if self.epilog:
+            formatter.write(f"\nExamples:\n{self.epilog}\n")
 
 
-class HelpGroup(TyperGroup):
-    """The same for a command that has commands. Alone, or with options only, it lists; without a list, it helps."""
+class HelpCommand(_Help, TyperCommand):
+    """A command."""
+
+
+class HelpGroup(_Help, TyperGroup):
+    """A command that has commands. Alone, or with options only, it lists; without a list, it helps."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         alone = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
@@ -98,59 +131,12 @@ class HelpGroup(TyperGroup):
                 ctx.exit()
         return super().parse_args(ctx, args)
 
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        self.format_commands(ctx, formatter)
-        _grouped(self, ctx, formatter)
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        _examples(self.epilog, formatter)
-
 
 class CommandGroup(typer.Typer):
-    """The commands under one word, shown like all others; without one, its help unless it is told otherwise."""
+    """The commands under one word, shown like all others."""
 
-    def __init__(self, help: str, epilog: str, **options: Any) -> None:
-        usual = {"no_args_is_help": not options.get("invoke_without_command"), "rich_markup_mode": None}
-        super().__init__(cls=HelpGroup, help=help, epilog=epilog, **(usual | options))
+    def __init__(self, help: str, **options: Any) -> None:
+        super().__init__(cls=HelpGroup, help=help, rich_markup_mode=None, **options)
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
-        return super().command(name, **({"cls": HelpCommand} | options))
-
-
-Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
-
-
-def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Parameter:
-    hint: Any = Literal[option.choices] | None if option.choices else _TYPES[kind]
-    spec = typer.Option(
-        *option.flags, help=option.help, metavar=option.metavar or None, show_default=bool(default) and kind == "str"
-    )
-    empty = default if default or kind == "bool" else None
-    annotation = Annotated[hint, spec]
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=annotation)
-
-
-def _grouped(command: Any, ctx: Any, formatter: Any) -> None:
-    groups: dict[str, list[tuple[str, str]]] = {}
-    parameters = command.get_params(ctx)
-    group_of = _GROUP_OF if len(parameters) > _FEW else {}
-    for parameter in parameters:
-        record = parameter.get_help_record(ctx)
-        if record is None:
-            continue
-        plain = "Arguments" if parameter.param_type_name == "argument" else "Options"
-        group = next((group_of[flag] for flag in parameter.opts if flag in group_of), plain)
-        groups.setdefault(group, []).append(record)
-    last = {"Options": groups.pop("Options")} if "Options" in groups else {}
-    for name, records in (groups | last).items():
-        with formatter.section(name):
-            formatter.write_dl(records)
-
-
-def _examples(epilog: str | None, formatter: Any) -> None:
-    if not epilog:
-        return
-    formatter.write_paragraph()
-    for line in epilog.strip("\n").splitlines():
-        formatter.write(f"{line}\n")
+        return super().command(name, cls=HelpCommand, **options)
