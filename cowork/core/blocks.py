@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Literal
 
@@ -90,23 +90,13 @@ class Usage:
     estimated: bool = False
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cache_read_tokens + other.cache_read_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.estimated or other.estimated,
-        )
+        counts: Json = {name: getattr(self, name) + getattr(other, name) for name in _COUNTS}
+        return Usage(**counts, estimated=self.estimated or other.estimated)
 
     def __sub__(self, other: Usage) -> Usage:
         """What was used since `other`, an earlier state of the same count."""
-        return Usage(
-            self.input_tokens - other.input_tokens,
-            self.output_tokens - other.output_tokens,
-            self.cache_read_tokens - other.cache_read_tokens,
-            self.cache_write_tokens - other.cache_write_tokens,
-            self.estimated,
-        )
+        counts: Json = {name: getattr(self, name) - getattr(other, name) for name in _COUNTS}
+        return Usage(**counts, estimated=self.estimated)
 
     @property
     def prompt_tokens(self) -> int:
@@ -124,8 +114,8 @@ class Usage:
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Usage:
-        fresh, said, read, written = (int(raw.get(name) or 0) for name in _COUNTS)
-        return cls(fresh, said, read, written, raw.get("estimated") is True)
+        counts: Json = {name: int(raw.get(name) or 0) for name in _COUNTS}
+        return cls(**counts, estimated=raw.get("estimated") is True)
 
 
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -144,58 +134,52 @@ def cost_since(now: float | None, before: float | None) -> float | None:
     return None if now is None or before is None else add_cost(now, -before)
 
 
+_KINDS: dict[str, type[Block]] = {
+    "text": Text,
+    "thinking": Thinking,
+    "image": Image,
+    "tool_use": ToolUse,
+    "tool_result": ToolResult,
+}
+_NAMES: dict[type[Block], str] = {cls: kind for kind, cls in _KINDS.items()}
+_ONLY_WHEN_SET = ("malformed", "is_error")
+
+
 def block_to_dict(block: Block) -> Json:
     """The block as SPEC's JSON, which is also how the session log keeps it."""
-    match block:
-        case Text(text):
-            return {"type": "text", "text": text}
-        case ToolUse(id, name, input, malformed):
-            out: Json = {"type": "tool_use", "id": id, "name": name, "input": input}
-            if malformed:
-                out["malformed"] = malformed
-            return out
-        case ToolResult(tool_use_id, content, is_error):
-            body = content if isinstance(content, str) else [block_to_dict(b) for b in content]
-            out = {"type": "tool_result", "tool_use_id": tool_use_id, "content": body}
-            if is_error:
-                out["is_error"] = True
-            return out
-        case Image(media_type, data):
-            return {"type": "image", "media_type": media_type, "data": data}
-        case Thinking(text, wire, model):
-            return {"type": "thinking", "thinking": text, "wire": wire, "model": model}
+    kind = _NAMES[type(block)]
+    out: Json = {"type": kind}
+    for name in type(block).__annotations__:
+        value = getattr(block, name)
+        if value or name not in _ONLY_WHEN_SET:
+            out[_wire_name(kind, name)] = blocks_to_list(value) if isinstance(value, tuple) else value
+    return out
 
 
 def block_from_dict(raw: Mapping[str, Any]) -> Block | None:
     """The block a dict stands for; None for a kind of a newer version, which readers skip."""
-    match raw.get("type"):
-        case "text":
-            return Text(str(raw.get("text", "")))
-        case "tool_use":
-            given = raw.get("input")
-            return ToolUse(
-                str(raw.get("id", "")),
-                str(raw.get("name", "")),
-                given if isinstance(given, dict) else {},
-                str(raw.get("malformed", "")),
-            )
-        case "tool_result":
-            content = raw.get("content", "")
-            if not isinstance(content, str):
-                inner = blocks_from_list(content)
-                content = tuple(b for b in inner if isinstance(b, Text | Image))
-            return ToolResult(str(raw.get("tool_use_id", "")), content, raw.get("is_error") is True)
-        case "image":
-            return Image(str(raw.get("media_type", "")), str(raw.get("data", "")))
-        case "thinking":
-            wire = raw.get("wire")
-            return Thinking(
-                str(raw.get("thinking", "")),
-                wire if isinstance(wire, dict) else {},
-                str(raw.get("model", "")),
-            )
-        case _:
-            return None
+    kind = str(raw.get("type"))
+    cls = _KINDS.get(kind)
+    if cls is None:
+        return None
+    hints = cls.__annotations__.items()
+    return cls(**{name: _READ[hint](raw.get(_wire_name(kind, name))) for name, hint in hints})
+
+
+def _wire_name(kind: str, name: str) -> str:
+    return "thinking" if kind == "thinking" and name == "text" else name
+
+
+def _read_content(raw: object) -> str | tuple[Block, ...]:
+    return raw if isinstance(raw, str) else tuple(b for b in blocks_from_list(raw) if isinstance(b, Text | Image))
+
+
+_READ: dict[str, Callable[[Any], Any]] = {
+    "str": lambda raw: "" if raw is None else str(raw),
+    "Json": as_object,
+    "bool": lambda raw: raw is True,
+    "str | tuple[Text | Image, ...]": _read_content,
+}
 
 
 def blocks_to_list(blocks: Sequence[Block]) -> list[Json]:
@@ -242,9 +226,7 @@ class Tally:
 
     def total(self, *outcomes: CallOutcome) -> int:
         """How many calls had one of these outcomes; all calls when none is named."""
-        return sum(
-            n for counts in self._by_tool.values() for name, n in counts.items() if name in outcomes or not outcomes
-        )
+        return sum(counts[name] for counts in self._by_tool.values() for name in outcomes or counts)
 
     @property
     def nothing_ran(self) -> bool:
@@ -254,22 +236,19 @@ class Tally:
     def summary(self) -> list[Json]:
         """`[{tool, count, failed, denied}]`; `count` is of calls that ran; `unknown` is added where it applies."""
         return [
-            {"tool": tool, "count": counts["run"], "failed": counts["failed"], "denied": counts["denied"]}
-            | ({"unknown": counts["unknown"]} if counts["unknown"] else {})
+            {"tool": tool, "count": counts["run"]}
+            | {name: n for name, n in counts.items() if name in ("failed", "denied") or (name == "unknown" and n)}
             for tool, counts in self._by_tool.items()
         ]
 
     def line(self) -> str:
         """`3 tool calls (Read 2, Grep 1)`, or `2 tool calls (Read 1; Write 0 run, 1 denied)`."""
-        calls = self.total()
-        if not calls:
-            return "0 tool calls: nothing was looked at"
-        parts = [_part(tool, counts) for tool, counts in self._by_tool.items()]
-        joined = ("; " if any("," in part for part in parts) else ", ").join(parts)
+        calls, parts, separator = self.total(), [], ", "
+        for tool, counts in self._by_tool.items():
+            others = [f"{n} {name}" for name, n in counts.items() if name != "run" and n]
+            if others:
+                separator = "; "
+            parts.append(", ".join([f"{tool} {counts['run']}" + " run" * bool(others), *others]))
+        listed = f" ({separator.join(parts)})" if calls else ""
         warning = ": nothing was looked at" if self.nothing_ran else ""
-        return f"{calls} tool call{'s' * (calls != 1)} ({joined}){warning}"
-
-
-def _part(tool: str, counts: Mapping[CallOutcome, int]) -> str:
-    others = [f"{n} {name}" for name, n in counts.items() if name != "run" and n]
-    return f"{tool} {counts['run']}" + (f" run, {', '.join(others)}" if others else "")
+        return f"{calls} tool call{'s' * (calls != 1)}{listed}{warning}"

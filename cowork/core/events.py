@@ -1,7 +1,7 @@
 """What happens, as frozen facts in the past tense. The log, the screen and the JSON stream read the same ones.
 
-Wire names and fields are public and pinned by a golden file. `id`, `at`, `session_id` and `agent` are stamped by
-the emitter; `agent` is a path such as `main` or `main/explore-1`.
+Wire names (`ToolStarted` is `tool.started`) and fields are public and pinned by a golden file. `id`, `at`,
+`session_id` and `agent` are stamped by the emitter; `agent` is a path such as `main` or `main/explore-1`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
-from cowork.core.blocks import Block, Image, Json, Usage, blocks_from_list, blocks_to_list
-from cowork.core.frozen import frozen, revive
+from cowork.core.blocks import Block, Image, Json, Usage, block_to_dict, blocks_from_list
+from cowork.core.frozen import frozen
+
+_ENVELOPE = {"id": "int", "at": "float", "session_id": "str", "agent": "str"}
 
 
 @frozen(kw_only=True)
@@ -24,10 +26,13 @@ class Event:
     session_id: str = ""
     agent: str = "main"
 
+    def __init_subclass__(cls, durable: bool = True) -> None:
+        cls.type = "".join(f".{char.lower()}" if char.isupper() else char for char in cls.__name__)[1:]
+        cls.durable = durable
+
 
 @frozen
 class SessionStarted(Event):
-    type: ClassVar[str] = "session.started"
     cwd: str = ""
     model: str = ""
     provider: str = ""
@@ -43,7 +48,6 @@ class SessionStarted(Event):
 class PromptAdded(Event):
     """The user's side speaks. `context` (environment, project knowledge) goes before the text, unseen."""
 
-    type: ClassVar[str] = "prompt.added"
     text: str = ""
     context: str = ""
     images: tuple[Image, ...] = ()
@@ -53,16 +57,12 @@ class PromptAdded(Event):
 
 
 @frozen
-class TextDelta(Event):
-    type: ClassVar[str] = "text.delta"
-    durable: ClassVar[bool] = False
+class TextDelta(Event, durable=False):
     text: str = ""
 
 
 @frozen
-class ThinkingDelta(Event):
-    type: ClassVar[str] = "thinking.delta"
-    durable: ClassVar[bool] = False
+class ThinkingDelta(Event, durable=False):
     text: str = ""
 
 
@@ -70,7 +70,6 @@ class ThinkingDelta(Event):
 class ReplyAdded(Event):
     """One whole answer of the model: one request, one turn."""
 
-    type: ClassVar[str] = "reply.added"
     content: tuple[Block, ...] = ()
     stop_reason: str = ""
     usage: Usage = field(default_factory=Usage)
@@ -81,7 +80,6 @@ class ReplyAdded(Event):
 
 @frozen
 class ToolStarted(Event):
-    type: ClassVar[str] = "tool.started"
     tool_use_id: str = ""
     name: str = ""
     input: Json = field(default_factory=dict)
@@ -90,9 +88,7 @@ class ToolStarted(Event):
 
 
 @frozen
-class ToolOutput(Event):
-    type: ClassVar[str] = "tool.output"
-    durable: ClassVar[bool] = False
+class ToolOutput(Event, durable=False):
     tool_use_id: str = ""
     text: str = ""
 
@@ -101,7 +97,6 @@ class ToolOutput(Event):
 class ToolEnded(Event):
     """`record` is SPEC's six-key result; the model reads its text and `images`, people read `display`."""
 
-    type: ClassVar[str] = "tool.ended"
     tool_use_id: str = ""
     name: str = ""
     record: Json = field(default_factory=dict)
@@ -111,14 +106,12 @@ class ToolEnded(Event):
 
 @frozen
 class QuestionAsked(Event):
-    type: ClassVar[str] = "question.asked"
     question_id: str = ""
     question: Json = field(default_factory=dict)
 
 
 @frozen
 class QuestionAnswered(Event):
-    type: ClassVar[str] = "question.answered"
     question_id: str = ""
     choice: str = ""
     rule: str = ""
@@ -129,7 +122,6 @@ class QuestionAnswered(Event):
 class AgentStarted(Event):
     """A child was sent out (or waits in line). `agent` is the child's own path."""
 
-    type: ClassVar[str] = "agent.started"
     subagent_id: str = ""
     parent: str = "main"
     tool_use_id: str = ""
@@ -147,9 +139,7 @@ class AgentStarted(Event):
 
 
 @frozen
-class AgentUpdated(Event):
-    type: ClassVar[str] = "agent.updated"
-    durable: ClassVar[bool] = False
+class AgentUpdated(Event, durable=False):
     subagent_id: str = ""
     status: str = "active"  # waiting | active | completed | incomplete | error | aborted
     turns: int = 0
@@ -162,7 +152,6 @@ class AgentUpdated(Event):
 
 @frozen
 class AgentEnded(Event):
-    type: ClassVar[str] = "agent.ended"
     subagent_id: str = ""
     status: str = "completed"  # completed | incomplete | error | aborted
     record: Json = field(default_factory=dict)
@@ -170,7 +159,6 @@ class AgentEnded(Event):
 
 @frozen
 class TodoUpdated(Event):
-    type: ClassVar[str] = "todo.updated"
     todos: tuple[Json, ...] = ()
 
 
@@ -178,7 +166,6 @@ class TodoUpdated(Event):
 class RetryScheduled(Event):
     """A try failed and another follows. Text shown since the last request is withdrawn."""
 
-    type: ClassVar[str] = "retry.scheduled"
     attempt: int = 1  # the try that comes next, from 2
     max_attempts: int = 1
     delay_s: float = 0.0
@@ -198,7 +185,6 @@ class ContextCompacted(Event):
     summary only does that.
     """
 
-    type: ClassVar[str] = "context.compacted"
     summary: str = ""
     keep_from: int = 0
     cleared: tuple[str, ...] = ()
@@ -216,7 +202,6 @@ class ContextCompacted(Event):
 class SessionRewound(Event):
     """The conversation went back to just before the prompt with event id `to`."""
 
-    type: ClassVar[str] = "session.rewound"
     to: int = 0
     conversation: bool = True
     files: tuple[str, ...] = ()
@@ -226,7 +211,6 @@ class SessionRewound(Event):
 class Notice(Event):
     """Something a person should know. `code` names it for programs, such as `mode.changed`."""
 
-    type: ClassVar[str] = "notice"
     text: str = ""
     level: str = "info"  # info | warning | error
     code: str = ""
@@ -241,7 +225,6 @@ class TurnEnded(Event):
     `{usage, cost_usd, model, estimated}`.
     """
 
-    type: ClassVar[str] = "turn.ended"
     reason: str = "completed"
     text: str = ""
     num_turns: int = 0
@@ -253,60 +236,26 @@ class TurnEnded(Event):
 
 
 @frozen
-class RunEnded(Event):
+class RunEnded(Event, durable=False):
     """Always the last event; `result` is the object of `--output json`."""
 
-    type: ClassVar[str] = "run.ended"
-    durable: ClassVar[bool] = False
     result: Json = field(default_factory=dict)
 
 
-EVENTS: dict[str, type[Event]] = {
-    cls.type: cls
-    for cls in (
-        SessionStarted,
-        PromptAdded,
-        TextDelta,
-        ThinkingDelta,
-        ReplyAdded,
-        ToolStarted,
-        ToolOutput,
-        ToolEnded,
-        QuestionAsked,
-        QuestionAnswered,
-        AgentStarted,
-        AgentUpdated,
-        AgentEnded,
-        TodoUpdated,
-        RetryScheduled,
-        ContextCompacted,
-        SessionRewound,
-        Notice,
-        TurnEnded,
-        RunEnded,
-    )
-}
-
-_ENVELOPE = ("id", "at", "session_id", "agent")
-_PAYLOAD: dict[type[Event], tuple[str, ...]] = {
-    cls: tuple(name for name, hint in cls.__annotations__.items() if not hint.startswith("ClassVar"))
-    for cls in EVENTS.values()
-}
+EVENTS: dict[str, type[Event]] = {cls.type: cls for cls in Event.__subclasses__()}  # the public ones
 
 
 def to_dict(event: Event) -> Json:
     """The event as one JSON-safe object. `run.ended` lays its result open beside the envelope."""
-    out: Json = {"type": event.type}
-    for name in _ENVELOPE:
-        out[name] = getattr(event, name)
+    out: Json = {"type": event.type} | {name: getattr(event, name) for name in _ENVELOPE}
     if isinstance(event, RunEnded):
-        return out | {key: value for key, value in event.result.items() if key not in out}
-    for name in _PAYLOAD[type(event)]:
+        return out | event.result | out
+    for name in type(event).__annotations__:
         value = getattr(event, name)
         if isinstance(value, Usage):
             value = value.to_dict()
         elif isinstance(value, tuple):
-            value = blocks_to_list(value) if name in _BLOCKS else list(value)
+            value = [item if isinstance(item, str | dict) else block_to_dict(item) for item in value]
         out[name] = value
     return out
 
@@ -317,43 +266,25 @@ def from_dict(raw: Mapping[str, Any]) -> Event | None:
     if cls is None:
         return None
     if cls is RunEnded:
-        given = {name: raw[name] for name in _ENVELOPE if name in raw}
-        return RunEnded({k: v for k, v in raw.items() if k not in _ENVELOPE and k != "type"}, **given)
-    known = _READERS[cls]
-    given = {}
+        raw = {name: raw[name] for name in _ENVELOPE if name in raw} | {
+            "result": {name: value for name, value in raw.items() if name not in _ENVELOPE and name != "type"}
+        }
+    hints, given = cls.__annotations__, dict[str, Any]()
     for name, value in raw.items():
-        if name in known:
-            decode = known[name]
+        if hint := hints.get(name) or _ENVELOPE.get(name):
+            decode = _DECODE.get(hint)
             given[name] = decode(value) if decode else value
-    return revive(cls, given)
-
-
-def _images(raw: object) -> tuple[Image, ...]:
-    return tuple(b for b in blocks_from_list(raw) if isinstance(b, Image))
-
-
-def _usage(raw: object) -> Usage:
-    return Usage.from_dict(raw) if isinstance(raw, Mapping) else Usage()
+    return cls(**given)
 
 
 def _tuple(raw: object) -> tuple[Any, ...]:
-    return tuple(raw) if isinstance(raw, list | tuple) else ()
+    return tuple(raw) if isinstance(raw, list) else ()
 
 
-_BLOCKS = frozenset({"content", "images"})
-_DECODE: dict[str, Callable[[object], object]] = {
-    "content": blocks_from_list,
-    "images": _images,
-    "usage": _usage,
-    "tools": _tuple,
-    "agents": _tuple,
-    "todos": _tuple,
-    "cleared": _tuple,
-    "shortened": _tuple,
-    "kept": _tuple,
-    "files": _tuple,
-    "attached": _tuple,
-}
-_READERS: dict[type[Event], dict[str, Callable[[object], object] | None]] = {
-    cls: {name: _DECODE.get(name) for name in (*_ENVELOPE, *names)} for cls, names in _PAYLOAD.items()
+_DECODE: dict[str, Callable[[Any], object]] = {
+    "tuple[Block, ...]": blocks_from_list,
+    "tuple[Image, ...]": lambda raw: tuple(block for block in blocks_from_list(raw) if isinstance(block, Image)),
+    "Usage": lambda raw: Usage.from_dict(raw) if isinstance(raw, dict) else Usage(),
+    "tuple[str, ...]": _tuple,
+    "tuple[Json, ...]": _tuple,
 }

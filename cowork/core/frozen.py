@@ -12,8 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
-_Defaults = tuple[dict[str, Any], list[tuple[str, Callable[[], Any]]]]
-_DEFAULTS: dict[type[Any], _Defaults] = {}
 _LATER, _INIT = "__frozen_later__", "__init__"
 _waiting: list[type[Any]] | None = []  # None: nothing waits any more
 _FINISHING = threading.Lock()
@@ -50,30 +48,6 @@ def finish_all() -> None:
         waiting, _waiting = _waiting or (), None
         for cls in waiting:
             _finish(cls)
-
-
-def revive(cls: type[T], given: dict[str, Any]) -> T:
-    """An instance with these fields, the others as they are by default.
-
-    A frozen class sets every field in a roundabout way; a long log has some hundred thousand of them to set.
-    """
-    plain, made = _DEFAULTS.get(cls) or _defaults(cls)
-    it = cls.__new__(cls)
-    fields = it.__dict__
-    fields.update(plain)
-    fields.update(given)
-    for name, make in made:
-        if name not in fields:
-            fields[name] = make()
-    return it
-
-
-def _defaults(cls: type[Any]) -> _Defaults:
-    _finish(cls)
-    fields = dataclasses.fields(cls)
-    plain = {f.name: f.default for f in fields if f.default is not dataclasses.MISSING}
-    made = [(f.name, f.default_factory) for f in fields if f.default_factory is not dataclasses.MISSING]
-    return _DEFAULTS.setdefault(cls, (plain, made))
 
 
 def _finish(cls: type[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import ClassVar, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from cowork.core.events import Event
 from cowork.core.frozen import frozen
@@ -33,11 +33,9 @@ class Status:
 
 
 @frozen
-class StatusLines(Event):
+class StatusLines(Event, durable=False):
     """The status line changed, or what a program of the person's makes of the rows of children; for the chat alone."""
 
-    type: ClassVar[str] = "status.lines"
-    durable: ClassVar[bool] = False
     rows: Mapping[str, str] = field(default_factory=dict)  # by subagent_id; an empty one hides the row
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, field
+from dataclasses import field
 
 import pytest
 
-from cowork.core.frozen import frozen, revive
+from cowork.core.frozen import frozen
 
 
 @frozen(kw_only=True)
@@ -64,21 +64,3 @@ def test_wrong_arguments_are_refused_from_the_first_instance_on() -> None:
 def test_importing_the_events_finishes_none_of_them() -> None:
     code = "import cowork.core.events as e; print(sum('__dataclass_fields__' in c.__dict__ for c in e.EVENTS.values()))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "0\n"
-
-
-def test_a_revived_instance_is_like_one_that_was_called_for() -> None:
-    @frozen(kw_only=True)
-    class Base:
-        id: int = 0
-
-    @frozen
-    class Made(Base):
-        name: str = "a"
-        things: list[int] = field(default_factory=list)
-
-    revived = revive(Made, {"name": "b"})
-    assert revived == Made("b")
-    assert revive(Made, {"id": 3, "things": [1]}) == Made("a", [1], id=3)
-    assert revive(Made, {}).things is not revived.things
-    with pytest.raises(FrozenInstanceError):
-        revived.name = "c"  # type: ignore[misc]
