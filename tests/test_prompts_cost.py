@@ -10,8 +10,7 @@ import pytest
 from cowork import prompts
 from cowork.agents import load_agents
 from cowork.core.ports import ToolSpec
-from cowork.engine.subagents.assembly import with_agents
-from cowork.engine.subagents.order import Rights
+from cowork.engine.assembly import Rights, with_agents
 from cowork.tools.builtin import builtin_tools
 from tests.fakes.calls import TOOLS
 from tests.fakes.stage import Policy, Settings

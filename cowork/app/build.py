@@ -29,13 +29,12 @@ from cowork.core.later import later
 from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
+from cowork.engine.assembly import AgentSpec, Rights, Services
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent, AgentOptions
-from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
-from cowork.engine.subagents.order import Rights
 from cowork.permissions import Permissions
 from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import SessionLog, is_id, new_id

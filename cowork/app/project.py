@@ -25,8 +25,7 @@ from cowork.core.frozen import frozen
 from cowork.core.git import branch_of, project_root
 from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Decision, Effect, ToolFacts, ToolSpec
-from cowork.engine.subagents.assembly import with_agents
-from cowork.engine.subagents.order import Rights
+from cowork.engine.assembly import Rights, with_agents
 from cowork.permissions.rules import parse, path_matches
 from cowork.tools.base import Tool
 from cowork.tools.builtin import builtin_tools

@@ -16,8 +16,8 @@ from cowork.core.errors import UserError
 from cowork.core.format import plural
 from cowork.core.git import git_output, project_root, run_git
 from cowork.core.workspace import Workspace
+from cowork.engine.assembly import Services
 from cowork.engine.emitter import Emitter
-from cowork.engine.subagents.assembly import Services
 from cowork.permissions import Permissions
 from cowork.private_files import private_folder
 from cowork.tools.base import TreeState

@@ -19,14 +19,13 @@ from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Answer, Decision, Effect, Provider, Question, Request, ToolFacts
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
+from cowork.engine.assembly import AgentSpec, Rights, Services
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import AgentOptions
-from cowork.engine.subagents.assembly import AgentSpec, Services
 from cowork.engine.subagents.children import Subagents
-from cowork.engine.subagents.order import Rights
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import TreeState
 from cowork.tools.builtin import builtin_tools

@@ -12,12 +12,13 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import Answer, ToolRecord, ok
+from cowork.engine.assembly import Delegator
 from cowork.engine.budget import Ledger
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import Agent
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner
-from cowork.engine.subagents.order import Assignment, Delegator
+from cowork.engine.subagents.order import Assignment
 from cowork.engine.subagents.result import ChildResult, ChildStatus
 from cowork.tools.base import Job
 
@@ -52,6 +53,10 @@ class Child:
         return self.agent.path
 
     @property
+    def depth(self) -> int:
+        return self.delegator.spec.depth
+
+    @property
     def label(self) -> str:
         return self.assignment.order.description
 
@@ -70,11 +75,11 @@ class Child:
             description=self.label,
             prompt=order.prompt,
             subagent_type=definition.name,
-            model=self.delegator.tier,
+            model=self.delegator.spec.tier,
             model_id=self.agent.provider.model,
             tools=tuple(spec.name for spec in self.agent.specs),
             max_turns=self.agent.options.max_turns,
-            depth=self.delegator.depth,
+            depth=self.depth,
             color=definition.color,
             background=order.run_in_background,
             status=self.status,
@@ -97,14 +102,14 @@ class Child:
         """What its parent gets at once when it does not wait."""
         definition = self.assignment.definition
         return ok(
-            f"Subagent ({definition.name}, {self.delegator.tier}) started in the background as {self.id}. "
+            f"Subagent ({definition.name}, {self.delegator.spec.tier}) started in the background as {self.id}. "
             "Its result will come by itself; go on with other work.",
             status="active",
             result="",
             short_result=f"Task started in the background as {self.id}",
             subagent_id=self.id,
             subagent_type=definition.name,
-            metadata={"subagent_label": self.label, "recursion_depth": str(self.delegator.depth)},
+            metadata={"subagent_label": self.label, "recursion_depth": str(self.depth)},
         )
 
     # ------------------------------------------------------------ its work
@@ -137,35 +142,29 @@ class Child:
             try:
                 structured, last = await typed(agent, outcome, schema)
             except SchemaFailed as failure:
-                return self._untyped(failure, outcome)
+                last = failure.outcome
+                if last.reason in ("completed", "max_turns"):
+                    return self.result("error", last.text, "EXECUTION_ERROR", failure.message)
+                return self._result_of(replace(last, text=outcome.text), None)  # a repair could not be asked for
             outcome = replace(outcome, text=last.text, cut="")
         return self._result_of(outcome, structured)
 
-    def _untyped(self, failure: SchemaFailed, answer: Outcome) -> ChildResult:
-        """A result that is not what the schema asks for; or the repair could not be asked for at all."""
-        if failure.outcome.reason not in ("completed", "max_turns"):
-            return self._result_of(replace(failure.outcome, text=answer.text), None)
-        return self.result("error", failure.outcome.text, "EXECUTION_ERROR", failure.message)
-
     def _result_of(self, outcome: Outcome, structured: Any) -> ChildResult:
-        text, message = outcome.text.strip(), outcome.error.get("message", "")
-        match outcome.reason:
-            case "completed" if reason := self._shortcoming(outcome):
-                return self.result("incomplete", text or self.salvage(), reason=reason, structured=structured)
-            case "completed":
-                return self.result("completed", text, structured=structured)
-            case "max_turns":
-                reason = f"It reached its limit of {self.agent.options.max_turns} turns."
-                end = self.result("incomplete", text or self.salvage(), reason=reason, structured=structured)
-                return replace(end, max_turns_reached=True)
-            case "budget":
-                return self.failure("QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", text)
-            case _ if outcome.error.get("code") == "empty":
-                return self.result("incomplete", text or self.salvage(), reason="It ended without a report.")
-            case _ if outcome.error.get("code") == "refusal":
-                return self.result("incomplete", text or self.salvage(), reason=message)
-            case _:
-                return self.failure("INTERNAL_ERROR", f"Subagent execution failed: {message}", text)
+        text, message, code = outcome.text.strip(), outcome.error.get("message", ""), outcome.error.get("code")
+        if outcome.reason == "completed":
+            reason = self._shortcoming(outcome)
+        elif outcome.reason == "max_turns":
+            reason = f"It reached its limit of {self.agent.options.max_turns} turns."
+        elif outcome.reason == "budget":
+            return self.failure("QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", text)
+        elif code in ("empty", "refusal"):
+            reason = message if code == "refusal" else "It ended without a report."
+        else:
+            return self.failure("INTERNAL_ERROR", f"Subagent execution failed: {message}", text)
+        if not reason:
+            return self.result("completed", text, structured=structured)
+        end = self.result("incomplete", text or self.salvage(), reason=reason, structured=structured)
+        return replace(end, max_turns_reached=outcome.reason == "max_turns")
 
     def _shortcoming(self, outcome: Outcome) -> str:
         """Why an answer cannot be taken for the whole of what was asked; empty when it can."""
@@ -206,9 +205,9 @@ class Child:
             subagent_type=self.assignment.definition.name,
             subagent_id=self.id,
             label=self.label,
-            depth=self.delegator.depth,
+            depth=self.depth,
             model_requested=self.model_requested,
-            model_used=self.delegator.tier,
+            model_used=self.delegator.spec.tier,
             model_id=agent.provider.model,
             turns=agent.turns,
             tally=self.runner.tally,
@@ -257,23 +256,25 @@ class Clock:
     """
 
     def __init__(self, total: float, idle: float, ledger: Ledger) -> None:
-        self.total, self.idle, self.ledger = total, idle, ledger  # seconds; 0 is no limit
+        self._seconds = {"total": total, "idle": idle}  # 0 is no limit
+        self._ledger = ledger
         self._limit: asyncio.Timeout | None = None
-        self._stop_counting: Callable[[], None] | None = None
-        self._end: float | None = None
-        self._quiet: float | None = None  # until when the model should speak
+        self._stop_counting: Callable[[], None] = lambda: None
+        self._ends: dict[str, float] = {}  # when its own limits are hit
         self._next = "total"  # the limit that will be hit first
         self._questions = 0
         self._asked_at = 0.0
 
     def start(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
-        self._end = _now() + self.total if self.total else None
-        self._count()
+        self._begin("total")
+        self._stop_counting = self._ledger.start_clock(self._set)
 
     def progress(self, waiting: bool) -> None:
         """The model has spoken; `waiting` while it should go on."""
-        self._quiet = _now() + self.idle if self.idle and waiting else None
+        self._ends.pop("idle", None)
+        if waiting:
+            self._begin("idle")
         self._set()
 
     async def pause_for(self, answer: Awaitable[Answer]) -> Answer:
@@ -288,9 +289,8 @@ class Clock:
             self._questions -= 1
             if not self._questions and self._limit is not None:
                 waited = _now() - self._asked_at
-                self._end = self._end and self._end + waited
-                self._quiet = self._quiet and self._quiet + waited
-                self._count()
+                self._ends = {name: end + waited for name, end in self._ends.items()}
+                self._stop_counting = self._ledger.start_clock(self._set)
 
     def stop(self) -> None:
         """Stop counting; no limit is hit after this."""
@@ -300,27 +300,26 @@ class Clock:
     def hit(self) -> tuple[ToolErrorCode, str]:
         """Code and message of the limit that was hit."""
         if self._next == "shared":
-            return "QUOTA_EXCEEDED", f"Resource quota exceeded: {self.ledger.time_message()}"
-        hit = self.total if self._next == "total" else self.idle
-        return "TIMEOUT", f"Subagent task timed out after {round(hit * 1000)}ms"
+            return "QUOTA_EXCEEDED", f"Resource quota exceeded: {self._ledger.time_message()}"
+        return "TIMEOUT", f"Subagent task timed out after {round(self._seconds[self._next] * 1000)}ms"
 
-    def _count(self) -> None:
-        self._stop_counting = self.ledger.start_clock(self._set)
+    def _begin(self, name: str) -> None:
+        if self._seconds[name]:
+            self._ends[name] = _now() + self._seconds[name]
 
     def _pause(self) -> None:
-        if self._stop_counting:
-            self._stop_counting()
-        self._stop_counting = None
+        self._stop_counting()
+        self._stop_counting = lambda: None
         self._set()
 
     def _set(self) -> None:
         if self._limit is None or self._limit.expired():
             return
-        left = self.ledger.seconds_left
-        ends = {"total": self._end, "idle": self._quiet, "shared": None if left is None else _now() + left}
-        known = [] if self._questions else [(end, name) for name, end in ends.items() if end is not None]
-        end, self._next = min(known, default=(None, ""))
-        self._limit.reschedule(end)
+        ends, left = self._ends, self._ledger.seconds_left
+        if left is not None:
+            ends = ends | {"shared": _now() + left}
+        self._next = min(ends, key=ends.__getitem__, default="")
+        self._limit.reschedule(None if self._questions or not ends else ends[self._next])
 
 
 def _now() -> float:

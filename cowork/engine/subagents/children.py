@@ -13,24 +13,23 @@ from cowork import prompts
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Json, Usage
-from cowork.core.errors import CoworkError, ToolError, UserError
+from cowork.core.errors import CoworkError, UserError
 from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
-from cowork.core.ports import AgentDef, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
+from cowork.core.ports import AgentDef, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
+from cowork.engine.assembly import AgentSpec, Delegator, IsolatedChildren, Services, build_agent, with_agents
 from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
 from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
-from cowork.engine.subagents.assembly import AgentSpec, IsolatedChildren, Services, build_agent, with_agents
-from cowork.engine.subagents.order import Assignment, Delegator, OrderCheck
+from cowork.engine.subagents.order import Assignment, OrderCheck
 from cowork.tools.base import Interrupted, ToolContext
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):
     from cowork.engine.subagents.child import Child, Clock, background_result
-    from cowork.engine.subagents.result import ChildResult, record_of
-    from cowork.engine.subagents.telemetry import Telemetry
+    from cowork.engine.subagents.result import ChildResult, Telemetry, record_of
 
 log = logging.getLogger("cowork.engine")
 
@@ -197,59 +196,42 @@ class Subagents:
     # ------------------------------------------------------------ before a child runs
 
     def _create(self, parent: Delegator, ctx: ToolContext, order: TaskOrder) -> Child:
-        check, depth = OrderCheck(order, parent, self.settings), parent.depth + 1
-        assignment = self._assign(check)
+        check, depth, deepest = (
+            OrderCheck(order, parent, self.settings, self.agents),
+            parent.spec.depth,
+            self.settings.max_depth,
+        )
+        if depth >= deepest and not order.resume:
+            self._telemetry.say("depth_limit", order.description, current_depth=depth, max_depth=deepest)
+            message = f"Maximum subagent recursion depth ({deepest}) exceeded. Current depth: {depth}."
+            raise check.refusal("CONFLICT", f"{message} Cannot spawn nested subagent.")
+        assignment = check.assign(self.running, self._past)
         try:
             self._ledger.check()
             child = self._build(assignment, ctx.state.cwd)
             self._ledger.start_execution()
             return child
         except BudgetExceeded as limit:
-            self._telemetry.quota_exceeded(order.description, limit.message)
+            self._telemetry.say("quota_exceeded", order.description, reason=limit.message)
             raise check.refusal("QUOTA_EXCEEDED", f"Resource quota exceeded: {limit.message}") from limit
         except (CoworkError, OSError, ValueError) as error:
-            self._telemetry.error(order.description, depth, str(error))
+            self._telemetry.say("error", order.description, depth=depth + 1, error=str(error))
             raise check.refusal("INTERNAL_ERROR", f"Failed to initialize subagent: {error}") from error
 
-    def _assign(self, check: OrderCheck) -> Assignment:
-        """Who is to do it; raises the refusal its parent is told."""
-        order, parent = check.order, check.parent
-        check.check_schema()
-        if order.resume:
-            definition, past = self._resumed(check)
-            check.check_rules(definition)
-            return Assignment(order, parent, definition, check.tools_for(definition), past=past)
-        definition, matched_from = check.select(self.agents)
-        check.check_rules(definition)
-        try:
-            check.check_depth()
-        except ToolError:
-            self._telemetry.depth_limit(order.description, parent.depth, self.settings.max_depth)
-            raise
-        assignment = Assignment(order, parent, definition, check.tools_for(definition), matched_from)
-        check.check_circles(assignment)
-        return assignment
-
-    def _resumed(self, check: OrderCheck) -> tuple[AgentDef, Transcript]:
-        """The agent of a finished child and its conversation."""
-        subagent_id = check.order.resume
-        if subagent_id in self.running:
-            raise check.refusal("CONFLICT", f"Subagent '{subagent_id}' is still running")
-        path = f"{check.parent.path}/{subagent_id}"  # an agent takes up children of its own only
-        past = self._finished.get(path) or self.services.recall(path)
-        definition = self.agents.find(subagent_id.rpartition("-")[0])
-        if past is None or definition is None or not past.history():
-            raise check.refusal("NOT_FOUND", f"There is no subagent '{subagent_id}' to resume. Start a new one.")
-        if self.agents.find(check.order.subagent_type) is not definition:  # rules were asked about that one
-            message = f"Subagent '{subagent_id}' is of type {definition.name}, not {check.order.subagent_type}"
-            raise check.refusal("INVALID_PARAM", message)
-        return definition, past
+    def _past(self, path: str) -> Transcript | None:
+        """The conversation of a finished child."""
+        return self._finished.get(path) or self.services.recall(path)
 
     def _build(self, assignment: Assignment, cwd: Path) -> Child:
         """The child, ready to run. Raises when its model cannot be had."""
         order, parent, definition = assignment.order, assignment.parent, assignment.definition
-        requested, provider, tier = self._model(assignment)
-        ledger = Ledger(parent=parent.ledger if parent.depth else self._ledger)
+        # The call's model, else the file's, else the parent's.
+        requested, provider, tier = order.model or definition.model, parent.agent.provider, parent.spec.tier
+        if requested == "inherit":
+            requested = tier
+        else:
+            provider, tier = self.services.model(requested)
+        ledger = Ledger(parent=parent.agent.ledger if parent.spec.depth else self._ledger)
         if ledger.cost_limited and provider.price(Usage(1, 1)) is None:
             raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
         id = order.resume or f"{definition.name}-{self._number}"
@@ -272,20 +254,13 @@ class Subagents:
                 on_progress=clock.progress,
             ),
             tier=tier,
-            modes=(*parent.modes, definition.permission_mode),
-            depth=parent.depth + 1,
-            chain=(*parent.chain, (assignment.key, definition.name)),
+            modes=(*parent.spec.modes, definition.permission_mode),
+            depth=parent.spec.depth + 1,
+            chain=(*parent.spec.chain, (assignment.key, definition.name)),
             ask=lambda question: clock.pause_for(parent.ask(question)),
             isolation=isolation,
         )
         return Child(id, assignment, self.add(spec), clock, requested)
-
-    def _model(self, assignment: Assignment) -> tuple[str, Provider, str]:
-        """(what was asked for, the model, the tier it really is): the call's, else the file's, else the parent's."""
-        wanted, parent = assignment.order.model or assignment.definition.model, assignment.parent
-        if wanted == "inherit":
-            return parent.tier, parent.agent.provider, parent.tier
-        return wanted, *self.services.model(wanted)
 
     def _announce(self, child: Child, tool_use_id: str) -> None:
         child.status = "active" if child.delegator.slot.try_take() else "waiting"
@@ -294,7 +269,7 @@ class Subagents:
         if not child.assignment.order.resume:
             self._number += 1
         self.services.emitter.publish(child.started_event(tool_use_id), child.path)
-        self._telemetry.spawn(child)
+        self._telemetry.spawned(child)
 
     # ------------------------------------------------------------ while it runs
 

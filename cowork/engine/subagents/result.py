@@ -1,11 +1,14 @@
-"""Builds the record a parent receives for a finished child, with its receipts, and the four views of that record."""
+"""What a finished child comes to: the record its parent receives, with receipts, its views, and lines in the log."""
 
 from __future__ import annotations
 
+import json
+import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.blocks import Json, Tally, Usage
 from cowork.core.errors import ToolErrorCode
@@ -13,6 +16,11 @@ from cowork.core.format import money
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
 from cowork.engine.clip import cut, save
+
+if TYPE_CHECKING:
+    from cowork.engine.subagents.child import Child
+
+log = logging.getLogger("cowork.subagents")
 
 RESULT_CHARS = 10_000
 
@@ -53,10 +61,12 @@ class ChildResult:
 def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) -> tuple[ToolRecord, Json]:
     """The parent's record, and what was cut from the result (empty when nothing was)."""
     result, truncation = shorten(end.result, keep_in=keep_in, max_bytes=max_bytes)
-    failed = end.code is not None
-    status: Literal["success", "partial", "error"] = "error" if failed else "success"
-    if end.status == "incomplete" and not failed:
-        status = "partial"
+    extras = {
+        "usage_estimated": end.estimated or None,
+        "structured_output": end.structured,
+        "worktree": end.worktree or None,
+        "matched_from": end.matched_from or None,
+    }
     data: Json = {
         "status": end.status,
         "result": result,
@@ -80,20 +90,12 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
             "max_turns_reached": "true" if end.max_turns_reached else "false",
             "tokens_consumed": str(end.usage.total),
         },
-    }
-    if end.estimated:
-        data["usage_estimated"] = True
-    if end.structured is not None:
-        data["structured_output"] = end.structured
-    if end.worktree:
-        data["worktree"] = end.worktree
-    if end.matched_from:
-        data["matched_from"] = end.matched_from
+    } | {name: value for name, value in extras.items() if value is not None}
     record = ToolRecord(
-        status,
+        "error" if end.code is not None else "partial" if end.status == "incomplete" else "success",
         _text(end, result),
         data,
-        error={"code": end.code, "message": end.reason} if failed else None,
+        error=None if end.code is None else {"code": end.code, "message": end.reason},
         stats={"time_ms": end.duration_ms, "tool_calls": end.tally.total("run"), "model": end.model_used},
         display={"kind": "task", "summary": receipts(end), "status": end.status, "text": result},
     )
@@ -102,20 +104,15 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
 
 def shorten(result: str, *, keep_in: Path, max_bytes: int | None) -> tuple[str, Json]:
     """The result within its size, cut on a character boundary; the whole goes to a file."""
-    size = len(result.encode("utf-8", "replace"))
-    if max_bytes is None:
-        if len(result) <= RESULT_CHARS:
-            return result, {}
-        head = result[:RESULT_CHARS]
-    else:
-        if size <= max_bytes:
-            return result, {}
-        head = cut(result, max_bytes)
+    head = result[:RESULT_CHARS] if max_bytes is None else cut(result, max_bytes)
+    if len(head) == len(result):
+        return result, {}
     where = save(result, keep_in)
     notice = f"...\n\n[Result truncated - {len(result)} chars total]\n[Output truncated]"
     if where:
         notice += f"\n[The whole result is in {where}, which you may Read]"
-    return head + notice, {"original_size": size, "truncated_size": len(head.encode("utf-8", "replace"))}
+    sizes = (len(text.encode("utf-8", "replace")) for text in (result, head))
+    return head + notice, dict(zip(("original_size", "truncated_size"), sizes, strict=True))
 
 
 def receipts(end: ChildResult) -> str:
@@ -180,11 +177,6 @@ def view_000(record: Mapping[str, Any]) -> Json:
     return {"success": True, "content": data["result"], "shortResult": data["short_result"]}
 
 
-def view_001(record: Mapping[str, Any]) -> Json:
-    """The record itself."""
-    return dict(record)
-
-
 def view_002(record: Mapping[str, Any]) -> Json:
     """`{result, usage, total_cost_usd, duration_ms}`"""
     data = record["data"]
@@ -203,3 +195,60 @@ def view_003(record: Mapping[str, Any]) -> Json:
         kept = {k: v for k, v in data.get("metadata", {}).items() if k in ("subagent_label", "recursion_depth")}
         return {"success": False, "output": "", "error": record["error"]["message"], "metadata": kept}
     return {"success": True, "output": data["result"], "error": None, "metadata": data["metadata"]}
+
+
+# ---------------------------------------------------------------- the life of a child as logfmt lines
+
+LOG_MESSAGES = {
+    "spawn": "Spawning subagent",
+    "complete": "Subagent completed",
+    "error": "Subagent execution failed",
+    "max_turns_exceeded": "Subagent exceeded max turns",
+    "truncation": "Subagent output truncated",
+    "depth_limit": "Subagent recursion depth limit enforced",
+    "quota_exceeded": "Subagent quota exceeded",
+}
+
+
+class Telemetry:
+    """Says nothing when switched off. Every line names the session, the subagent and its model."""
+
+    def __init__(self, session_id: str, *, enabled: bool = True) -> None:
+        self._session_id = session_id
+        self._enabled = enabled
+
+    def say(self, event: str, label: str, child: Child | None = None, **fields: str | int | Sequence[str]) -> None:
+        if not self._enabled or not log.isEnabledFor(logging.INFO):
+            return
+        pairs = " ".join(f"subagent.{name}={_logfmt(value)}" for name, value in {"label": label, **fields}.items())
+        id, model = (child.id, child.agent.provider.model) if child else ("", "")
+        who = f"session={self._session_id} subagent_id={_logfmt(id)} model={_logfmt(model)}"
+        log.info("%s subagent.event=%s %s %s", who, event, pairs, LOG_MESSAGES[event])
+
+    def spawned(self, child: Child) -> None:
+        turns, tools = child.agent.options.max_turns, tuple(spec.name for spec in child.agent.specs)
+        self.say("spawn", child.label, child, depth=child.depth, max_turns=turns, allowed_tools=tools)
+
+    def ended(self, child: Child, end: ChildResult, truncation: Json) -> None:
+        """The lines of a child's end, whatever it was."""
+        label, depth = end.label, end.depth
+        if end.max_turns_reached:
+            self.say("max_turns_exceeded", label, child, depth=depth, max_turns=child.agent.options.max_turns)
+        if truncation:
+            self.say("truncation", label, child, **truncation)
+        if end.code == "QUOTA_EXCEEDED":
+            self.say("quota_exceeded", label, child, reason=end.reason)
+        elif end.code is not None:
+            self.say("error", label, child, depth=depth, error=end.reason)
+        else:
+            status = "complete" if end.status == "completed" else "incomplete"
+            counts = {"turns_used": end.turns, "tokens_consumed": end.usage.total}
+            self.say("complete", label, child, depth=depth, **counts, status=status)
+
+
+def _logfmt(value: str | int | Sequence[str]) -> str:
+    if isinstance(value, int):
+        return str(value)
+    if not isinstance(value, str):
+        return json.dumps(list(value), separators=(",", ":"))
+    return value if re.fullmatch(r"[^\s\"=\\]+", value) and value.isprintable() else json.dumps(value)

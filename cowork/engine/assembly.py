@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from cowork.agents import Agents
+from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Json
 from cowork.core.errors import CoworkError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hooks import Hooks, NoHooks
-from cowork.core.ports import AgentDef, Ask, Permit, Provider, Reply, Request, TaskOrder, ToolRecord, ToolSpec
+from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, Provider, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
-from cowork.engine.budget import Ledger, Slot, SlotPool
+from cowork.engine.budget import Ledger, Slot
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import Agent, AgentOptions, Children, Compact
+from cowork.engine.loop import Agent, AgentOptions, Compact
 from cowork.engine.runner import Runner, RunnerPorts
-from cowork.engine.subagents.order import Assignment, Delegator
-from cowork.tools.base import AgentState, ToolContext, TreeState
+from cowork.tools.base import AgentState, TreeState
 from cowork.tools.task import agents_list
 from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
     from cowork.engine.subagents.child import Child
+    from cowork.engine.subagents.children import Subagents
+    from cowork.engine.subagents.order import Assignment
     from cowork.engine.subagents.result import ChildResult
 
 
@@ -55,15 +58,6 @@ class Isolation(Protocol):
     async def finish(self, description: str, *, merge: bool, check: str) -> Json: ...
 
 
-class AgentTree(Children, Protocol):
-    """What an agent needs of the others of its run."""
-
-    slots: SlotPool
-
-    async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord: ...
-    async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]: ...
-
-
 @frozen
 class AgentSpec:
     """What one agent is built from."""
@@ -77,30 +71,43 @@ class AgentSpec:
     cwd: Path
     options: AgentOptions = field(default_factory=AgentOptions)
     tier: str = "main"
-    modes: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()  # permission modes from the top down to this agent
     depth: int = 0
-    chain: tuple[tuple[str, str], ...] = ()
+    chain: tuple[tuple[str, str], ...] = ()  # (key, name) of every agent above and of this one
     ask: Ask | None = None  # None: as the run does
     kept_tools: tuple[str, ...] = ()  # that it never hands on
     isolation: Isolation | None = None
 
 
-def build_agent(services: Services, spec: AgentSpec, tree: AgentTree) -> Delegator:
+@dataclass(slots=True, eq=False)
+class Delegator:
+    """An agent with what its children inherit and may not exceed."""
+
+    agent: Agent
+    spec: AgentSpec
+    permit: Permit
+    ask: Ask
+    slot: Slot
+
+    @property
+    def path(self) -> str:
+        return self.spec.path
+
+    @property
+    def rights(self) -> Rights:
+        tools = self.agent.runner.tools.only(refused=self.spec.kept_tools)
+        return Rights(self.path, tools, self.permit, self.spec.depth)
+
+
+def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Delegator:
     """An agent, ready for its first prompt."""
     ask = spec.ask or services.ask
     emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
+    prepare = spec.isolation.begin if spec.isolation else None
     runner = Runner(
         agent=spec.path,
         tools=spec.tools,
-        ports=RunnerPorts(
-            emit,
-            ask,
-            permit,
-            tree.spawn,
-            services.hooks,
-            prepare=spec.isolation.begin if spec.isolation else None,
-            consult=tree.consult,
-        ),
+        ports=RunnerPorts(emit, ask, permit, agents.spawn, services.hooks, prepare, agents.consult),
         workspace=services.workspace,
         state=AgentState(cwd=spec.cwd),
         tree=services.tree,
@@ -113,10 +120,49 @@ def build_agent(services: Services, spec: AgentSpec, tree: AgentTree) -> Delegat
         emit=emit,
         ledger=spec.ledger,
         options=replace(spec.options, compact=services.compact),
-        children=tree,
+        children=agents,
     )
-    slot = Slot(tree.slots)
-    return Delegator(agent, permit, ask, slot, spec.tier, spec.depth, spec.chain, spec.modes, spec.kept_tools)
+    return Delegator(agent, spec, permit, ask, Slot(agents.slots))
+
+
+@frozen
+class Rights:
+    """What an agent may hand on: its tools, as rules leave them, and how deep it stands."""
+
+    path: str
+    tools: ToolSet
+    permit: Permit
+    depth: int = 0
+
+    def tools_of(self, definition: AgentDef, settings: Settings) -> ToolSet:
+        """An agent's own tools as far as its parent has them and no rule denies all use of them."""
+        tools, wanted = self.tools, definition.tools
+        if wanted is None and settings.default_tools == "read-only":
+            readers = (tool for tool in tools.values() if tool.reads and tool.family not in ("delegate", "exec"))
+            wanted = tuple(tool.name for tool in readers)
+        forbidden = (name for name, tool in tools.items() if self.permit.forbids(tool))
+        refused = (*definition.disallowed_tools, *forbidden)
+        tools = tools.only(wanted, refused=refused)
+        if definition.servers is not None or definition.server_words:
+            tools = tools.reaching(definition.server_words, exact=definition.servers is not None).only(refused=refused)
+        return tools if settings.allow_nesting else tools.without("delegate")
+
+    def decide(self, definition: AgentDef) -> Decision:
+        """What rules say of sending out this agent."""
+        tool = next(tool for tool in self.tools.values() if tool.family == "delegate")
+        name = definition.name
+        return self.permit.judge(self.path, tool, {"subagent_type": name}, [Effect("delegate", name)])
+
+    def offers(self, agents: Agents, settings: Settings) -> list[tuple[AgentDef, tuple[str, ...]]]:
+        """The agents that can be sent out, with the tools each would have."""
+        if self.depth >= settings.max_depth or all(tool.family != "delegate" for tool in self.tools.values()):
+            return []
+        found = ((definition, self.tools_of(definition, settings)) for definition in agents.values())
+        return [
+            (definition, tuple(tools))
+            for definition, tools in found
+            if (tools or not definition.tools or definition.server_words) and self.decide(definition).verdict != "deny"
+        ]
 
 
 def with_agents(tools: ToolSet, offered: Sequence[tuple[AgentDef, Sequence[str]]]) -> tuple[ToolSpec, ...]:
@@ -124,11 +170,9 @@ def with_agents(tools: ToolSet, offered: Sequence[tuple[AgentDef, Sequence[str]]
     most = [name for name, tool in tools.items() if tool.family != "delegate"]
     found = []
     for spec in tools.specs():
-        if tools[spec.name].family != "delegate":
-            found.append(spec)
-        elif offered and "subagent_type" in spec.schema["properties"]:
-            found.append(replace(spec, description=f"{spec.description}\n{agents_list(offered, most)}"))
-        elif offered:
+        if offered and "subagent_type" in spec.schema["properties"] and tools[spec.name].family == "delegate":
+            spec = replace(spec, description=f"{spec.description}\n{agents_list(offered, most)}")
+        if offered or tools[spec.name].family != "delegate":
             found.append(spec)
     return tuple(found)
 
@@ -162,9 +206,9 @@ class IsolatedChildren:
         place = self._places.pop(child.path, None)
         if place is None or child.assignment.parent.path in self._places:
             return end
-        check = child.assignment.order.check
         try:
-            worktree = await place.finish(child.label, merge=end.status == "completed", check=check)
+            merge, check = end.status == "completed", child.assignment.order.check
+            worktree = await place.finish(child.label, merge=merge, check=check)
         except (CoworkError, OSError) as error:
             worktree = {"status": "kept", "line": f"its worktree could not be merged or removed: {error}"}
         return replace(end, worktree=worktree, files_changed=worktree.get("files", end.files_changed))
