@@ -58,12 +58,18 @@ _ACTIONS = names("-exec -execdir -ok -okdir -x -X --exec --exec-batch")
 # Programs of everyday use whose words are data: a name among them is no command.
 _DATA = names(
     "echo printf grep egrep fgrep rg cat ls head tail wc cut tr uniq cd test [ [[ true false pwd mkdir touch cp mv rm"
-    " rmdir ln chmod chown kill pytest make npm pnpm yarn cargo go pip ruff mypy eslint prettier tsc jest which type"
-    " tee diff for select case function"
+    " rmdir ln chmod chown kill pytest make git npm pnpm yarn cargo go pip ruff mypy eslint prettier tsc jest which"
+    " type tee diff for select case function"
 )
-_GIT_RUNS = re.compile(
-    r"-c|--config.*|--exec.*|-x.*|-[A-Za-z]*O.*|config|submodule|bisect|rebase|filter-branch|difftool"
-)
+# Programs of these that run a word all the same, and which words say so.
+_RUNS_WORDS = {
+    **dict.fromkeys(names("npm pnpm yarn bun cargo"), re.compile("exec|x|dlx|watch|-c")),
+    "make": re.compile(r"-[A-Za-z]*[Ef].*|--(?:e|f|mak).*"),
+    "git": re.compile(
+        r"-[cu]|--config.*|--exec.*|-x.*|-[A-Za-z]*O.*|config|submodule|bisect|rebase|filter-branch|difftool|!.*|ext::.*",
+        re.DOTALL,
+    ),
+}
 
 
 @frozen
@@ -98,10 +104,6 @@ def follow(text: str) -> Followed:
             return Followed(tuple(found), "it holds more commands or words than are followed", True, (), first)
         if not command.words:
             continue
-        if not command.words[0].literal:
-            opaque = opaque or "the name of a command is only known at run time"
-            strangers.append(command)
-            continue
         inner, code, why = _inside(command)
         opaque = opaque or why
         waiting += [(replace(command, words=list(words), top=False), depth + 1) for words in inner if words]
@@ -117,29 +119,31 @@ Inside = tuple[list[Sequence[Word]], list[str], str]  # commands by their words,
 
 
 def _inside(command: SimpleCommand) -> Inside:
+    if not command.words[0].literal:
+        return [], [], "the name of a command is only known at run time"
     name, rest = program(command.words[0].text), command.words[1:]
     if name in SHELLS:
         return _shell(name, rest, command.fed)
+    if name in _WRAPPERS:
+        return _wrapped(name, rest)
+    if name in ("find", "fd", "fdfind"):
+        adds = [Word("{}", literal=False)] if name != "find" else []
+        return [[*rest[at + 1 :], *adds] for at, word in enumerate(rest) if word.text in _ACTIONS], [], ""
+    if name.startswith("git-"):
+        return [[Word("git"), Word(name[4:]), *rest]], [], ""
     if name in ("eval", "trap"):
         words = [word for word in rest if word.text != "--"][: 1 if name == "trap" else None]
         why = "" if all(word.literal for word in words) else f"{name} at run time"
         return [], [" ".join(word.text for word in words)], why
     if name in ("source", "."):
         return [], [], f"{name} runs a file"
-    if name in INTERPRETERS:
-        return [], [], _interpreter(name, rest)
-    if name in ("find", "fd", "fdfind"):
-        adds = [Word("{}", literal=False)] if name != "find" else []
-        return [[*rest[at + 1 :], *adds] for at, word in enumerate(rest) if word.text in _ACTIONS], [], ""
+    if name in INTERPRETERS and _is_inline(rest):
+        return [], [], f"{name} runs code in another language"
     if name in _SCRIPTED:
         unknown = any(word.text.startswith("-f") or not (word.literal or word.text == "{}") for word in rest)
         scripts = [word.text for word in rest if not re.fullmatch(r"-[A-Za-z]{1,3}|--[\w-]+", word.text)]
-        risky = name in ("at", "batch") or command.fed or unknown or any(map(_STARTS.search, scripts))
-        return [], [], f"{name} may run commands of its own" if risky else ""
-    if name in _WRAPPERS:
-        return _wrapped(name, rest)
-    if name.startswith("git-"):
-        return [[Word("git"), Word(name[4:]), *rest]], [], ""
+        if name in ("at", "batch") or command.fed or unknown or any(map(_STARTS.search, scripts)):
+            return [], [], f"{name} may run commands of its own"
     return [], [], ""
 
 
@@ -154,20 +158,20 @@ def _shell(name: str, rest: Sequence[Word], fed: Sequence[str]) -> Inside:
     return [], list(fed), "" if fed else f"{name} runs what it is fed"
 
 
-def _interpreter(name: str, rest: Sequence[Word]) -> str:
-    """A script file is a program like others; code in a word or on standard input is not seen through."""
-    opaque, value = f"{name} runs code in another language", False
+def _is_inline(rest: Sequence[Word]) -> bool:
+    """Whether an interpreter runs code in a word or on standard input; a script file is a program like others."""
+    value = False
     for at, word in enumerate(rest):
         if word.text in ("--version", "-V", "-v", "--help", "-h"):
-            return ""
+            return False
         if word.text == "-m":
-            return opaque if {w.text.casefold() for w in rest[at + 1 : at + 2]} & _CODE_MODULES else ""
+            return bool({w.text.casefold() for w in rest[at + 1 : at + 2]} & _CODE_MODULES)
         if _INLINE.fullmatch(word.text):
-            return opaque
+            return True
         if not word.text.startswith("-") and not value:
-            return "" if word.literal or word.text == "{}" else opaque
+            return not word.literal and word.text != "{}"
         value = word.text in _BEFORE_SCRIPT
-    return opaque
+    return True
 
 
 def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
@@ -199,18 +203,14 @@ def _wrapped(name: str, rest: Sequence[Word]) -> Inside:
 def _is_data(command: SimpleCommand) -> bool:
     """Whether the words of a command are data to it, so that no name among them is run."""
     name, words = program(command.words[0].text), [word.text for word in command.words[1:]]
+    if not command.words[0].literal:
+        return False
     if any(word.startswith("-") and re.search(r"[=\s!]|^-[A-Za-z]..", word) for word in words):
         return name in ("echo", "printf", "grep", "egrep", "fgrep", "cat", "ls", "test", "[")
     if command.fed and name not in ("cat", "grep", "tee", "wc", "sort", "head", "tail", *SHELLS, *INTERPRETERS):
         return False
-    if name in ("npm", "pnpm", "yarn", "bun", "cargo") and {"exec", "x", "dlx", "watch", "-c"} & set(words):
+    if name in _RUNS_WORDS and any(map(_RUNS_WORDS[name].fullmatch, words)):
         return False
-    if name == "make" and any(re.match(r"-[A-Za-z]*[Ef]|--(?:e|f|mak)", word) for word in words):
-        return False
-    if name == "git" and {"clone", "-u"} <= set(words):
-        return False
-    if name == "git":
-        return not any(_GIT_RUNS.fullmatch(word) or word.startswith(("!", "ext::")) for word in words)
     return name in _DATA or name in _WRAPPERS or name in SHELLS or name in INTERPRETERS
 
 
