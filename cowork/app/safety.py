@@ -18,14 +18,13 @@ from cowork.core.later import later, made_later
 from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
-from cowork.permissions.rulebook import RuleBook
-from cowork.permissions.rules import Rules, check_tools
+from cowork.permissions.rules import RuleBook, Rules, check_tools
 from cowork.tools.base import TreeState, no_snapshot, no_watch
 from cowork.tools.builtin import builtin_tools
 
 with later(__name__):
     from cowork.app.kept_files import KeptFiles
-    from cowork.permissions.explain import explain
+    from cowork.permissions.commands import explain
     from cowork.permissions.sandbox.box import Sandbox
     from cowork.permissions.sandbox.temporary import Temporary
     from cowork.permissions.sandbox.watch import Watch

@@ -219,7 +219,7 @@ def explain(
 ) -> None:
     """Say in which box a command would run, whether it asks, and why. Nothing is run."""
     from cowork.app.safety import explained
-    from cowork.permissions.explain import explain_text
+    from cowork.permissions.commands import explain_text
 
     found = explained(Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ)
     print(ascii_json(found) if as_json else explain_text(found))

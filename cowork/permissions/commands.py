@@ -10,17 +10,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.core.hygiene import visible
-from cowork.core.ports import EXACTLY, BoxName, Decision, Effect
-from cowork.permissions.offers import offer
-from cowork.permissions.policy import PLAN, Situation
-from cowork.permissions.rules import Rule, Rules, allows, denies, path_matches
-from cowork.permissions.shell.follow import Followed, follow, program
-from cowork.permissions.shell.hints import Place, hint, in_workspace, words_hint
+from cowork.core.hygiene import visible, visible_line
+from cowork.core.ports import EXACTLY, BoxName, Decision, Effect, ToolFacts
+from cowork.permissions.policy import PLAN, Permissions
+from cowork.permissions.rules import Rule, allows, in_workspace, path_matches
+from cowork.permissions.shell.follow import Followed, denies, follow, program
 from cowork.permissions.shell.never import expanded, folders_of, never_of
 from cowork.permissions.shell.parse import SimpleCommand
-from cowork.permissions.shell.strict import only_reads
+from cowork.permissions.shell.programs import LEVELS, Place, hint, offer, only_reads, words_hint
 
 _HALF = re.compile("[\ud800-\udfff]")
 _MAKES = frozenset({"mkdir", "touch"})
@@ -28,7 +27,6 @@ _ONLY_PRINTS = frozenset({"cat", "echo", "printf", "cd"})  # and so writes nothi
 _LONGEST_EXACT = 2_000
 _PATH = re.compile(r"[\w./~@+-]+")
 Verdict = Literal["allow", "ask", "deny"]
-_LEVELS: tuple[Place, ...] = ("read", "write", "network", "outside")
 # By place: the rules that let a command run there, of which the first is what "always" adds.
 _COVERING = {"write": ("Bash", "Network", "Outside"), "network": ("Network", "Outside"), "outside": ("Outside",)}
 _WANTED = {
@@ -36,13 +34,21 @@ _WANTED = {
     "network": "it asks for the network",
     "outside": "it asks for a run outside the sandbox",
 }
+_BOXES = {
+    "read": "in the read box: it can change nothing, send nothing and see no secrets",
+    "masked": "in the write box: it can write the workspace, has no network and sees no secrets",
+    "write": "in the write box: it can write the workspace and has no network",
+    "network": "in the write box with the network, without the workspace's secrets",
+    "outside": "outside the sandbox, with your own rights",
+    "": "with your own rights",
+}
 
 
 @frozen
 class Part:
     """One simple command as people see it. `argv` is set when it is literal, so that an allow rule may match it."""
 
-    text: str
+    command: SimpleCommand
     place: Place
     why: str = ""
     argv: tuple[str, ...] = ()
@@ -51,59 +57,63 @@ class Part:
     allowed: str = ""  # the rule that covers it
 
 
-def decide_command(effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
+def judge_command(effect: Effect, permits: Permissions) -> Decision:
     """The decision for one command; what taking it apart stumbles over is never judged safe."""
     if _HALF.search(effect.target):
         return Decision("deny", "it holds half a character (a lone surrogate), which no command can; send it whole")
-    return _Case(effect, rules, mode, scene).decide()
+    return _Case(effect, permits).decide()
 
 
 class _Case:
     """One command, taken apart: what people see of it, what was followed, and where it belongs."""
 
-    def __init__(self, effect: Effect, rules: Rules, mode: str, scene: Situation) -> None:
-        self.effect, self.rules, self.mode, self.scene = effect, rules, mode, scene
-        self.cwd = Path(effect.cwd) if effect.cwd else scene.workspace.root
-        self.followed = follow(effect.target)
-        self.commands, self.limited = self.followed.commands, self.followed.limited
-        self.literal = self.followed.parsed.literal
-        self.never = never_of(self.followed, self.cwd, scene.workspace.root)
-        guess = hint(self.commands, otherwise=self.followed.opaque)
+    def __init__(self, effect: Effect, permits: Permissions) -> None:
+        self.effect, self.permits, self.mode = effect, permits, permits.mode
+        self.workspace, self.boxes, self.rules = permits.workspace, permits.boxes, permits.book.all()
+        self.cwd = Path(effect.cwd) if effect.cwd else self.workspace.root
+        followed = self.followed = follow(effect.target)
+        self.commands, self.limited, self.opaque = followed.commands, followed.limited, followed.opaque
+        self.literal = followed.literal
+        self.folders = folders_of(self.commands, self.cwd)
+        self.never = never_of(self.followed, self.cwd, self.workspace.root)
+        guess = hint(self.commands, otherwise=self.opaque)
         self.place, self.why = guess.place, guess.why
         parts = _parts(self.followed, effect.target, self.cwd)
-        if effect.needs and _LEVELS.index(self.place) < _LEVELS.index(effect.needs):
+        if effect.needs and LEVELS.index(self.place) < LEVELS.index(effect.needs):
             self.place, self.why = effect.needs, _WANTED[effect.needs]
             wanting = [part for part in parts if part.place != "read"] or parts
             parts = [replace(part, place=self.place, why=self.why) if part in wanting else part for part in parts]
         if self.limited:
-            self.place, self.why = "write", self.followed.opaque
-        self.unheld = not scene.boxes or self.place == "outside"
-        self.parts = [_covered(part, rules.allow, scene) for part in parts]
+            self.place, self.why = "write", self.opaque
+        self.unheld = not self.boxes or self.place == "outside"
+        self.git = self._git()
+        self.parts = [self._cover(part) for part in parts]
         self.left = [part for part in self.parts if part.place != "read" or self._held_back(part)]
         self.denied, self.unsure = self._denials()
 
     def decide(self) -> Decision:
         """The decision."""
-        if why := self.scene.refusal or (f"never allowed: {self.never}" if self.never else "") or self.denied:
+        refusal = self.permits.sandbox.refusal if self.permits.sandbox else ""
+        if why := refusal or (f"never allowed: {self.never}" if self.never else "") or self.denied:
             return self._say("deny", why)
         if self.limited and (self.unsure or self.mode == "bypass"):
-            return self._say("deny", f"it cannot be checked: {self.followed.opaque}; make it shorter")
+            return self._say("deny", f"it cannot be checked: {self.opaque}; make it shorter")
         if self.unsure:  # bypass and plan have nobody to ask
             verdict: Verdict = "deny" if self.mode in ("bypass", "plan") else "ask"
             return self._say(verdict, f"deny rules cannot be checked: {self.unsure}", box=self.place)
         reading = self._reading()
         if self.mode == "plan":
-            refused = reading and (not self.scene.boxes or self.limited)
-            return self._say("deny", PLAN) if refused else self._say("allow", box="read", read_only=True)
+            refused = reading and (not self.boxes or self.limited)
+            return self._say("deny", PLAN) if refused else self._say("allow", box="read")
         if asked := self._asks(unheld=self.unheld and bool(reading)):
             return self._say("ask", asked, box=self.place)
-        if self.effect.target in self.scene.exact:
+        if self.effect.target in self.permits.book.exact:
             return self._say("allow", "granted for this session", box=self.place)
         if reading:
             return self._unasked(self.left) or self._question(reading)
         # What checks code wants to keep its caches: where nobody has to be asked for that, it may write.
         checks = [part for part in self.parts if part.checks]
-        return (self._unasked(checks) if checks else None) or self._say("allow", box="read", read_only=True)
+        return (self._unasked(checks) if checks else None) or self._say("allow", box="read")
 
     @property
     def beyond(self) -> Place:
@@ -119,7 +129,7 @@ class _Case:
             return self._say("allow", box="write")
         if self.mode == "bypass":
             return self._say("allow", box=place)
-        held = self.scene.boxes == "both" and not self.scene.network
+        held = self.boxes == "both" and self.permits.sandbox and not self.permits.sandbox.network
         if self.mode == "auto" and held and place == "write" and not self.limited:
             return self._say("allow", "it runs in the sandbox", box="masked")
         return self._say("allow", box="write") if self.mode in ("accept-edits", "auto") and self._edits() else None
@@ -129,22 +139,39 @@ class _Case:
         place, text = self.beyond, self.effect.target
         asked = [part for part in self.left if part.allowed not in _COVERING[place]]
         why = next((part.why for part in asked if part.why and part.place == self.place), "")
-        offers = [offer(_COVERING[place][0], part.argv, part.cwd, self.scene.workspace.root) for part in asked]
+        offers = [offer(_COVERING[place][0], part.argv, part.cwd, self.workspace.root) for part in asked]
         rule = ", ".join(dict.fromkeys(offers)) if self.literal and all(offers) else ""
         shown = len(text) <= _LONGEST_EXACT and visible(text) == text
         session = rule or (EXACTLY + text if shown and not self.limited else "")
         return replace(self._say("ask", why or reading or self.why, box=place), rule=rule, session_rule=session)
 
-    def _say(self, verdict: Verdict, reason: str = "", *, box: BoxName = "", read_only: bool = False) -> Decision:
+    def _say(self, verdict: Verdict, reason: str = "", *, box: BoxName = "") -> Decision:
         """A decision, with what it says of each part."""
         shown, denied = [], self.denied or self.never
         for part in self.parts:
             said = "allow" if part.allowed or part not in self.left else "ask"
-            why = "a rule allows it" if part.allowed else part.why if part in self.left else "it only looks"
-            shown.append({"text": part.text, "verdict": "deny" if denied else said, "why": denied or why})
+            why = part.why or self._held_back(part) if part in self.left else "it only looks"
+            why = "a rule allows it" if part.allowed else why
+            text = part.command.text
+            text = text if len(text) <= 2_000 else f"{text[:1_000]} … {text[-500:]}"
+            shown.append({"text": text, "verdict": "deny" if denied else said, "why": denied or why})
         wants = {"wants": self.place} if self.place in ("network", "outside") else {}
         display = {"kind": "command", "parts": shown, **wants}
-        return Decision(verdict, reason, display=display, read_only=read_only, box=box)
+        return Decision(verdict, reason, display=display, read_only=verdict == "allow" and box == "read", box=box)
+
+    def _cover(self, part: Part) -> Part:
+        """The part with the rule that covers it; a grant holds for the program as it was when it was granted."""
+        levels = _COVERING.get(part.place, _COVERING["write"])
+        speaking = (rule for rule in self.rules.allow if part.argv and rule.tool in _COVERING["write"])
+        found = [rule for rule in speaking if allows(rule, part.argv, part.cwd, self.workspace.root)]
+        rule = min(found, key=lambda rule: rule.tool not in levels, default=None)
+        if rule is None:
+            return part
+        file = in_workspace(part.argv[0], part.cwd, self.workspace.writable)
+        book = self.permits.book
+        if file and rule.pattern and rule in book.of_dialogs and book.changed(file):
+            return replace(part, why=f"{part.argv[0]} changed since it was allowed")
+        return replace(part, allowed=rule.tool)
 
     # ------------------------------------------------------------ reading and editing
 
@@ -152,34 +179,36 @@ class _Case:
         """Why it does not run unasked where it can only read; empty when it does."""
         if self.place != "read" or self.limited:
             return self.why or "it may change something"
-        if not self.scene.boxes and not self.literal:
-            return "only plain words run unasked where there is no sandbox"
         return next((self._held_back(part) for part in self.left), "")
+
+    def _git(self) -> str:
+        """Why git does not run unasked here."""
+        if not any(program(one.words[0].text) == "git" for one in self.commands if one.words):
+            return ""
+        if not self.permits.trusted:
+            return "git runs what a repository's configuration says, and this folder is not trusted"
+        secret = self.permits.sandbox.hides_git(self.cwd) if self.permits.sandbox and self.boxes else ""
+        return (
+            f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it" if secret else ""
+        )
 
     def _held_back(self, part: Part) -> str:
         """Why a part that only looks does not run unasked all the same."""
-        commands = [one for one in self.commands if one.words]
-        own = [one for one in commands if one.text == part.text] or commands
-        if any(program(one.words[0].text) == "git" for one in own):
-            if not self.scene.trusted:
-                return "git runs what a repository's configuration says, and this folder is not trusted"
-            if self.scene.boxes and (secret := self.scene.hides_git(self.cwd)):
-                return f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it"
-        if self.scene.boxes:
-            return ""
-        if part.argv[:1] == ("cd",):
-            here = Path(os.path.normpath(part.cwd / part.argv[-1]))
-            certain = (
-                all(one.after in ("", "&&", "|") for one in commands) and own[0].after != "|" and len(part.argv) == 2
-            )
-            inside = self.scene.workspace.may_read(here) and here.is_dir() and _real(here) == here
-            return "" if certain and inside else "cd to a folder only known at run time"
-        return only_reads([one for one in own if one.top], part.cwd, self.scene.workspace)
+        if self.git and "git" in part.command.text.casefold():
+            return self.git
+        if self.boxes or not part.argv:
+            return "" if self.boxes else "only plain words run unasked where there is no sandbox"
+        if part.argv[0] != "cd":
+            return only_reads(part.command, part.cwd, self.workspace)
+        here = Path(os.path.normpath(part.cwd / part.argv[-1]))
+        joined = all(one.after in ("", "&&", "|") for one in self.commands) and part.command.after != "|"
+        inside = self.workspace.may_read(here) and here.is_dir() and _real(here) == here
+        return "" if joined and inside and len(part.argv) == 2 else "cd to a folder only known at run time"
 
     def _edits(self) -> bool:
         """Whether it only makes folders and files in the workspace; to write into them takes a box that holds it."""
         commands = self.commands
-        if self.place != "write" or self.followed.opaque or not (self.literal or self.scene.boxes == "both"):
+        if self.place != "write" or self.opaque or not (self.literal or self.boxes == "both"):
             return False
         if not all(one.words and one.words[0].text in _MAKES | _ONLY_PRINTS for one in commands):
             return False
@@ -187,9 +216,8 @@ class _Case:
         named = [*made, *(word for one in commands for word in one.writes)]
         if not all(word.literal and not re.match("-|.*[*?]", word.text) for word in named):
             return False
-        folders = folders_of(commands, self.cwd)
-        places = [_real(folder / expanded(word.text, folder)) for folder in folders for word in named]
-        return all(self.scene.workspace.may_write(real) and not self.scene.workspace.protects(real) for real in places)
+        places = [_real(folder / expanded(word.text, folder)) for folder in self.folders for word in named]
+        return all(self.workspace.may_write(real) and not self.workspace.protects(real) for real in places)
 
     # ------------------------------------------------------------ deny and ask rules
 
@@ -201,7 +229,7 @@ class _Case:
                 found = denies(rule, self.followed)
                 if found:
                     return f"the rule {rule} denies it", ""
-                unsure = unsure or (f"{rule} may cover it" if found is None else self.followed.opaque)
+                unsure = unsure or (f"{rule} may cover it" if found is None else self.opaque)
             elif rule.names_files("read") or rule.names_files("write"):
                 named = self._names(rule)
                 if named:
@@ -214,15 +242,12 @@ class _Case:
         for rule in self.rules.ask:
             if rule.tool == "Bash" and denies(rule, self.followed) is not False:
                 return f"the rule {rule} asks about it"
-            files = rule.names_files("read") or rule.names_files("write")
-            if files and (named := self._names(rule)):
+            if (rule.names_files("read") or rule.names_files("write")) and (named := self._names(rule)):
                 return f"the rule {rule} asks about {named}"
-        if unheld:
-            for command in self.commands:
-                for text in _paths(command):
-                    place = _real(self.cwd / expanded(text, self.cwd))
-                    if not place.is_relative_to("/dev") and (why := self.scene.workspace.protects(place)):
-                        return why
+        texts = (text for command in self.commands for text in _paths(command)) if unheld else ()
+        for place in (_real(self.cwd / expanded(text, self.cwd)) for text in texts):
+            if not place.is_relative_to("/dev") and (why := self.workspace.protects(place)):
+                return why
         return ""
 
     def _names(self, rule: Rule) -> str | None:
@@ -230,18 +255,16 @@ class _Case:
 
         In the boxes the kernel keeps what such a rule denies from commands, whatever words they use.
         """
-        if rule.speaks_of("write") and self.place == "read" and self.scene.boxes:
+        if rule.speaks_of("write") and self.place == "read" and self.boxes:
             return ""
-        unknown, folders = False, folders_of(self.commands, self.cwd)
+        unknown, root = bool(self.opaque), self.workspace.root
         for command in self.commands:
             unknown = unknown or not all(word.literal for word in command.words) or _searches(command)
             for text in _paths(command):
-                plain = [Path(os.path.normpath(folder / expanded(text, folder))) for folder in folders]
-                if any(
-                    path_matches(rule, p, self.scene.workspace.root, fold=True) for p in (*plain, *map(_real, plain))
-                ):
+                plain = [Path(os.path.normpath(folder / expanded(text, folder))) for folder in self.folders]
+                if any(path_matches(rule, place, root, fold=True) for place in (*plain, *map(_real, plain))):
                     return text
-        return None if unknown or self.followed.opaque else ""
+        return None if unknown else ""
 
 
 # ---------------------------------------------------------------- parts and paths
@@ -249,50 +272,24 @@ class _Case:
 
 def _parts(followed: Followed, text: str, cwd: Path) -> list[Part]:
     """The parts of a text as people see it; of a literal one with the folder each runs in, as far as a `cd` tells."""
-    parsed = followed.parsed
-    if not parsed.literal:
-        why = parsed.fancy or followed.opaque
-        top = [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=text)]
-        guesses = [(one, hint([one])) for one in top]
-        return [Part(_short(one.text), g.place, g.why or why, checks=g.checks) for one, g in guesses]
-    parts = []
-    for command in parsed.commands:
+    parts, top = [], [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=text)]
+    for command in top:
+        if not followed.literal:
+            guess = hint([command])
+            parts.append(Part(command, guess.place, guess.why or followed.opaque, checks=guess.checks))
+            continue
         words = _unwrapped([word.text for word in command.words])
         guess = words_hint(words)
-        parts.append(Part(command.text, guess.place, guess.why, words, cwd, guess.checks))
+        parts.append(Part(command, guess.place, guess.why, words, cwd, guess.checks))
         if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
             cwd = Path(os.path.normpath(cwd / words[1]))
     return parts
 
 
-def _covered(part: Part, allow: Sequence[Rule], scene: Situation) -> Part:
-    """The part with the rule that covers it; a grant holds for the program as it was when it was granted."""
-    if not part.argv:
-        return part
-    levels = _COVERING.get(part.place, _COVERING["write"])
-    speaking = (rule for rule in allow if rule.tool in _COVERING["write"])
-    found = [rule for rule in speaking if allows(rule, part.argv, part.cwd, scene.workspace.root)]
-    rule = min(found, key=lambda rule: rule.tool not in levels, default=None)
-    if rule is None:
-        return part
-    file = in_workspace(part.argv[0], part.cwd, scene.workspace.writable)
-    if file and rule in scene.granted and rule.pattern and scene.changed(file):
-        return replace(part, why=f"{part.argv[0]} changed since it was allowed")
-    return replace(part, allowed=rule.tool)
-
-
 def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
     """The words behind `timeout 5`, `time` or `nice -n 5`, which add nothing to what a command may do."""
-    while len(words) > 1:
-        if words[0] == "time" and not words[1].startswith("-"):
-            words = words[1:]
-        elif words[0] == "timeout" and len(words) > 2 and re.fullmatch(r"[0-9.]+[smhd]?", words[1]):
-            words = words[2:]
-        elif words[0] == "nice" and len(words) > 3 and words[1] == "-n" and words[2].lstrip("-").isdigit():
-            words = words[3:]
-        else:
-            break
-    return tuple(words)
+    text = "\0".join(words)
+    return tuple(re.sub(r"^(?:time\0(?!-)|timeout\0[0-9.]+[smhd]?\0|nice\0-n\0-*[0-9]+\0)+(?=.)", "", text).split("\0"))
 
 
 def _real(path: Path) -> Path:
@@ -319,5 +316,33 @@ def _paths(command: SimpleCommand) -> list[str]:
     return [part for part in dict.fromkeys(parts) if part and "\0" not in part and len(part) < 4096]
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= 2_000 else f"{text[:1_000]} … {text[-500:]}"
+# ---------------------------------------------------------------- what would become of a command
+
+
+def explain(permissions: Permissions, tool: ToolFacts, command: str, cwd: Path) -> Json:
+    """The decision for a command, its parts, its box and why; nothing is run."""
+    decision = permissions.judge("main", tool, {"command": command}, [Effect("exec", command, str(cwd))])
+    box = decision.box if permissions.boxes == "both" or decision.box == "read" else ""
+    if decision.verdict == "deny":
+        box, text = "", f"It does not run: {decision.reason}."
+    elif decision.verdict == "allow":
+        text = f"It runs unasked {_BOXES[box]}."
+    else:
+        text = f"It asks ({decision.reason}), and with a yes runs {_BOXES[box]}."
+        text += f" Always would add {decision.rule}." if decision.rule else ""
+    parts = decision.display.get("parts", [])
+    return {
+        "verdict": decision.verdict,
+        "box": box,
+        "why": decision.reason,
+        "rule": decision.rule,
+        "parts": parts,
+        "text": text,
+    }
+
+
+def explain_text(found: Json) -> str:
+    """The same as lines for people."""
+    marks = {"allow": "looks or allowed", "ask": "asks", "deny": "refused"}
+    lines = [f"{marks[p['verdict']]:17} {visible_line(p['text'])}   ({visible_line(p['why'])})" for p in found["parts"]]
+    return "\n".join([*lines, visible_line(found["text"])])

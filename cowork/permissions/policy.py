@@ -1,4 +1,4 @@
-"""The policy: `decide` says allow, ask or deny for one call, why, and the exact rule an "always" would add.
+"""The policy: `Permissions` says allow, ask or deny for one call, why, and the exact rule an "always" would add.
 
 In this order: what never runs, deny rules, folders, plan mode, protected writes, ask rules, allow rules, the mode.
 """
@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from cowork.core.frozen import frozen
 from cowork.core.later import later
-from cowork.core.ports import Decision, Effect, ToolFacts
+from cowork.core.modes import mode_of, tighter
+from cowork.core.ports import Decision, Effect, Family, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
-from cowork.permissions.rules import Rule, Rules, host_of, path_matches, url_matches
+from cowork.permissions.rules import Rule, RuleBook, Rules, host_of, path_matches, url_matches
 
 with later(__name__):
-    from cowork.permissions.commands import decide_command
+    from cowork.permissions.commands import judge_command
     from cowork.permissions.sandbox.masks import holds_password
 
 
@@ -28,62 +30,116 @@ PLAN = (
 )
 
 
+class Box(Protocol):
+    """What permissions ask of a sandbox."""
+
+    network: bool
+
+    @property
+    def boxes(self) -> Literal["both", "read", ""]: ...
+    @property
+    def refusal(self) -> str: ...
+    def hides_git(self, cwd: Path) -> str: ...
+
+
 @frozen
-class Situation:
-    """What a judgement knows beside the call. `boxes`: both, the read box only, or none work on this system."""
+class _Reader:
+    """The facts of any tool that reads a file."""
 
-    workspace: Workspace
-    trusted: bool = False
-    boxes: Literal["both", "read", ""] = ""
-    network: bool = False  # the write box has the network, so that nothing runs there unasked
-    hides_git: Callable[[Path], str] = lambda cwd: ""  # the tracked secret for which git's objects are hidden inside
-    refusal: str = ""  # why no command may run at all
-    given: tuple[str, ...] = ()  # paths as the model wrote them, before links were followed
-    exact: frozenset[str] = frozenset()  # texts granted as they were shown
-    granted: frozenset[Rule] = frozenset()  # rules of a dialog, which hold for a program as it was then
-    changed: Callable[[Path], bool] = lambda path: False  # whether a granted program is another by now
+    name: str = ""
+    family: Family = "read"
+    reads: bool = True
 
 
-def decide(tool: ToolFacts, effects: Sequence[Effect], rules: Rules, mode: str, scene: Situation) -> Decision:
-    """The decision for one call: the strictest of its effects."""
-    found = [_decide_one(tool, effect, rules, mode, scene) for effect in effects or (Effect("none"),)]
-    worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
-    if len(found) == 1:
-        return worst
-    same = [decision for decision in found if decision.verdict == worst.verdict]
-    grants = list(dict.fromkeys(decision.rule for decision in same))
-    rule = ", ".join(grants) if all(grants) else ""
-    return Decision(
-        worst.verdict,
-        worst.reason,
-        rule,
-        rule,
-        worst.display,
-        read_only=all(decision.read_only for decision in found),
-        box=worst.box,
-    )
+class Permissions:
+    """Judges the calls of one agent and remembers what the person granted to the tree of agents."""
+
+    def __init__(
+        self,
+        *,
+        workspace: Workspace,
+        mode: str = "ask",
+        allow: Sequence[str] = (),
+        ask: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        book: RuleBook | None = None,
+        trusted: bool = False,
+        sandbox: Box | None = None,
+    ) -> None:
+        self.workspace, self.trusted, self.sandbox = workspace, trusted, sandbox
+        self.book = book or RuleBook(workspace, Rules.of(allow, ask, deny))
+        denied = (rule.pattern for rule in self.book.rules.deny if rule.names_files("read"))
+        workspace.unsearched = tuple(dict.fromkeys((*workspace.unsearched, *(p.removeprefix("./") for p in denied))))
+        self._mode = mode_of(mode)
+        self._parent: Permissions | None = None
+
+    @property
+    def mode(self) -> str:
+        """The mode in force: never looser than the parent's."""
+        return tighter(self._mode, self._parent.mode) if self._parent else self._mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        self._mode = mode_of(mode)
+
+    @property
+    def boxes(self) -> Literal["both", "read", ""]:
+        """Which boxes hold commands here."""
+        return self.sandbox.boxes if self.sandbox else ""
+
+    def child(self, mode: str | None = None) -> Permissions:
+        """A view for a child agent: the same rules and grants, and a mode that can only be tighter."""
+        child = Permissions.__new__(Permissions)
+        child.__dict__.update(self.__dict__)
+        child._mode = mode_of(mode) if mode else "bypass"  # bypass: whatever the parent has
+        child._parent = self
+        return child
+
+    def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
+        """The decision for one call: the strictest of its effects."""
+        given = [str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name)]
+        found = [_judge_one(tool, effect, self, given) for effect in effects or (Effect("none"),)]
+        worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
+        if worst.verdict == "ask" and args.get("why") and any(effect.needs for effect in effects):
+            worst = replace(worst, reason=f"{worst.reason}: {args['why']}")
+        if len(found) == 1:
+            return worst
+        grants = list(dict.fromkeys(decision.rule for decision in found if decision.verdict == worst.verdict))
+        rule = ", ".join(grants) if all(grants) else ""
+        read_only = all(decision.read_only for decision in found)
+        return replace(worst, rule=rule, session_rule=rule, read_only=read_only)
+
+    def forbids(self, tool: ToolFacts) -> bool:
+        """Whether a rule denies every call of a tool."""
+        return any(rule.covers(tool) and not rule.pattern for rule in self.book.rules.deny)
+
+    def may_read(self, path: Path) -> bool:
+        """Whether no rule denies a file to be read."""
+        return self.judge("main", _Reader(), {}, [Effect("read", str(path))]).verdict != "deny"
+
+    def grant(self, agent: str, rule: str, *, forever: bool) -> None:
+        """Remember a grant for this run, or for every run in this folder."""
+        self.book.grant(agent, rule, forever=forever)
 
 
-def _decide_one(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
+def _judge_one(tool: ToolFacts, effect: Effect, permits: Permissions, given: Sequence[str]) -> Decision:
     match effect.kind:
         case "read" | "write":
-            return _file(tool, effect, rules, mode, scene)
+            return _judge_file(tool, effect, permits, given)
         case "exec":
-            return decide_command(effect, rules, mode, scene)
+            return judge_command(effect, permits)
         case _:
-            return _other(tool, effect, rules, mode)
+            return _judge_other(tool, effect, permits)
 
 
 # ---------------------------------------------------------------- files
 
 
-def _file(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Situation) -> Decision:
-    path = Path(effect.target)
-    writes = effect.kind == "write"
-    root = scene.workspace.root
-    shown = scene.workspace.show(path)
-    spellings = {path, *(Path(os.path.normpath(root / os.path.expanduser(given))) for given in scene.given)}
-    kind = "Edit" if writes else "Read"
+def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Sequence[str]) -> Decision:
+    path, writes, mode, workspace = Path(effect.target), effect.kind == "write", permits.mode, permits.workspace
+    rules, root, shown = permits.book.all(), workspace.root, workspace.show(path)
+    spellings = {path, *(Path(os.path.normpath(root / os.path.expanduser(text))) for text in given)}
+    display = {"kind": "path", "path": str(path)}
 
     def first(wanted: tuple[Rule, ...], *, fold: bool) -> Rule | None:
         places = spellings if fold else {path}
@@ -95,24 +151,24 @@ def _file(tool: ToolFacts, effect: Effect, rules: Rules, mode: str, scene: Situa
 
     if rule := first(rules.deny, fold=True):
         return Decision("deny", f"the rule {rule} denies {shown}")
-    if not (scene.workspace.may_write(path) if writes else scene.workspace.may_read(path)):
-        return Decision("deny", _outside(path, writes, scene.workspace))
+    if not (workspace.may_write(path) if writes else workspace.may_read(path)):
+        return Decision("deny", _outside(path, writes, workspace))
     if writes and mode == "plan":
         return Decision("deny", PLAN)
-    if writes and (why := scene.workspace.protects(path) or _linked_protected(path, root)):
-        return Decision("ask", why, display=_resolved(path))
+    if writes and (why := workspace.protects(path) or _linked_protected(path, root)):
+        return Decision("ask", why, display=display)
     if rule := first(rules.ask, fold=True):
-        return Decision("ask", f"the rule {rule} asks", display=_resolved(path), read_only=not writes)
-    grant = _grant(kind, path, root)
+        return Decision("ask", f"the rule {rule} asks", display=display, read_only=not writes)
+    grant = _grant("Edit" if writes else "Read", path, root)
     if mode == "bypass" or first(rules.allow, fold=False):
         return Decision("allow", read_only=not writes)
     if not writes:
         if any(sensitive(place) for place in spellings) or holds_password(path):
-            return Decision("ask", f"{shown} may hold secrets", grant, grant, _resolved(path), read_only=True)
+            return Decision("ask", f"{shown} may hold secrets", grant, grant, display, read_only=True)
         return Decision("allow", read_only=True)
     if mode in ("accept-edits", "auto"):
         return Decision("allow")
-    return Decision("ask", f"{tool.name} changes {shown}", grant, grant, _resolved(path))
+    return Decision("ask", f"{tool.name} changes {shown}", grant, grant, display)
 
 
 def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
@@ -133,25 +189,18 @@ def _linked_protected(path: Path, root: Path) -> str:
     return ""
 
 
-def _resolved(path: Path) -> dict[str, Any]:
-    return {"kind": "path", "path": str(path)}
-
-
-def _anchored(path: Path, root: Path) -> str:
-    return f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
-
-
 def _grant(kind: str, path: Path, root: Path) -> str:
     """What "always" grants: this file only. None where its name would read as a pattern, or as more than one rule."""
-    text = _anchored(path, root)
+    text = f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
     return "" if re.search(r"[*?\n()]", text) or text != text.strip() else f"{kind}({text})"
 
 
 # ---------------------------------------------------------------- agents and the rest
 
 
-def _other(tool: ToolFacts, effect: Effect, rules: Rules, mode: str) -> Decision:
+def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decision:
     """Calls without a file or command: by the first rule that covers them, then the mode, then what they do."""
+    rules, mode = permits.book.all(), permits.mode
     default, reads = Decision("allow"), effect.kind != "call"
     if effect.kind == "fetch":  # asked about once a host
         host = host_of(effect.target)

@@ -1,25 +1,24 @@
-"""Rules as people write them, `Tool(pattern)`, and what each matches: paths, words of a command, names of agents."""
+"""Rules as people write them, `Tool(pattern)`, what each matches, and the book of all rules of a run."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import takewhile
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.core.later import later
-from cowork.core.ports import JOIN_LATER, Family, ToolFacts, names_tool
-
-with later(__name__):
-    from cowork.permissions.shell.follow import Followed, mentions, program
-    from cowork.permissions.shell.parse import Word
+from cowork.core.ports import EXACTLY, JOIN_LATER, Family, ToolFacts, names_tool
+from cowork.core.workspace import Workspace, start_of
+from cowork.private_files import write_private
 
 BEYOND = ("Network", "Outside")  # not tools: commands that may have the network, or run outside the sandbox
 COMMAND = "Bash"  # speaks of shell commands, whichever tool runs them
@@ -36,6 +35,8 @@ _RULE = re.compile(rf"\s*({_NAME}|mcp__[A-Za-z0-9_-]*\*)\s*(?:\((.*)\))?\s*", re
 _BETWEEN = re.compile(rf"(?<=\)),\s*(?={_NAME}\()")
 _EXAMPLES = "Write Tool or Tool(pattern), such as Bash(git commit:*), Bash(npm test), Edit(src/**), Read(.env),"
 _EXAMPLES += " Task(explore), mcp__git__*, Network(npm ci:*), Outside(docker:*)."
+_MOST_RULES = 1 << 20  # bytes of the file
+_MOST_PROGRAM = 16 << 20
 
 
 @frozen
@@ -138,7 +139,7 @@ def parse_all(text: str) -> list[Rule]:
 
 
 def _check_command(text: str, pattern: str) -> None:
-    words, _ = _command(pattern)
+    words, _ = words_of(pattern)
     if words is None:
         raise UserError(f"{text!r} has quotes that do not match.", _EXAMPLES)
     if not words:
@@ -153,7 +154,7 @@ def _check_command(text: str, pattern: str) -> None:
 
 
 @lru_cache(maxsize=1024)
-def _command(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
+def words_of(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
     """The words of a command rule, and whether more may follow."""
     prefix = pattern.endswith((":*", " *"))
     try:
@@ -164,7 +165,7 @@ def _command(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
 
 def allows(rule: Rule, argv: Sequence[str], cwd: Path, root: Path) -> bool:
     """Whether an allow rule covers these exact words, from the first on. A program's path is read from `root`."""
-    words, prefix = _command(rule.pattern)
+    words, prefix = words_of(rule.pattern)
     if not rule.pattern:
         return True
     if not words or not argv or not _same_program(argv[0], cwd, words[0], root):
@@ -194,73 +195,6 @@ def _same_program(given: str, cwd: Path, wanted: str, root: Path) -> bool:
     if "/" not in given or "/" not in wanted:
         return given == wanted
     return os.path.normpath(cwd / given) == os.path.normpath(root / os.path.expanduser(wanted))
-
-
-def denies(rule: Rule, followed: Followed) -> bool | None:
-    """Whether a deny or ask rule covers one of these commands; None when only run time will tell.
-
-    Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
-    """
-    found = [_covers(rule, command.words) for command in followed.commands]
-    if any(found):
-        return True
-    words = _command(rule.pattern)[0] or ()
-    wanted = [program(words[0]), *(word for word in words[1:] if not word.startswith("-"))] if words else []
-    if None in found or (wanted and followed.strangers and mentions(followed.commands, wanted)):
-        return None
-    return False
-
-
-def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
-    wanted, prefix = _command(rule.pattern)
-    if not rule.pattern or not wanted or not words:
-        return bool(words)
-    if not words[0].literal:
-        return None
-    if program(words[0].text) != program(wanted[0]):
-        return False
-    if not prefix:
-        same = [word.text for word in words[1:]] == list(wanted[1:])
-        return same if same or all(word.literal for word in words) else None
-    options = list(takewhile(re.compile("--?[A-Za-z]").match, reversed(wanted[1:])))
-    found = _in_order(wanted[1 : len(wanted) - len(options)], words[1:])
-    if found is False or all(_given(option, words) for option in options):
-        return found
-    return False if all(word.literal for word in words) else None
-
-
-def _given(option: str, words: Sequence[Word]) -> bool:
-    """Whether an option is among the words, wherever it stands: `-rf` also as `-r -f`, `--force` also shortened."""
-    texts = [word.text.partition("=")[0] for word in words[1:]]
-    if option in texts or any(word.text == option for word in words):
-        return True
-    if option.startswith("--"):
-        return any(option.startswith(text) for text in texts if text.startswith("--") and len(text) > 3)
-    letters = {letter for text in texts if re.fullmatch(r"-[A-Za-z]+", text) for letter in text[1:]}
-    return set(option[1:]) <= letters
-
-
-def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:
-    """Whether the wanted words come first, with options (and a value each) skipped."""
-    at = 0
-    unsure = False
-    after_option = False
-    for word in words:
-        if at == len(wanted):
-            break
-        if word.literal and word.text == wanted[at]:
-            at, after_option = at + 1, False
-        elif not word.literal:
-            unsure, after_option = True, True
-        elif word.text.startswith("-"):
-            after_option = "=" not in word.text
-        elif after_option:
-            after_option = False
-        else:
-            return None if unsure else False
-    if at == len(wanted):
-        return True
-    return None if unsure else False
 
 
 # ---------------------------------------------------------------- paths
@@ -302,3 +236,94 @@ def _expression(base: str, pattern: str, anywhere: bool) -> str:
 
 def _spelled(text: str, fold: bool) -> str:
     return unicodedata.normalize("NFC", text).lower() if fold else text
+
+
+# ---------------------------------------------------------------- the rules of a run
+
+
+class RuleBook:
+    """The rules in force; what the person grants is added, and kept for this folder if they say so."""
+
+    def __init__(self, workspace: Workspace, rules: Rules, file: Path | None = None) -> None:
+        self.workspace, self.rules, self.file = workspace, rules, file
+        self.granted: list[tuple[str, Rule]] = []  # (who asked, what was granted), of the whole tree
+        self.exact: set[str] = set()  # texts granted for the session as they were shown
+        self.kept: tuple[Rule, ...] = ()  # what was granted for every run in this folder
+        self._programs: dict[str, str] = {}  # path of a granted program -> what it held then
+        if file:
+            try:
+                stored, root = _read(file), str(workspace.root)
+                self.kept = tuple(rule for text in stored["allow"].get(root, ()) for rule in parse_all(str(text)))
+                self._programs = dict(stored.get("programs", {}).get(root, {}))
+            except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+                raise UserError(f"{file} cannot be read as rules: {error}.", "Correct or delete it.") from error
+
+    @property
+    def of_dialogs(self) -> tuple[Rule, ...]:
+        """Rules that were granted in a dialog, now or earlier."""
+        return (*self.kept, *(rule for _, rule in self.granted))
+
+    def all(self) -> Rules:
+        return self.rules + Rules(allow=self.of_dialogs)
+
+    def grant(self, agent: str, text: str, *, forever: bool) -> None:
+        """Remember a grant for this run, or for every run in this folder."""
+        if text.startswith(EXACTLY):
+            self.exact.add(text.removeprefix(EXACTLY))
+            return
+        rules = parse_all(text) if text else []
+        self.granted += [(agent, one) for one in rules if (agent, one) not in self.granted]
+        for rule in rules:
+            words = words_of(rule.pattern)[0] if rule.tool == COMMAND or rule.tool in BEYOND else None
+            if words and (file := in_workspace(words[0], self.workspace.root, self.workspace.writable)):
+                self._programs[str(file)] = _content(file)
+        if forever and rules:
+            self.kept += tuple(one for one in rules if self.file and one not in self.kept)
+            self._save()
+
+    def forget(self, text: str) -> bool:
+        """Take a grant back, of this run and of this folder; False when it was none."""
+        known = len(self.granted) + len(self.kept)
+        self.granted = [one for one in self.granted if str(one[1]) != text]
+        kept, self.kept = self.kept, tuple(one for one in self.kept if str(one) != text)
+        if self.kept != kept:
+            self._save()
+        return len(self.granted) + len(self.kept) < known
+
+    def changed(self, program: Path) -> bool:
+        """Whether a granted program of the workspace is not what it was when it was granted."""
+        return self._programs.get(str(program)) != _content(program)
+
+    def _save(self) -> None:
+        """Write the rules whole or not at all, for the user alone; those of other folders are kept."""
+        if self.file:
+            stored, root = _read(self.file), str(self.workspace.root)
+            stored["allow"][root] = [str(rule) for rule in self.kept]
+            stored.setdefault("programs", {})[root] = self._programs
+            write_private(self.file, json.dumps({"version": 1, **stored}, indent=1))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            stored: dict[str, Any] = json.loads(file.read(_MOST_RULES))
+    except FileNotFoundError:
+        return {"allow": {}}
+    if not isinstance(stored.get("allow"), dict):
+        raise ValueError("it has no allow")
+    return stored
+
+
+def _content(path: Path) -> str:
+    """What a program is: the hash of its content and where its name leads."""
+    real = os.path.realpath(path)
+    try:
+        return hashlib.sha256(os.fsencode(real) + b"\0" + start_of(Path(real), _MOST_PROGRAM)).hexdigest()
+    except OSError:
+        return ""
+
+
+def in_workspace(name: str, cwd: Path, roots: Sequence[Path]) -> Path | None:
+    """The file a program with a path stands for, if it lies where commands may write."""
+    path = Path(os.path.normpath(cwd / name))
+    return path if "/" in name and any(path.is_relative_to(root) for root in roots) else None

@@ -9,8 +9,7 @@ from pathlib import Path
 from cowork.config import keyring
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.rulebook import RuleBook
-from cowork.permissions.rules import Rules
+from cowork.permissions.rules import RuleBook, Rules
 
 
 def test_a_key_without_a_keyring_is_in_a_file_for_its_owner_alone_and_is_found(tmp_path: Path) -> None:

@@ -16,9 +16,7 @@ from cowork.core.modes import mode_of, tighter
 from cowork.core.ports import Decision, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
-from cowork.permissions.policy import Situation, decide
-from cowork.permissions.rulebook import RuleBook
-from cowork.permissions.rules import Rules, check_tools, parse, parse_all
+from cowork.permissions.rules import RuleBook, Rules, check_tools, parse, parse_all
 from tests.fakes.calls import TOOLS, Facts
 
 # What a call does                          plan    ask     accept  bypass
@@ -125,10 +123,9 @@ def effect(tool: str, target: str, workspace: Workspace) -> Effect:
 def test_the_policy(call: str, mode: str, verdict: str, layers: str, workspace: Workspace) -> None:
     tool, _, target = call.partition(" ")
     rules = sum((LAYERS[name] for name in layers.split("+") if name), Rules())
-    scene = Situation(
-        workspace, trusted=True, boxes="both", given=(target,) if KINDS.get(tool, "read") in ("read", "write") else ()
-    )
-    decision = decide(TOOLS[tool], [effect(tool, target, workspace)], rules, mode, scene)
+    permissions = permit(workspace, mode=mode, book=RuleBook(workspace, rules), sandbox=Box())
+    args = {"file_path": target} if KINDS.get(tool, "read") in ("read", "write") else {}
+    decision = permissions.judge("main", TOOLS[tool], args, [effect(tool, target, workspace)])
     assert decision.verdict == verdict, decision.reason
     assert decision.reason or verdict == "allow"
 

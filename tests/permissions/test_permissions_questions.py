@@ -14,8 +14,7 @@ from cowork.core.ports import Answer, Question
 from cowork.core.workspace import Workspace
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.permissions import Permissions
-from cowork.permissions.rulebook import RuleBook
-from cowork.permissions.rules import Rules
+from cowork.permissions.rules import RuleBook, Rules
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.tools.base import AgentState, TreeState
 from cowork.tools.shell import jobs

@@ -10,7 +10,7 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.shell.follow import follow
-from cowork.permissions.shell.hints import hint
+from cowork.permissions.shell.programs import hint
 from tests.fakes.calls import TOOLS
 
 TABLE = Path(__file__).with_name("commands.txt")

@@ -272,7 +272,7 @@ class EditorSession:
 
 def _is_unboxed(run: Run, box: str) -> bool:
     """Whether a command that is to run in this box has the person's own rights."""
-    return box == "outside" or (box != "read" and run.permissions.scene().boxes != "both")
+    return box == "outside" or (box != "read" and run.permissions.boxes != "both")
 
 
 def _has_files(client: Mapping[str, Any]) -> bool:

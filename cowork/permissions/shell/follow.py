@@ -10,9 +10,11 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from cowork.core.frozen import frozen
-from cowork.permissions.shell.parse import Parsed, SimpleCommand, Word, names, parse
+from cowork.permissions.rules import Rule, words_of
+from cowork.permissions.shell.parse import SimpleCommand, Word, names, parse
 
 MAX_FOUND = 1_000
 MAX_NESTING = 8
@@ -80,7 +82,7 @@ class Followed:
     opaque: str = ""
     limited: bool = False
     strangers: tuple[SimpleCommand, ...] = ()
-    parsed: Parsed = Parsed(())
+    literal: bool = False  # the text is nothing but literal words, so that allow rules may cover its commands
 
 
 def program(text: str) -> str:
@@ -101,7 +103,7 @@ def follow(text: str) -> Followed:
     for command, depth in waiting:  # it grows
         found.append(command)
         if len(waiting) > MAX_FOUND or depth > MAX_NESTING or len(command.words) > _MOST_WORDS:
-            return Followed(tuple(found), "it holds more commands or words than are followed", True, (), first)
+            return Followed(tuple(found), "it holds more commands or words than are followed", limited=True)
         if not command.words:
             continue
         inner, code, why = _inside(command)
@@ -112,7 +114,7 @@ def follow(text: str) -> Followed:
             waiting += [(replace(one, top=False), depth + 1) for one in nested.commands]
         if not _is_data(command):
             strangers.append(command)
-    return Followed(tuple(found), opaque, limited, tuple(strangers), first)
+    return Followed(tuple(found), opaque, limited, tuple(strangers), first.literal)
 
 
 Inside = tuple[list[Sequence[Word]], list[str], str]  # commands by their words, shell code, what is opaque
@@ -214,8 +216,70 @@ def _is_data(command: SimpleCommand) -> bool:
     return name in _DATA or name in _WRAPPERS or name in SHELLS or name in INTERPRETERS
 
 
-def mentions(commands: Sequence[SimpleCommand], wanted: Sequence[str]) -> bool:
+# ---------------------------------------------------------------- deny and ask rules
+
+
+def denies(rule: Rule, followed: Followed) -> bool | None:
+    """Whether a deny or ask rule covers one of these commands; None when only run time will tell.
+
+    Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
+    """
+    found = [_covers(rule, command.words) for command in followed.commands]
+    if any(found):
+        return True
+    words = words_of(rule.pattern)[0] or ()
+    wanted = [program(words[0]), *(word for word in words[1:] if not word.startswith("-"))] if words else []
+    return None if None in found or (wanted and followed.strangers and _mentions(followed, wanted)) else False
+
+
+def _mentions(followed: Followed, wanted: Sequence[str]) -> bool:
     """Whether all words of a rule occur in a text of which some program may run any word."""
-    text = " ".join(part for command in commands for part in (command.text, *command.fed))
+    text = " ".join(part for command in followed.commands for part in (command.text, *command.fed))
     text += " " + re.sub(r"-[A-Za-z](?=\w)", " ", text)  # a value in one word with its option
     return all(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) for word in wanted)
+
+
+def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
+    wanted, prefix = words_of(rule.pattern)
+    if not rule.pattern or not wanted or not words:
+        return bool(words)
+    if not words[0].literal:
+        return None
+    if program(words[0].text) != program(wanted[0]):
+        return False
+    unknown = False if all(word.literal for word in words) else None
+    if not prefix:
+        return [word.text for word in words[1:]] == list(wanted[1:]) or unknown
+    options = list(takewhile(re.compile("--?[A-Za-z]").match, reversed(wanted[1:])))
+    found = _in_order(wanted[1 : len(wanted) - len(options)], words[1:])
+    return found if found is False or all(_has(option, words) for option in options) else unknown
+
+
+def _has(option: str, words: Sequence[Word]) -> bool:
+    """Whether an option is among the words, wherever it stands: `-rf` also as `-r -f`, `--force` also shortened."""
+    texts = [word.text.partition("=")[0] for word in words[1:]]
+    if option in texts or any(word.text == option for word in words):
+        return True
+    if option.startswith("--"):
+        return any(option.startswith(text) for text in texts if text.startswith("--") and len(text) > 3)
+    letters = {letter for text in texts if re.fullmatch(r"-[A-Za-z]+", text) for letter in text[1:]}
+    return set(option[1:]) <= letters
+
+
+def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:
+    """Whether the wanted words come first, with options (and a value each) skipped."""
+    left, unsure, may_skip = list(wanted), False, False
+    for word in words:
+        if not left:
+            break
+        if word.literal and word.text == left[0]:
+            left, may_skip = left[1:], False
+        elif not word.literal:
+            unsure = may_skip = True
+        elif word.text.startswith("-"):
+            may_skip = "=" not in word.text
+        elif may_skip:
+            may_skip = False
+        else:
+            break
+    return not left or (None if unsure else False)

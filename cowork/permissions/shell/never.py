@@ -41,7 +41,10 @@ _DEEP = r"-[a-zA-Z]*[rR]|--r"
 _DESTROYS = {
     **dict.fromkeys(names("rm chmod chown chgrp srm setfacl chattr"), _DEEP),
     **dict.fromkeys(names("rmdir shred trash trash-put rip mv"), ""),
-    **{"tar": "--remove", "rsync": "--del", "git": "-[a-z]*f|--f", "find": "-delete|-exec|-ok"},
+    "tar": "--remove",
+    "rsync": "--del",
+    "git": "-[a-z]*f|--f",
+    "find": "-delete|-exec|-ok",
 }
 _FIND_RUNS = names("rm shred unlink mv chmod chown truncate dd sh bash zsh perl python")
 _OUTPUTS = names("-o -O --output --output-document -fprint -fprint0 -fprintf -fls")
@@ -134,7 +137,7 @@ def _bomb(commands: Sequence[SimpleCommand]) -> str:
     for _ in reached:
         reached = {name: called.union(*(reached.get(one, ()) for one in called)) for name, called in reached.items()}
     loops = {name for name, called in reached.items() if name in called}
-    for name in loops:
+    for name in sorted(loops):
         again = [one for one in bodies[name] if one.words[0].text in loops]
         if len(again) > 1 or any(one.background for one in bodies[name]):
             return f"{name} is a function that keeps starting itself"

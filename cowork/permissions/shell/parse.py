@@ -7,7 +7,6 @@ compared with, and what people are shown.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cowork.core.frozen import frozen
@@ -34,9 +33,19 @@ _WORD = re.compile(  # a piece of a word, from the left
     re.DOTALL,
 )
 _QUOTED = re.compile(rf"{_EXPANSION}|(?P<text>[^\"\\$`]+|\$)|\\(?P<escape>[$`\"\\\n])|(?P<stroke>\\)", re.DOTALL)
-_NAME = re.compile(r"/?(?:[A-Za-z0-9_.+@-]+/)*[A-Za-z0-9_][A-Za-z0-9_.+-]*|\[|:")
-_HARMLESS_TARGET = re.compile(r"/dev/null|&?[0-9-]+")
+_AS_WRITTEN = ("plain", "ansi", "escape", "text", "stroke")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=")
+# Nothing but literal words, joined by `|`, `&&`, `||`, `;` and line ends; output may go to /dev/null.
+_SHELL_WORDS = "if then elif else fi do done while until esac in coproc time for select case function"
+_NO_SHELL_WORD = rf"(?:time[ \t]+(?!-))*(?!(?:{_SHELL_WORDS.replace(' ', '|')})(?![^\s;|&]))"
+_NAME = rf"{_NO_SHELL_WORD}(?:/?(?:[\w.+@-]++/)*+\w[\w.+-]*|:)(?![\w/])"
+_QUOTES = r"'[^']*'|\"(?:[^\"$`\\]|\\.|\$(?![\w@*#?$!({\[-]))*\""
+_ARGUMENT = rf"(?!['\"]*~)(?:[A-Za-z0-9_./:@%+,^=~*?-]|{_QUOTES}|\$(?![\w@*#?$!({{\['\"-]))++"
+_TO_NOTHING = r"[0-9]*(?:(?:&?>>?|>[|&])[ \t]*+/dev/null(?![^\s;|&<>])|[<>]&(?:[0-9]+-?|-))"
+_COMMAND = rf"{_NAME}(?:[ \t]*+{_TO_NOTHING}|[ \t]++{_ARGUMENT})*+"
+_LITERAL = re.compile(
+    rf"\s*+{_COMMAND}(?:[ \t]*+(?:&&|\|\||\|&?|;;?|\n)\s*+{_COMMAND})*+[ \t]*+;?;?\s*", re.DOTALL | re.ASCII
+)
 _AFTER = {"time": re.compile(r"(?:[ \t]+-[A-Za-z-]+)+"), "coproc": re.compile(r"[ \t]+\w+(?=[ \t]+[{(])")}
 
 
@@ -46,8 +55,8 @@ def names(text: str) -> frozenset[str]:
 
 
 _COUNTS = names("let declare typeset local export test [ [[ printf read unset")
-_SKIPPED = names("if then elif else fi do done while until ! { } esac in coproc time")
 HEADS = names("for select case function")  # first words of a heading, up to `do`, `{` or the end of a line
+_SKIPPED = names(_SHELL_WORDS) - HEADS | names("! { }")
 
 
 @frozen
@@ -57,7 +66,6 @@ class Word:
     text: str
     literal: bool = True
     quoted: bool = False
-    glob: bool = False  # not literal only for a `*` or `?` that the shell will expand
 
 
 @dataclass(slots=True)
@@ -84,17 +92,15 @@ class SimpleCommand:
 
 @frozen
 class Parsed:
-    """The commands of a text; `unclear` says what could not be read, `limited` that commands may be missing for it."""
+    """The commands of a text; `unclear` says what could not be read, `limited` that commands may be missing for it.
+
+    Of a `literal` one, which is nothing but literal words, an allow rule may cover the commands one by one.
+    """
 
     commands: tuple[SimpleCommand, ...]
     unclear: str = ""
     limited: bool = False
-    fancy: str = ""  # what it holds beside literal words joined by `|`, `&&`, `||`, `;` and line ends
-
-    @property
-    def literal(self) -> bool:
-        """Whether it is nothing but literal words, so that an allow rule may cover its commands one by one."""
-        return bool(self.commands) and not (self.fancy or self.unclear or self.limited)
+    literal: bool = False
 
 
 class _Limit(Exception):
@@ -112,31 +118,12 @@ def parse(text: str) -> Parsed:
         return Parsed(tuple(reader.found), str(limit), limited=True)
     if reader.asleep and any(c.words and c.words[0].text in _COUNTS for c in reader.found):
         reader.unclear.append("a substitution in quotes, which what counts would run")
-    if re.search(r"[^\s\\]\\\n", text):
+    if re.search(r"\S\\\n", text):
         reader.unclear.append("a word that goes on in the next line")
     if re.search(r"<<-?[ \t]*[^\s<][^\n]*(?:[$<]\(|`)|(?:[$<]\(|`)[^\n]*<<-?[ \t]*[^\s<]", text):
         reader.unclear.append("a here-document beside a substitution")
-    fancy = reader.fancy or ("hidden or control characters" if visible(text) != text else _fancy(reader.found))
-    return Parsed(tuple(reader.found), reader.unclear[0] if reader.unclear else "", fancy=fancy)
-
-
-def _fancy(commands: Sequence[SimpleCommand]) -> str:
-    """Why these commands are more than literal words."""
-    for command in commands:
-        if command.assigned or not command.words:
-            return "it sets a variable"
-        if command.background:
-            return "a command in the background"
-        if command.reads:
-            return "a file that is put in"
-        if command.fed or any(not _HARMLESS_TARGET.fullmatch(word.text) for word in command.writes):
-            return "a redirection that may write"
-        name, *rest = command.words
-        if not name.literal or name.quoted or not _NAME.fullmatch(name.text):
-            return "the name of the command is not a plain word"
-        if not all(word.literal or word.glob for word in (*rest, *command.reads)):
-            return "an expansion"
-    return ""
+    literal = not reader.unclear and visible(text) == text and bool(_LITERAL.fullmatch(text))
+    return Parsed(tuple(reader.found), reader.unclear[0] if reader.unclear else "", literal=literal)
 
 
 class _Reader:
@@ -147,10 +134,9 @@ class _Reader:
         self.found, self.unclear = found, unclear
         self.command = SimpleCommand()
         self.cases = 0  # how many `case` are open, whose patterns end in a bracket
-        self.heredocs: list[tuple[str, bool, bool, SimpleCommand]] = []
+        self.heredocs: list[tuple[str, str, bool, SimpleCommand]] = []
         self.functions: list[str] = []
         self.asleep = False  # there is a substitution in quotes
-        self.fancy = ""  # the first thing that is more than literal words
 
     def commands(self, end: str, depth: int) -> None:
         """Read commands up to `end`, a closing bracket or the end of the text."""
@@ -158,7 +144,6 @@ class _Reader:
             raise _Limit(f"brackets are nested more than {MAX_DEPTH} deep")
         outer = self.command, self.cases
         self.command, self.cases = SimpleCommand(start=self.at), 0
-        self._more("brackets" if depth else "")
         while self.at < len(self.text):
             token = _TOKEN.match(self.text, self.at)
             if token is None:
@@ -168,16 +153,12 @@ class _Reader:
             if sign == ")" and end and not self.cases:
                 break
             self.at = token.end()
-            self._more("an escape" if kind == "blank" and "\\" in sign else "")
-            self._more("brackets or a comment" if sign[0] in "#()" else "")
             if kind == "counts":
                 self.unclear.append("arithmetic")
             elif kind == "redirect":
                 self._redirect(sign, depth)
             elif kind == "operator":
                 self._operator(sign, depth)
-        if self.command.after in ("|", "&&", "||", "|&") and not self.command.words:
-            self._more("an operator without a command")
         self._keep(depth)
         if self.heredocs and not depth:
             self.unclear.append("a here-document without its end")
@@ -185,10 +166,6 @@ class _Reader:
             self.unclear.append(f"a missing {end}")
         self.at += len(end)
         self.command, self.cases = outer
-
-    def _more(self, what: str) -> None:
-        """Note the first thing that is more than literal words."""
-        self.fancy = self.fancy or what
 
     def _take_word(self, depth: int) -> None:
         """Read one word: an assignment, a word of the shell, or one of the command."""
@@ -206,10 +183,7 @@ class _Reader:
             command.words.append(word)
             if len(command.words) == 1 and command.is_heading:
                 self.cases += text == "case"
-                self._more(f"the shell word {text}")
         else:
-            timed = text == "time" and self.text[self.at : self.at + 2] != " -"
-            self._more("" if timed else f"the shell word {text}")
             self.cases -= text == "esac" and self.cases > 0
             if text in _AFTER and (skipped := _AFTER[text].match(self.text, self.at)):
                 self.at = skipped.end()
@@ -227,8 +201,6 @@ class _Reader:
         elif sign == "(":
             self.unclear += ["brackets among words"] if command.words else []
             self.commands(")", depth + 1)
-        if sign[0] in ";|&" and not (command.words or command.writes):
-            self._more("an operator without a command")
         if sign == ")" and self.cases:
             self.command = SimpleCommand()
         self._keep(depth, sign)
@@ -249,7 +221,7 @@ class _Reader:
         if operator in ("<<", "<<-"):
             if not word.literal:
                 self.unclear.append("a here-document whose end is not plain")
-            self.heredocs.append((word.text, operator == "<<-", word.quoted, command))
+            self.heredocs.append((word.text, "\t*" if operator == "<<-" else "", word.quoted, command))
         elif operator == "<<<":
             command.fed.append(word.text)
         elif operator.endswith("<"):
@@ -261,77 +233,45 @@ class _Reader:
         """Step over the bodies of here-documents that wait for this line end."""
         waiting, self.heredocs = self.heredocs, []
         for end, tabs, quoted, command in waiting:
-            body: list[str] = []
-            while self.at < len(self.text):
-                stop = (self.text + "\n").find("\n", self.at)
-                line, self.at = self.text[self.at : stop], min(stop + 1, len(self.text))
-                if (line.lstrip("\t") if tabs else line) == end:
-                    break
-                body.append(line)
-            else:
-                self.unclear.append("a here-document without its end")
-            whole = "\n".join(body)
-            command.fed.append(whole)
-            if not quoted and re.search(r"\$[({]|`|\\\n", whole):
+            close = re.compile(rf"^{tabs}{re.escape(end)}(?:\n|\Z)", re.MULTILINE).search(self.text, self.at)
+            body = self.text[self.at : close.start() if close else None]
+            self.at = close.end() if close else len(self.text)
+            self.unclear += [] if close else ["a here-document without its end"]
+            command.fed.append(body)
+            if not quoted and re.search(r"\$[({]|`|\\\n", body):
                 self.unclear.append("commands in a here-document")
 
-    # ------------------------------------------------------------ words
-
     def word(self, depth: int) -> Word:
-        """Read a word piece by piece."""
-        start, parts, literal, quoted, glob = self.at, list[str](), True, False, False
-        while piece := _WORD.match(self.text, self.at):
-            kind, inner = piece.lastgroup, piece[piece.lastgroup or 0]
-            begin, self.at = self.at, piece.end()
-            quoted = quoted or kind in ("single", "double", "ansi") or (kind == "escape" and inner != "\n")
-            if kind == "plain":
-                parts.append(inner)
-            elif kind == "single":
-                self.asleep = self.asleep or bool(re.search(r"\$\(|`", inner))  # a builtin that counts would run it
-                self.unclear += [] if len(piece[0]) == len(inner) + 2 else ["a ' that does not end"]
-                parts.append(inner)
-            elif kind == "double":
-                text, sure = self._doubled(depth)
-                parts.append(text)
-                literal = literal and sure
-            elif kind == "escape":
-                self._more("an escape")
-                self.unclear += ["a word that goes on in the next line"] if inner == "\n" and parts else []
-                parts.append(inner.replace("\n", ""))
-            elif kind == "ansi":
-                self._more("an expansion")
-                parts.append(inner)
-            elif kind == "other":
-                glob = glob or inner in "*?"
-                literal = literal and inner not in "[{"
-                self._more("" if inner in "*?$" else f"the character {inner!a}")
-                parts.append(inner)
-            else:
-                parts.append(self._expanded(piece, begin, depth))
-                literal = False
+        """Read one word."""
+        start, word = self.at, self._pieces(_WORD, depth)
         if self.at == start:  # a redirection to nothing
             self.at += 1
             self.unclear.append("a character out of place")
-        text = "".join(parts)
-        literal = literal or text in ("[", "[[", "]", "]]")
-        self._more("a home folder" if text.startswith("~") else "")
-        return Word(text, literal and not glob, quoted, glob and literal)
+        return Word(word.text, quoted=word.quoted) if word.text in ("[", "[[", "]", "]]") else word
 
-    def _doubled(self, depth: int) -> tuple[str, bool]:
-        """What stands in double quotes, and whether it is known."""
-        parts, sure = [], True
-        while piece := _QUOTED.match(self.text, self.at):
-            kind, begin, self.at = piece.lastgroup, self.at, piece.end()
-            if kind in ("text", "stroke", "escape"):
-                parts.append(piece[kind].replace("\n", "") if kind == "escape" else piece[kind])
-            else:
-                parts.append(self._expanded(piece, begin, depth))
-                sure = False
-        self.unclear += ['a " that does not end'] if self.at >= len(self.text) else []
-        self.at += 1
-        return "".join(parts), sure
+    def _pieces(self, pattern: re.Pattern[str], depth: int) -> Word:
+        """Read a word, or what stands in double quotes, piece by piece."""
+        parts, literal, quoted = list[str](), True, False
+        while piece := pattern.match(self.text, self.at):
+            kind, text = piece.lastgroup or "", piece[piece.lastgroup or 0]
+            begin, self.at = self.at, piece.end()
+            quoted = quoted or kind in ("single", "double", "ansi") or (kind == "escape" and text != "\n")
+            if kind == "single":
+                self.asleep = self.asleep or bool(re.search(r"\$\(|`", text))  # a builtin that counts would run it
+                self.unclear += [] if len(piece[0]) == len(text) + 2 else ["a ' that does not end"]
+            elif kind == "double":
+                inner = self._pieces(_QUOTED, depth)
+                text, literal = inner.text, literal and inner.literal
+                self.unclear += ['a " that does not end'] if self.at >= len(self.text) else []
+                self.at += 1
+            elif kind == "other":
+                literal = literal and text not in "*?[{"
+            elif kind not in _AS_WRITTEN:
+                text, literal = self._expansion(piece, begin, depth), False
+            parts.append(text.replace("\n", "") if kind == "escape" else text)
+        return Word("".join(parts), literal, quoted)
 
-    def _expanded(self, piece: re.Match[str], begin: int, depth: int) -> str:
+    def _expansion(self, piece: re.Match[str], begin: int, depth: int) -> str:
         """Step over a variable or a substitution, whose commands are kept; gives it as written."""
         kind = piece.lastgroup
         if kind in ("opens", "process"):

@@ -1,0 +1,330 @@
+"""What is known of programs by their words: where a command belongs, which rule an "always" adds, what only reads.
+
+Nothing of it is needed to be safe where boxes work: a wrong guess costs a question, never a harm, for the kernel holds
+what runs in a box and nothing leaves one unasked. Where no box works, what runs unasked is in a list of its own.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from cowork.core.errors import ToolError, UserError
+from cowork.core.frozen import frozen
+from cowork.core.workspace import Workspace, sensitive
+from cowork.permissions.rules import allows, in_workspace, parse_all
+from cowork.permissions.shell.follow import INTERPRETERS, SHELLS, program
+from cowork.permissions.shell.parse import SimpleCommand, names
+
+Place = Literal["read", "write", "network", "outside"]
+LEVELS: tuple[Place, ...] = ("read", "write", "network", "outside")
+
+READERS = names(
+    "ls cat head tail wc nl tac rev grep egrep fgrep rg ag ack find fd fdfind tree stat file du df pwd echo printf"
+    " date whoami id groups uname arch nproc hostname uptime free which whereis type command hash env printenv sort"
+    " uniq cut tr awk gawk mawk sed jq yq xq xxd od hexdump strings diff cmp comm join paste fold fmt column expand"
+    " basename dirname realpath readlink test [ [[ true false : seq sleep md5sum sha1sum sha256sum sha512sum cksum"
+    " b2sum sum less more bat cd pushd popd dirs set shopt export unset local declare read let return exit break"
+    " continue shift wait ps pgrep pstree top lsof ss netstat tty locale getconf lscpu lsblk findmnt man help info cal"
+    " bc expr factor base64 zcat bzcat xzcat zgrep zipinfo unzip tar ldd nm objdump readelf size ctags cloc tokei scc"
+    " xargs time timeout nice nohup stdbuf ionice history jobs umask ulimit getopts alias numfmt tsort shuf split"
+    " csplit iconv dos2unix for select case function"
+)
+_WRITES_AS_A_RULE = names("unzip tar split csplit dos2unix hostname")  # readers only with a flag that lists
+_LISTS = re.compile(r"-[A-Za-z]*[tlpv][A-Za-z]*|--list|-[A-Za-z]*Z[A-Za-z]*1?")
+# Where programs belong by their first word that is no option, or by an option; `*` is any, `a+b` is b after a. What
+# checks the code changes nothing as a rule; where it would, the read box says so and a person is asked.
+_TABLE = """
+read git: status log diff show branch tag remote rev-parse rev-list ls-files ls-tree blame annotate grep describe
+read git: shortlog reflog cat-file name-rev merge-base for-each-ref show-ref show-branch whatchanged count-objects
+read git: diff-tree diff-index diff-files cherry range-diff check-ignore check-attr var version help archive fsck
+read git: verify-commit verify-tag stash+list stash+show worktree+list submodule+status submodule+summary notes+list
+read git: notes+show bisect+log bisect+view config+--get config+--get-all config+--get-regexp config+--list config+-l
+read git: config+get config+list
+outside git: push pull fetch clone ls-remote
+read cargo: tree metadata locate-project version help --version
+outside cargo: install add fetch update publish login search
+read go: list version env doc help
+check go: vet test build
+outside go: get install
+read npm pnpm yarn bun: ls list ll root prefix bin why explain version --version
+check npm pnpm yarn bun: test t run+test run+lint run+check run+typecheck run+type-check run+tests
+network npm pnpm yarn bun: ci install i add update up upgrade outdated audit view info exec dlx create init
+outside npm: publish login logout adduser link
+read pip pip3: list show freeze check debug config --version
+network pip pip3: install download wheel index
+read uv: tree version --version
+network uv: sync add lock pip tool
+read poetry: show env check --version version
+network poetry pdm pipenv: install add update lock sync
+read docker-compose: config version
+read make: -n --dry-run --just-print -p --version
+check make: test tests check lint
+read systemctl: --version
+check pytest py.test mypy pyright pylint flake8 eslint jest vitest rubocop shellcheck hadolint yamllint bandit: *
+check python python2 python3 node ruby perl php lua: *
+check ruff: check rule config version
+check black: --check --diff
+check isort: --check --check-only --diff
+check prettier: --check -c --list-different
+check tsc: --noEmit
+check biome: check lint
+check deno: test lint check
+network npx bunx uvx curl wget http https ping dig nslookup host whois: *
+network composer: install update require
+network bundle: install update add
+outside gem: install update push
+outside docker podman nerdctl docker-compose kubectl helm minikube kind terraform aws gcloud az gh glab ssh scp sftp: *
+outside rsync journalctl service apt apt-get dnf yum brew pacman snap flatpak sudo doas su mount umount pipx conda: *
+outside systemctl mamba crontab kill pkill killall systemd-run xdg-open open code ssh-add ssh-keygen gpg pass op: *
+outside keyring: *
+"""
+_RUNS = names("uv poetry pdm pipenv hatch rye")  # with `run`
+_TELLS = names("--version -V --help -h")
+_FIXES = names("--fix --fix-only --write -w --watch --watchAll")
+_HARMLESS_TARGET = re.compile(r"/dev/(?:null|stdout|stderr|tty)|/tmp/[\w./-]+|&?[0-9-]+")
+
+
+@frozen
+class Hint:
+    """Where a command belongs and why."""
+
+    place: Place
+    why: str = ""
+    checks: bool = False  # it checks code and can do so read-only, where it cannot keep a cache
+
+
+def hint(commands: Sequence[SimpleCommand], otherwise: str = "") -> Hint:
+    """Where all commands of a text belong together: the widest place any of them needs."""
+    found = [Hint("write", otherwise or "it is empty")] if not commands else []
+    for command in commands:
+        target = next((word.text for word in command.writes if not _HARMLESS_TARGET.fullmatch(word.text)), "")
+        if target:
+            found.append(Hint("write", f"it writes {target}"))
+        elif command.words and not command.words[0].literal:
+            found.append(Hint("write", "the name of a command is only known at run time"))
+        else:
+            found.append(words_hint([word.text for word in command.words]) if command.words else Hint("read"))
+    return max(found, key=lambda one: LEVELS.index(one.place))
+
+
+def words_hint(words: Sequence[str]) -> Hint:
+    """Where a command of these literal words belongs."""
+    name, rest = program(words[0]), words[1:]
+    if list(rest) in (["-v"], ["-version"]) or (1 <= len(rest) <= 2 and {rest[0], rest[-1]} & _TELLS):
+        return Hint("read")
+    if name in ("npx", "bunx") and rest and "check" in _known().get(rest[0], {}).values():
+        return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
+    sub = _subcommand(name, rest)
+    said, kind = " ".join(filter(None, (name, sub))), _kind(name, sub, rest)
+    if kind == "check" or (name in _RUNS and sub == "run" and _reads_inside(rest)):
+        return Hint("read", checks=True)
+    if kind == "outside" and name == "git":
+        return Hint("outside", f"git {sub} needs the network and your credentials, which the sandbox hides")
+    if kind == "outside":
+        return Hint("outside", f"{said} needs more than the sandbox gives")
+    if kind == "network":
+        own = name.startswith("pip") and "/" not in words[0] and not os.environ.get("VIRTUAL_ENV")
+        if own or {"-g", "--global", "--user"} & set(rest):
+            return Hint("outside", f"{name} {sub} writes outside the workspace and needs the network")
+        return Hint("network", f"{said} needs the network")
+    if name in READERS and "/" not in words[0].removeprefix("/usr/bin/").removeprefix("/bin/"):
+        lists = any(map(_LISTS.fullmatch, rest)) or (name == "hostname" and not rest)
+        kind = "read" if lists or name not in _WRITES_AS_A_RULE else ""
+    if kind == "read":
+        return Hint("read")
+    return Hint("write", f"{said if '/' not in words[0] else words[0]} may change something")
+
+
+@lru_cache(maxsize=1)
+def _known() -> dict[str, dict[str, str]]:
+    """By program: where it belongs by a word of it."""
+    found: dict[str, dict[str, str]] = {}
+    for row in _TABLE.strip().splitlines():
+        programs, _, words = row.partition(": ")
+        kind, *listed = programs.split()
+        for name in listed:
+            found.setdefault(name, {}).update(dict.fromkeys(words.split(), kind))
+    return found
+
+
+@lru_cache(maxsize=8)
+def _rows(table: str) -> dict[str, list[str]]:
+    """By program: the words of its rows."""
+    found: dict[str, list[str]] = {}
+    for row in table.strip().splitlines():
+        programs, _, words = row.partition(": ")
+        for name in programs.split():
+            found.setdefault(name, []).extend(words.split())
+    return found
+
+
+def _kind(name: str, sub: str, rest: Sequence[str]) -> str:
+    """What the table says of a command: read, check, network, outside, or nothing."""
+    known = _known().get(name, {})
+    next_word = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
+    after = (word if "fix" in word else word.partition(":")[0] for word in next_word)  # lint:css is a lint
+    words = (sub, *(f"{sub.removesuffix('-script')}+{word}" for word in after), *(w for w in rest if w[:1] == "-"), "*")
+    kind = next((known[word] for word in words if word in known), "")
+    return "" if kind == "check" and _FIXES & set(rest) else kind
+
+
+def _reads_inside(rest: Sequence[str]) -> bool:
+    """Whether what a runner of tools runs only reads or checks."""
+    inner = rest[rest.index("run") + 1 :]
+    return bool(inner) and not _FIXES & set(rest) and words_hint(inner).place == "read"
+
+
+def _subcommand(name: str, rest: Sequence[str]) -> str:
+    """The first word that is no option; `git -C dir status` is status."""
+    at = 0
+    while at < len(rest) and rest[at].startswith("-"):
+        if name == "git" and rest[at] in ("-C", "-c", "--git-dir", "--work-tree"):
+            at += 1
+        elif name == "make" or rest[at] == "--version":
+            return rest[at]
+        at += 1
+    return rest[at] if at < len(rest) else ""
+
+
+# ---------------------------------------------------------------- offers
+
+_TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget")
+# First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
+# others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
+_PREFIXES = """
+git: add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull fetch
+git: rebase diff log show grep blame clone
+npm pnpm yarn bun: test ci run run-script install add
+uv poetry pdm hatch pipenv: run sync lock install
+cargo: build check test clippy fmt doc bench run fetch
+go: build test vet fmt list get
+mvn mvnw gradle gradlew dotnet mix: test build check compile verify package
+bundle: exec install
+pip pip3: list show freeze install
+pre-commit: run
+terraform: plan validate fmt
+docker podman: ps images logs inspect build compose stats version info
+kubectl gh: get describe logs pr issue run repo
+npx bunx: pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget
+"""
+_NAMED_NEXT = names("run run-script exec pr issue repo compose")  # and the word after it is part of what is granted
+_PLAIN_WORD = re.compile(r"[A-Za-z0-9_.][\w.:/@-]*")
+
+
+def offer(tool: str, argv: Sequence[str], cwd: Path, root: Path) -> str:
+    """A prefix where the first words say what a command does, else the exact command; nothing where neither can be."""
+    words = list(argv)
+    if not words or any(re.search(r"[\n*?]", word) for word in words):
+        return ""
+    if program(words[0]) in INTERPRETERS | SHELLS and all(word.startswith("-") for word in words[1:]):
+        return ""  # it runs what it is fed
+    if file := in_workspace(words[0], cwd, [root]):
+        shown = str(file.relative_to(root))
+        words[0] = shown if "/" in shown else f"./{shown}"
+    name = os.path.basename(words[0])
+    patterns = [shlex.join(words)]
+    if name in _TOOLS:
+        patterns = [f"{shlex.quote(words[0])}:*"]
+    elif len(words) > 1 and words[1] in _rows(_PREFIXES).get(name, ()):
+        length = 3 if words[1] in _NAMED_NEXT and name != "cargo" else 2
+        first = words[:length]
+        runs_anything = len(first) > 2 and program(first[2]) in INTERPRETERS | SHELLS
+        if len(first) == length and all(map(_PLAIN_WORD.fullmatch, first)) and not runs_anything:
+            patterns.insert(0, f"{' '.join(first)}:*")
+    offers = (f"{tool}({pattern})" for pattern in patterns)
+    return next((rule for rule in offers if _is_one(rule, argv, cwd, root)), "")
+
+
+def _is_one(rule: str, argv: Sequence[str], cwd: Path, root: Path) -> bool:
+    """Whether a text, read back, is one rule and covers this command."""
+    try:
+        read = parse_all(rule) if len(rule) <= 200 else []
+    except UserError:
+        return False
+    return [str(one) for one in read] == [rule] and allows(read[0], argv, cwd, root)
+
+
+# ---------------------------------------------------------------- where no box works
+
+# By program: what its operands are, how many there are at least, and the options that it may have.
+_STRICT = """
+ls: paths 0 -[laAhtrS1dFinosp]+|--color=never|--all
+cat: paths 1 -[nbAEsTv]+
+head tail: paths 1 -[qv]+|-[nc]?[0-9]{1,9}
+wc: paths 1 -[lwcmL]+
+grep: pattern 2 -[nilLcvwxEFohHsq]+|-[mABC]?[0-9]{1,9}
+file: paths 1 -b
+du: paths 1 -[shac]+
+sort: paths 1 -[nrufb]+
+nl stat md5sum sha256sum realpath: paths 1 -
+basename dirname: text 1 -
+pwd whoami true false date cut: none 0 -
+uniq: none 0 -[cdui]+
+uname: none 0 -[asrmn]+
+echo: text 0 -n+
+"""
+_FILTERS = names("head tail wc nl sort cat grep")  # which may also read a pipe
+
+
+def only_reads(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
+    """Empty when a command of literal words is known to change nothing where no box holds it, else why not.
+
+    An option is left out of the list when it writes, runs a program, follows links or never ends. A program that reads
+    its words in a way of its own is left out whole, and so is git, which runs what a repository's configuration says.
+    """
+    name, words, operands = command.words[0].text, [word.text for word in command.words[1:]], list[str]()
+    if name not in _rows(_STRICT):
+        return f"{name} is not one of the commands that run unasked without a sandbox"
+    if why := _replaced(name, workspace):
+        return why
+    kind, least, options = _rows(_STRICT)[name]
+    if pattern := next((word.text for word in command.words if not word.literal), ""):
+        return f"{pattern} is a pattern"
+    while words:
+        word = words.pop(0)
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            continue
+        if re.fullmatch(r"-[A-Za-z]", word) and words and re.fullmatch(r"[0-9]+", words[0]):
+            word += words.pop(0) if not re.fullmatch(options, word) else ""
+        if not re.fullmatch(options, word):
+            return f"{name} {word} is not one of the flags that run unasked without a sandbox"
+    piped = command.after == "|" and name in _FILTERS
+    if len(operands) < int(least) - piped or (operands and kind == "none"):
+        return f"{name} with these operands"
+    odd = next((word for word in operands if word[:1] in "+@" or re.search(r"[{}]", word)), "")
+    if odd and kind != "text":
+        return f"{name} may take {odd} for more than a name"
+    paths = {"paths": operands, "pattern": operands[1:]}.get(kind, [])
+    return next((why for word in paths if (why := _unreadable(word, cwd, workspace))), "")
+
+
+def _unreadable(text: str, cwd: Path, workspace: Workspace) -> str:
+    try:  # by ./ a name such as ~ or file:///x stays the name it is to the program
+        where = workspace.resolve(text if text.startswith("/") else f"./{text}", cwd)
+    except ToolError as error:
+        return error.text
+    if not workspace.may_read(where):
+        return f"{text} is outside the workspace"
+    if sensitive(where) or sensitive(Path(text)):
+        return f"{text} may hold secrets"
+    if where.exists() and not (where.is_file() or where.is_dir()):
+        return f"{text} is a pipe, a socket or a device"
+    return ""
+
+
+def _replaced(name: str, workspace: Workspace) -> str:
+    """Why a program of this name is not the one it is known to be: the workspace brings its own."""
+    for folder in os.environ.get("PATH", "").split(os.pathsep):
+        found = os.path.join(os.getcwd(), folder, name)
+        if os.path.lexists(found):
+            real = Path(os.path.realpath(found))
+            own = not os.path.isabs(folder) or any(real.is_relative_to(root) for root in workspace.writable)
+            return f"{name} would be run from the workspace" if own else ""
+    return ""
