@@ -28,7 +28,6 @@ class TaskTree:
         self._children: dict[str, ChildState] = {}
         self._rows = 0  # drawn below the cursor
         self._drawn = 0.0
-        self._spin = 0
 
     def __call__(self, event: Event) -> None:
         """Follow an event; frames are drawn at most ten times a second."""
@@ -49,10 +48,10 @@ class TaskTree:
 
     def draw(self) -> None:
         """Draw those at work and the status line over the frame before."""
-        self._drawn, self._spin = time.monotonic(), self._spin + 1
+        self._drawn = time.monotonic()
         rows = max(3, shutil.get_terminal_size().lines // 2)
         lines = panels_lines(
-            list(self._children.values()), self._columns, rows, self._drawn, self._theme, spin=self._spin
+            list(self._children.values()), self._columns, rows, self._drawn, self._theme
         ) if self._children else []  # fmt: skip
         lines = [*lines, [("dim", one_line(self._status(), self._columns - 1))]]
         self._write(self._over() + "".join(f"{self._theme.encode(line)}\n" for line in lines))

@@ -229,9 +229,9 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "notes.note_lines", "styled.as_bar", "panels._Roster.panel", "panels._Roster.row",
+    "notes.note_lines", "panels._Roster.panel", "panels._Roster.row",
     "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
-    "styled.box", "styled.bar", "frame.compose", "styled.beside", "styled.clip_line",
+    "panels.box", "styled.bar", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "scene.with_bullet", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",

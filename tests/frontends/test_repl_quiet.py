@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from rich.style import Style
 
 from cowork.core.events import ContextCompacted
 from cowork.core.ports import EXACTLY, Question
@@ -13,8 +14,9 @@ from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialog_lines import what_lines
 from cowork.frontends.repl.view.frame import live_lines
 from cowork.frontends.repl.view.notes import banner_lines, compacted_lines, status_line, todo_change
+from cowork.frontends.repl.view.panels import box
 from cowork.frontends.repl.view.scene import Scene
-from cowork.frontends.repl.view.styled import Line, as_bar, box, plain
+from cowork.frontends.repl.view.styled import Line, bar, plain
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines
 from tests.fakes.calls import started
@@ -150,10 +152,16 @@ def test_a_compaction_tells_only_the_numbers_it_has() -> None:
 
 
 @pytest.mark.parametrize("style", ["rule", "accent"])
-def test_a_box_as_a_bar_keeps_its_words_and_its_colours(style: str) -> None:
-    drawn = box([("accent", "? "), ("", "the task")], "facts", [[("", "a row")]], "foot", 60, style)
-    assert [plain(as_bar(line)) for line in drawn] == ["┃ ? the task   facts", "┃ a row", "┃ foot"]
-    assert ("text", "the task") in drawn[0]  # not in the colour of the frame
+def test_a_box_or_a_bar_holds_the_same_words(style: str) -> None:
+    theme = Theme()
+    edge = Style.parse(theme.definition(style))
+    parts = ([("accent", "? "), ("", "the task")], "facts", [[("", "a row")]], "foot", 60, edge)
+    assert text(bar(*parts)) == ["┃ ? the task   facts", "┃ a row", "┃ foot"]
+    drawn = box(*parts, theme)
+    assert [" ".join(row.strip("╭╮│╰╯ ").replace("─", " ").split()) for row in text(drawn)] == [
+        "? the task facts", "a row", "foot",
+    ]  # fmt: skip
+    assert next(span for span in drawn[0] if span[1] == "the task")[0].color.is_default  # not the colour of the frame
 
 
 def test_steps_that_are_finished_together_are_counted_one_by_one() -> None:

@@ -15,7 +15,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import DummyStyle
 
-from cowork.frontends.repl.view.styled import SPINNER, Line, clip_line, line_width, plain, width
+from cowork.frontends.repl.view.styled import Line, clip_line, line_width
 from cowork.frontends.repl.view.theme import Theme
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
@@ -23,7 +23,6 @@ _END = "\x1b[?2026l"
 # From the second row on: a clear from the very first cell makes tmux save the whole screen in its history. The cursor
 # comes back to where it was saved: on the last row it could not go down, so a step up would be one too many.
 _ERASE_BELOW = "\r\x1b[K\x1b7\x1b[1B\x1b[J\x1b8"
-_SURE_WIDTH = frozenset(map(chr, range(32, 127))) | frozenset("│└❯╭─")
 _NEWS_S = 1.0  # so late may a terminal tell that it changed: a younger frame may have been drawn after it did
 
 
@@ -41,13 +40,11 @@ class _Surface:
     """What is on the terminal now, as far as we drew it."""
 
     drawn: list[str] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
     widths: list[int] = field(default_factory=list)
     row: int = 0  # of the cursor, from the top of the region
     column: int = 0
     columns: int = 0  # of the terminal when it was drawn
     at: float = 0.0  # when it was drawn
-    theme: Theme | None = None  # whose colours it was drawn in
 
 
 class Painter(Renderer):
@@ -73,8 +70,6 @@ class Painter(Renderer):
         self._full: _Surface | None = None
         self._started = False
         self._above = 0
-        self.frames = 0
-        self.bytes_written = 0
         super().__init__(DummyStyle(), output)
 
     def render(self, app: Any, layout: Any, is_done: bool = False) -> None:
@@ -87,19 +82,17 @@ class Painter(Renderer):
             size = now
             frame = self._compose(size.columns, size.rows, min(size.rows - 1, self._above))
         parts: list[str] = []
-        begins = not self._started and not is_done
-        if not self._started:
-            self._started = True
+        begins, self._started = not self._started, True
+        if begins:
             parts.append("\x1b[?2004h\r")  # bracketed paste
         if frame.full and not is_done:
             self._draw_full(parts, frame, size.columns, size.rows)
         else:
             self._leave_full(parts)
             self._draw_inline(parts, finished, frame, size.columns, size.rows, is_done=is_done)
-        if begins:
+        if begins and not is_done:
             parts.append("\x1b[6n")
         self._write(parts)
-        self.frames += 1
 
     def erase(self, leave_alternate_screen: bool = True) -> None:
         """Take the live region off the terminal; the next frame is drawn anew."""
@@ -138,34 +131,22 @@ class Painter(Renderer):
     def _draw_inline(
         self, parts: list[str], finished: Sequence[Line], frame: Frame, columns: int, rows: int, *, is_done: bool
     ) -> None:
-        if self._inline.columns not in (0, columns):
+        if finished or is_done or self._inline.columns not in (0, columns):
             self._erase_inline(parts, columns)
-        theme = self._theme()
-        if finished:
-            self._erase_inline(parts, columns)
-            parts.extend(f"{theme.encode(line)}\r\n" for line in finished)
+        encode = self._theme().encode
+        parts.extend(f"{encode(line)}\r\n" for line in finished)
         lines = [] if is_done else [clip_line(line, columns - 1) for line in frame.lines]
-        if is_done:
-            self._erase_inline(parts, columns)
-        old = self._inline
-        encoded, widths = [theme.encode(line) for line in lines], [line_width(line) for line in lines]
-        new = _Surface(encoded, lines, widths, 0, 0, columns, theme=theme)
-        if not parts and new.drawn == old.drawn and (frame.cursor or (0, 0)) == (old.row, old.column):
+        row, column = frame.cursor if frame.cursor and lines else (0, 0)
+        old, new = self._inline, _Surface(list(map(encode, lines)), list(map(line_width, lines)), row, column, columns)
+        if not parts and (new.drawn, row, column) == (old.drawn, old.row, old.column):
             return
         _draw_changes(parts, old, new)
         self._above = min(self._above, max(0, rows - len(lines)))  # drawing further down scrolled the rest up
-        new.row, new.column = self._place_cursor(parts, frame) if lines else (0, 0)
-        new.at = self._clock()
-        if is_done:
-            parts.append("\x1b[?25h")
-        self._inline = new
-
-    def _place_cursor(self, parts: list[str], frame: Frame) -> tuple[int, int]:
         # A hidden cursor rests at the top: lines below it never have to be found again after a resize.
-        target, column = frame.cursor or (0, 0)
-        show = "\x1b[?25h" if frame.cursor else ""
-        parts.append(_move(target) + (f"\x1b[{column}C" if column else "") + show)
-        return target, column
+        parts.append(_move(row) + (f"\x1b[{column}C" if column else ""))
+        parts.append("\x1b[?25h" if is_done or (frame.cursor and lines) else "")
+        new.at = self._clock()
+        self._inline = new
 
     def _erase_inline(self, parts: list[str], columns: int) -> None:
         up = _rows_above(self._inline, columns, reflows=self._reflows and self._clock() - self._inline.at > _NEWS_S)
@@ -179,15 +160,13 @@ class Painter(Renderer):
         if self._full is None or self._full.columns not in (0, columns):
             parts.append(("" if self._full else "\x1b[?1049h") + "\x1b[H\x1b[2J")
             self._full = _Surface()
-        theme = self._theme()
-        lines = [theme.encode(clip_line(line, columns - 1)) for line in frame.lines[:rows]]
+        encode = self._theme().encode
+        lines = [encode(clip_line(line, columns - 1)) for line in frame.lines[:rows]]
         for row, text in enumerate(lines):
             if row >= len(self._full.drawn) or self._full.drawn[row] != text:
                 parts.append(f"\x1b[{row + 1};1H{text}\x1b[K")
         if len(lines) < len(self._full.drawn):
             parts.append(f"\x1b[{len(lines) + 1};1H\x1b[J")
-        if frame.cursor:
-            parts.append(f"\x1b[{frame.cursor[0] + 1};{frame.cursor[1] + 1}H\x1b[?25h")
         self._full.drawn, self._full.columns = lines, columns
 
     def _leave_full(self, parts: list[str]) -> None:
@@ -196,21 +175,15 @@ class Painter(Renderer):
             parts.append("\x1b[?1049l")
 
     def _write(self, parts: list[str]) -> None:
-        data = "".join(parts)
-        if not data:
-            return
-        data = f"{_BEGIN}{data}{_END}"
-        self.bytes_written += len(data)
-        self.output.write_raw(data)
-        self.output.flush()
+        if data := "".join(parts):
+            self.output.write_raw(_BEGIN + data + _END)
+            self.output.flush()
 
 
 def terminal_reflows(environ: Mapping[str, str]) -> bool:
     """Whether the terminal wraps old lines anew when it gets narrower; nearly all do."""
-    term = environ.get("TERM", "")
-    if environ.get("TMUX"):
-        return True
-    return not ("XTERM_VERSION" in environ or term == "linux" or term.startswith("screen"))
+    plain = "XTERM_VERSION" in environ or environ.get("TERM", "").startswith(("linux", "screen"))
+    return bool(environ.get("TMUX")) or not plain
 
 
 def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
@@ -230,30 +203,10 @@ def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
     for index, text in enumerate(new.drawn):
         if index < len(old.drawn) and old.drawn[index] == text:
             continue
-        pieces = [(0, f"{text}\x1b[K")]
-        if index < len(old.drawn) and new.theme is not None and old.theme is new.theme:
-            pieces = _changed_pieces(old.lines[index], new.lines[index], new.theme) or pieces
-        for column, piece in pieces:
-            parts.append(f"\x1b8{_move(index)}" + (f"\x1b[{column}C" if column else "") + piece)
+        parts.append(f"\x1b8{_move(index)}{text}\x1b[K")
     if len(new.drawn) < len(old.drawn):
         parts.append(f"\x1b8{_move(len(new.drawn))}\x1b[J")
     parts.append("\x1b8\x1b[?7h")
-
-
-def _changed_pieces(old: Line, new: Line, theme: Theme) -> list[tuple[int, str]]:
-    """The columns and the spans that changed, where all else of the line stays in its place; a spinner is one span.
-
-    Only after characters whose width no terminal disputes: others could put a piece in the wrong column.
-    """
-    if len(old) != len(new):
-        return []
-    changed = [at for at, (before, after) in enumerate(zip(old, new, strict=True)) if before != after]
-    start, end = changed[0], changed[-1]
-    if any(width(old[at][1]) != width(new[at][1]) for at in changed) or not set(plain(new[:start])) <= _SURE_WIDTH:
-        return []
-    if not set(plain(new[:end])) <= _SURE_WIDTH | frozenset(SPINNER):
-        return [(line_width(new[:start]), theme.encode(new[start : end + 1]))]
-    return [(line_width(new[:at]), theme.encode(new[at : at + 1])) for at in changed]
 
 
 def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:
@@ -269,6 +222,4 @@ def rows_taken(widths: Iterable[int], columns: int) -> int:
 
 
 def _move(rows: int) -> str:
-    if rows == 0:
-        return ""
-    return f"\x1b[{rows}B" if rows > 0 else f"\x1b[{-rows}A"
+    return (f"\x1b[{rows}B" if rows > 0 else f"\x1b[{-rows}A") if rows else ""

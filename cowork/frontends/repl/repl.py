@@ -27,11 +27,11 @@ from cowork.frontends.repl.line_chat import LineChat, is_capable
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
 from cowork.frontends.repl.terminal import ChatApplication, Handover, TerminalControl, watch
 from cowork.frontends.repl.turns import Turns
-from cowork.frontends.repl.view import notes as bar
-from cowork.frontends.repl.view.frame import SPIN_S, compose
+from cowork.frontends.repl.view.frame import compose
+from cowork.frontends.repl.view.notes import banner_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import warm_up
-from cowork.frontends.repl.view.styled import Line
+from cowork.frontends.repl.view.styled import SPIN_S, Line
 from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
 from cowork.frontends.repl.view.viewer import Viewer
 
@@ -136,7 +136,7 @@ class Repl:
 
     def _welcome(self) -> None:
         """The banner, and what an earlier conversation holds."""
-        self.scene.say("banner", lambda columns, theme: bar.banner_lines(self.host.status(), columns))
+        self.scene.say("banner", lambda columns, theme: banner_lines(self.host.status(), columns))
         self._release(fresh=True)
 
     async def _after(self, first: Callable[[], Awaitable[None]]) -> None:

@@ -14,21 +14,10 @@ from cowork.frontends.repl.input.dialog_lines import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.painter import Frame, rows_taken
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view import notes as bar
 from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene, with_bullet
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import (
-    SPINNER,
-    WIDEST,
-    Line,
-    as_bar,
-    clip,
-    clip_line,
-    clip_start,
-    limit_rows,
-    line_width,
-)
+from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, limit_rows, line_width, spinner
 from cowork.frontends.repl.view.theme import Theme
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
 
@@ -36,6 +25,9 @@ if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
 _LEAST = 40  # columns a dialog or a list needs to be read
+_TAIL_ROWS, _TODO_ROWS = 12, 7
+_OUTPUT_ROWS, _OUTPUT_ROWS_EXPANDED = 3, 12
+_TOOLS_SHOWN = 6
 
 
 def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
@@ -46,67 +38,63 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """
     if repl.viewer is not None:
         return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
-    frame = _inline(repl, columns, rows, columns - 1)
     narrow = max(1, columns * 5 // 8)
-    boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)
-    above = min(above, rows - len(frame.lines))
-    spare = 0 if repl.environ.get("TMUX") else rows - 1 - len(frame.lines) - above  # other terminals use these first
-    if not boxes or _count_pushed(frame.lines, narrow) <= above + spare:
-        return frame
-    short = [as_bar(line) for line in frame.lines]
-    if _count_pushed(short, narrow) > above:
-        frame = _inline(repl, columns, rows, max(_LEAST, narrow))
-        short = [as_bar(line) for line in frame.lines]
-    return Frame(short, frame.cursor)
+    has_boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)
+    for box_width, framed in ((columns - 1, True), (columns - 1, False), (max(_LEAST, narrow), False)):
+        frame = _inline(repl, columns, rows, box_width, framed=framed)
+        blank = next((row for row, line in enumerate(frame.lines) if line), len(frame.lines))
+        pushed = rows_taken(map(line_width, frame.lines), narrow) - len(frame.lines) - blank
+        room = min(above, rows - len(frame.lines))
+        if framed and not repl.environ.get("TMUX"):  # other terminals use the empty rows first
+            room = rows - 1 - len(frame.lines)
+        if not has_boxes or pushed <= room:
+            break
+    return frame
 
 
-def _count_pushed(lines: Sequence[Line], columns: int) -> int:
-    """How many rows that are not blank a window of so many columns would push out."""
-    blank = next((row for row, line in enumerate(lines) if line), len(lines))
-    return rows_taken(map(line_width, lines), columns) - len(lines) - blank
-
-
-def _inline(repl: Repl, columns: int, rows: int, box_width: int) -> Frame:
+def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool = True) -> Frame:
     """The frame under the finished lines.
 
     While the window is dragged there is only the input: what is drawn may reach a window that is already smaller.
     """
     room = max(3, rows - 1)
     below, cursor = _below(repl, columns, room, box_width)
-    height = 0 if repl.resizing else max(0, room - len(below) - 1)
-    child = repl.selection.panel
+    child, dialogs = repl.selection.panel, repl.dialogs
     above = live_lines(
         repl.scene,
         columns - 1,
-        height,
+        0 if repl.resizing else max(0, room - len(below) - 1),
         repl.theme,
         queue=[sent.text for sent in repl.turns.queue],
         steering=repl.turns.steering,
         expanded=repl.expanded,
         selected=child.subagent_id if child else "",
-        asked=repl.dialogs.current.question if repl.dialogs.current and repl.dialogs.armed else None,
-        asking=repl.dialogs.current is not None or repl.picker.current is not None,
+        asked=dialogs.current.question if dialogs.current and dialogs.armed else None,
+        asking=dialogs.current is not None or repl.picker.current is not None,
         activity=repl.host.status().activity if repl.turns.working else "",
+        framed=framed,
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
-    if cursor is None:
-        return Frame(lines)
-    return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]))
+    return Frame(lines, (len(lines) - len(below) + cursor[0], cursor[1]) if cursor else None)
 
 
 def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Line], tuple[int, int] | None]:
     """Dialog or input, and the status line; and where in them the cursor stands."""
-    status = _status(repl, min(columns, WIDEST + 1))
-    dialogs, picking = repl.dialogs, repl.picker.current
+    panels, dialogs, picking = repl.scene.panels, repl.dialogs, repl.picker.current
+    status = notes.status_line(
+        repl.host.status(), min(columns, WIDEST + 1), queued=len(repl.turns.queue), children=len(panels),
+        asking=sum(bool(child.asking) for child in panels.values()), hint=_hint(repl),
+    )  # fmt: skip
 
     def asked(rows: int) -> list[Line]:
         """The open question, if there is one."""
-        dialog = dialogs.current if not repl.resizing else None
+        if repl.resizing or not dialogs.current:
+            return []
         return dialog_lines(
-            dialog, dialogs.waiting(), columns - 1, rows, box_width, armed=dialogs.armed, ready=dialogs.ready,
+            dialogs.current, dialogs.waiting(), columns - 1, rows, box_width, armed=dialogs.armed, ready=dialogs.ready,
             theme=repl.theme,
-        ) if dialog else []  # fmt: skip
+        )  # fmt: skip
 
     if dialogs.armed:
         return [*asked(rows - 1), status], None
@@ -116,57 +104,32 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
     menu = repl.completer.menu.lines(columns - 1, rows // 3)
     # While something is live above the input its cursor is drawn, and the terminal's own rests at the top of the live
     # part: a window that gets lower loses rows below the cursor first, and only then pushes rows out at the top.
-    resting = repl.turns.working or bool(repl.scene.panels)
+    resting = repl.turns.working or bool(panels)
+    prompt, placeholder = _prompt(repl)
     written, cursor = input_lines(
-        repl.composer.buffer,
-        columns - 1,
-        max(1, rows // 3),
-        _prompt(repl),
-        placeholder=_placeholder(repl),
-        drawn_cursor=resting,
+        repl.composer.buffer, columns - 1, max(1, rows // 3), prompt, placeholder=placeholder, drawn_cursor=resting
     )
-    box: list[Line] = []
-    if repl.actions.keys_shown:
+    box = asked(max(4, rows - len(menu) - len(written) - 2))
+    if repl.actions.keys_shown and not box:
         keys = markdown_lines(KEYS, columns - 1, repl.theme)
         box = limit_rows(keys, rows - len(written) - 2, columns - 1, "/help shows all")
-    box = asked(max(4, rows - len(menu) - len(written) - 2)) or box
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])
 
 
-def _prompt(repl: Repl) -> str:
+def _prompt(repl: Repl) -> tuple[str, str]:
+    """What stands before the input, and in it while it is empty."""
     if repl.completer.searching:
-        return "history ❯ "
-    panel = repl.selection.listener
-    if panel is not None:
-        return f"to {panel.name} ❯ "
-    return "❮ " if repl.navigating else "❯ "
-
-
-def _placeholder(repl: Repl) -> str:
-    if repl.completer.searching or repl.selection.message_to:
-        return ""
-    if repl.turns.working:
-        return "Enter queues · ⌃S steers"
-    return "" if repl.used else "ask, or / for commands, @ for files, ? for keys"
-
-
-def _status(repl: Repl, columns: int) -> Line:
-    return bar.status_line(
-        repl.host.status(),
-        columns,
-        queued=len(repl.turns.queue),
-        children=len(repl.scene.panels),
-        asking=sum(bool(child.asking) for child in repl.scene.panels.values()),
-        hint=_hint(repl),
-    )
+        return "history ❯ ", ""
+    if listener := repl.selection.listener:
+        return f"to {listener.name} ❯ ", ""
+    idle = "" if repl.used or repl.selection.message_to else "ask, or / for commands, @ for files, ? for keys"
+    return "❮ " if repl.navigating else "❯ ", "Enter queues · ⌃S steers" if repl.turns.working else idle
 
 
 def _hint(repl: Repl) -> str:
-    if repl.resizing:
-        return ""
     text, until = repl.hint
-    if repl.scene.clock() < until:
-        return text
+    if repl.resizing or repl.scene.clock() < until:
+        return "" if repl.resizing else text
     if repl.dialogs.current is not None:
         return "Ctrl-C refuses and stops"
     if repl.picker.current is not None:
@@ -177,65 +140,45 @@ def _hint(repl: Repl) -> str:
     return " · ".join(parts) or "/help"
 
 
-_TAIL_ROWS = 12
-_TODO_ROWS = 7
-_OUTPUT_ROWS, _OUTPUT_ROWS_EXPANDED = 3, 12
-_TOOLS_SHOWN = 6
-SPIN_S = 0.1  # how long a spinner's picture lasts
-
-
 def live_lines(
     scene: Scene, columns: int, rows: int, theme: Theme, *, queue: Sequence[str] = (), steering: Sequence[str] = (),
     expanded: bool = False, selected: str = "", asking: bool = False, asked: Question | None = None,
-    activity: str = "",
+    activity: str = "", framed: bool = True,
 ) -> list[Line]:  # fmt: skip
-    """At most `rows` lines; what matters least gives way first."""
+    """At most `rows` lines: the streaming tail, running tools, panels, todo list, queue. What matters least gives way."""
     if rows <= 0:
         return []
-    now = scene.clock()
-    spin = int(now / SPIN_S)
     waiting = _queue_lines(queue, steering, columns)[: max(0, rows // 3)]
-    tools = [
-        *scene.look_lines(columns, theme),
-        *_tool_lines(scene, columns, now, spin, asked, expanded=expanded),
-    ]
-    state = [] if asking else _state_lines(scene, columns, now, spin, activity)
-    todo = _todo(scene, columns)
+    tools = [*scene.look_lines(columns, theme), *_tool_lines(scene, columns, asked, expanded=expanded)]
+    state = [] if asking else _state_lines(scene, columns, activity)
     left = rows - len(waiting) - len(state)
     panels = panels_lines(
-        list(scene.panels.values()), min(columns, WIDEST), max(1, left - min(3, len(tools))), now, theme,
-        expanded=expanded, selected=selected, spin=spin,
+        list(scene.panels.values()), min(columns, WIDEST), max(1, left - min(3, len(tools))), scene.clock(), theme,
+        expanded=expanded, selected=selected, framed=framed,
     ) if scene.panels and left > 0 else []  # fmt: skip
     left -= len(panels)
-    tools = tools[-max(0, left) :] if left > 0 else []
+    tools = tools[-left:] if left > 0 else []
     left -= len(tools)
-    tail = _tail(scene, columns, min(_TAIL_ROWS, left), theme)
-    left -= len(tail)
-    todo = todo if len(todo) <= left else []
+    tail: list[Line] = []
+    if scene.stream is not None and left > 0:
+        drawn = scene.stream.tail(columns - 3, min(_TAIL_ROWS, left), theme)
+        tail = [clip_line(line, columns) for line in with_bullet(drawn, first=not scene.stream.started)]
+    todo = _todo_lines(scene, columns)
+    todo = todo if len(todo) <= left - len(tail) else []
     while tail and not tail[0]:  # the gap above the live part is enough
         tail = tail[1:]
     body = [*tail, *tools, *panels, *todo, *state, *waiting]
     return [[], *body] if body and len(body) < rows else body
 
 
-def _tail(scene: Scene, columns: int, rows: int, theme: Theme) -> list[Line]:
-    stream = scene.stream
-    if stream is None or rows <= 0:
-        return []
-    lines = stream.tail(columns - 3, rows, theme)
-    return [clip_line(line, columns) for line in with_bullet(lines, first=not stream.started)]
-
-
-def _tool_lines(
-    scene: Scene, columns: int, now: float, spin: int, asked: Question | None, *, expanded: bool
-) -> list[Line]:
-    out: list[Line] = []
+def _tool_lines(scene: Scene, columns: int, asked: Question | None, *, expanded: bool) -> list[Line]:
     if scene.working_since is None:  # left open by a session that ended badly
         return []
+    out: list[Line] = []
     shown = (tool for tool in scene.tools.values() if tool.call.family != "delegate")
     running = [tool for tool in shown if not (asked and tool.is_asked_about(asked))]  # the question shows it already
     for tool in running[:_TOOLS_SHOWN]:
-        out.append(running_line(tool.call, spin, columns, now - tool.started))
+        out.append(running_line(tool.call, scene.clock(), columns, scene.clock() - tool.started))
         if tool.output:
             out.extend(output_lines(tool.output, columns, _OUTPUT_ROWS_EXPANDED if expanded else _OUTPUT_ROWS))
     if len(running) > _TOOLS_SHOWN:
@@ -243,22 +186,22 @@ def _tool_lines(
     return out
 
 
-def _state_lines(scene: Scene, columns: int, now: float, spin: int, activity: str) -> list[Line]:
+def _state_lines(scene: Scene, columns: int, activity: str) -> list[Line]:
     """The one line that says what is going on when nothing else does."""
+    now = scene.clock()
     if scene.retry is not None:
         due, event = scene.retry
         return [notes.retry_line(event, due - now, columns)]
     if scene.working_since is None or scene.stream is not None or scene.tools or scene.panels:
         return []
-    doing = "thinking" if scene.thinking else activity or "working"
-    line: Line = [("accent", f"{SPINNER[spin % len(SPINNER)]} "), ("", doing),
+    line: Line = [("accent", f"{spinner(now)} "), ("", "thinking" if scene.thinking else activity or "working"),
                   ("dim", f" · {format.clock(now - scene.working_since)}")]  # fmt: skip
     if scene.thinking.strip():
         line.append(("dim", f" · {clip_start(one_line(scene.thinking), max(10, columns - 26))}"))
     return [clip_line(line, columns)]
 
 
-def _todo(scene: Scene, columns: int) -> list[Line]:
+def _todo_lines(scene: Scene, columns: int) -> list[Line]:
     """The checklist, while there is something left to do; one that an earlier turn left is folded until it changes."""
     if scene.working_since is None or all(t.get("status") == "completed" for t in scene.todos):
         return []
@@ -269,7 +212,7 @@ def _todo(scene: Scene, columns: int) -> list[Line]:
 
 def _queue_lines(queue: Sequence[str], steering: Sequence[str], columns: int) -> list[Line]:
     out: list[Line] = [
-        [("accent", "↪ "), ("dim", clip(f"{one_line(text)}", columns - 22)), ("faint", "  before the next step")]
+        [("accent", "↪ "), ("dim", clip(one_line(text), columns - 22)), ("faint", "  before the next step")]
         for text in steering
     ]
     out.extend([("dim", "◦ "), ("dim", clip(one_line(text), columns - 12)), ("faint", "  queued")] for text in queue)

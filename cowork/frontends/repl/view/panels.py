@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from rich.style import Style
 
 from cowork.core import format
 from cowork.core.blocks import Json
@@ -10,21 +14,23 @@ from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
 from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
 from cowork.frontends.repl.view.styled import (
-    MARGIN,
-    SPINNER,
+    BAR_MARGIN,
     Line,
     Span,
-    box,
+    bar,
     clip,
     clip_call,
+    clip_facts,
     clip_line,
     clip_middle,
     clip_start,
     line_width,
     pad,
+    spinner,
     width,
+    window,
     wrap,
-)
+)  # fmt: skip
 from cowork.frontends.repl.view.theme import Theme
 
 FEW = 2  # so many are open panels by default, more of them rows
@@ -33,7 +39,9 @@ _LOW = 10  # rows: with less room than this nothing opens by itself
 _WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and names more room
 _TASK, _ACTION = 24, 16  # columns that a task and what is being done should have; facts give way to them
 _BOTH = 32  # columns below which the task has them alone
-_MODEL, _TOKENS = 0, 2  # places among the facts
+_FACTS = ("model", "time", "tokens", "cost")
+_MARGIN = 4  # columns of the two edges of a frame
+_HEAD = 10  # columns a title needs beside its facts
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDED_TITLE = 36  # columns of a finished child's name and task
 _ENDS = {
@@ -48,14 +56,15 @@ _ROOM_TO_ASK = 26  # columns to say for what as well
 
 def panels_lines(
     children: Sequence[ChildState], columns: int, rows: int, now: float, theme: Theme, *, expanded: bool = False,
-    selected: str = "", spin: int = 0,
+    selected: str = "", framed: bool = True,
 ) -> list[Line]:  # fmt: skip
     """All children in at most `rows` lines: a row each, then panels for those that are open, as far as they fit."""
-    children = [child for child in children if child.row != "" or child.asking]
-    shown = _window(in_tree_order(children), rows, selected)
+    children = in_tree_order(child for child in children if child.row != "" or child.asking)
+    at = next((i for i, child in enumerate(children) if child.subagent_id == selected), 0)
+    shown = children if len(children) <= rows else children[window(at, len(children), max(1, rows - 1))]
     hidden = [child for child in children if child not in shown]
     heights = _heights(shown, rows - bool(hidden), selected, expanded=expanded)
-    roster = _Roster(shown, columns, now, theme, selected, spin)
+    roster = _Roster(shown, columns, now, theme, selected, framed=framed)
     out: list[Line] = []
     for child, height in zip(shown, heights, strict=True):
         child.shown_open = height > 1
@@ -72,10 +81,9 @@ class _Roster:
     """The children as they are drawn at one moment. The columns of the rows are shared out so that all line up."""
 
     def __init__(
-        self, children: Sequence[ChildState], columns: int, now: float, theme: Theme, selected: str, spin: int
+        self, children: Sequence[ChildState], columns: int, now: float, theme: Theme, selected: str, *, framed: bool
     ) -> None:
-        self.columns, self.now, self.theme, self.selected = columns, now, theme, selected
-        self.spinner = SPINNER[spin % len(SPINNER)]
+        self.columns, self.now, self.theme, self.selected, self.framed = columns, now, theme, selected, framed
         self.between = " · " if columns >= _WIDE else " "
         texts = [_facts(child, now) for child in children]
         self.facts = [max([least, *(width(text[at]) for text in texts)]) for at, least in enumerate((4, 4, 5, 6))]
@@ -83,21 +91,15 @@ class _Roster:
         self.name = min(longest, 20 if columns >= _WIDE else 14 if columns >= _ROOMY else 12)
         self.turns = max((len(_turns(child)) for child in children), default=0)
         tasks = max((width(child.description) for child in children), default=0)
-        self._make_room(min(tasks, _TASK) + 2 + _ACTION)
+        for given_up in ("model", "turns", "tokens"):  # what tells least gives way; an open panel has all facts
+            if self._words() < min(tasks, _TASK) + 2 + _ACTION:
+                self.turns = 0 if given_up == "turns" else self.turns
+                self.facts = [0 if name == given_up else room for name, room in zip(_FACTS, self.facts, strict=True)]
         words = self._words()
         self.task = min(tasks, max(_TASK, words // 2), words - 2 - _ACTION)
         self.action = words - self.task - 2
         if words < _BOTH:
             self.task, self.action = max(0, words), 0
-
-    def _make_room(self, wanted: int) -> None:
-        """Give up the columns that tell least, as far as the words want the room; an open panel has all facts."""
-        if self._words() < wanted:
-            self.facts[_MODEL] = 0
-        if self._words() < wanted:
-            self.turns = 0
-        if self._words() < wanted:
-            self.facts[_TOKENS] = 0
 
     def _words(self) -> int:
         """Columns for the task and what is being done."""
@@ -113,23 +115,20 @@ class _Roster:
             return clip_line([*line, ("", child.row)], self.columns)
         room = self.name - len(branch)
         line += [(self.theme.agent(child.color), pad(clip_middle(child.name, max(6, room)), room))]
-        if child.asking and not self.action:
-            line.append(("warn", f" {pad(_WAITS, self.task)}"))
-        else:
-            line.append(("", f" {pad(child.description, self.task)}"))
+        waits = child.asking and not self.action
+        line.append(("warn" if waits else "", f" {pad(_WAITS if waits else child.description, self.task)}"))
         if self.action:
             doing = _doing(child)
             if child.asking and width(doing) > self.action < _ROOM_TO_ASK:
                 doing = _WAITS
-            style = "warn" if child.asking else "dim"
-            line += [("", "  "), (style, pad(clip_call(doing, self.action), self.action))]
+            line.append(("warn" if child.asking else "dim", f"  {pad(clip_call(doing, self.action), self.action)}"))
         if self.turns:
             line.append(("dim", f"  {_turns(child):>{self.turns}}"))
         if child.status == "waiting":
             return clip_line([*line, ("dim", f"  {child.model}" if self.facts[0] else "")], self.columns)
-        model, *others = [(text, room) for text, room in zip(_facts(child, self.now), self.facts, strict=True)]
-        texts = [pad(*model)] if model[1] else []
-        texts += [f"{text:>{room}}" for text, room in others if room]
+        (model, *others), (model_room, *rooms) = _facts(child, self.now), self.facts
+        texts = [pad(model, model_room)] if model_room else []
+        texts += [f"{text:>{room}}" for text, room in zip(others, rooms, strict=True) if room]
         return clip_line([*line, ("dim", "  " + self.between.join(texts))], self.columns)
 
     def panel(self, child: ChildState, actions: int) -> list[Line]:
@@ -138,22 +137,29 @@ class _Roster:
         columns = self.columns - indent
         facts = _facts(child, self.now)
         used = " · ".join(filter(None, facts)) if columns >= 50 else f"{facts[1]} {facts[3]}"
-        name = clip_middle(child.name, max(9, columns - MARGIN - width(used) - 6))
+        name = clip_middle(child.name, max(9, columns - _MARGIN - width(used) - 6))
         head: Line = [self._glyph(child), (self.theme.agent(child.color), name), ("", f"  {child.description}")]
-        foot = [_turn(child)] if child.status != "waiting" else []
+        turn = _turns(child).replace("/", " of ")
+        foot = [f"turn {turn}"] if turn else []
         foot += ["stopping, x again ends it"] if child.stopping else []
         if chosen:
             foot += ["Enter opens", "m message", *([] if child.stopping else ["x stops"]), "← folds"]
-        rows = [self._action_row(child, action, columns - MARGIN) for action in _rows_of(child)[-actions:]]
-        style = "accent" if chosen else "warn" if child.asking else "rule"
-        drawn = box(head, used, rows, " · ".join(foot), columns, style)
+        inner = columns - (_MARGIN if self.framed else BAR_MARGIN)
+        rows = [self._action_row(child, action, inner) for action in _rows_of(child)[-actions:]]
+        style = Style.parse(self.theme.definition("accent" if chosen else "warn" if child.asking else "rule"))
+        parts = (head, used, rows, " · ".join(foot), columns, style)
+        drawn = box(*parts, self.theme) if self.framed else bar(*parts)
         return [[("", " " * indent), *line] for line in drawn] if indent else drawn
 
     def _action_row(self, child: ChildState, action: ChildAction | None, columns: int) -> Line:
         if action is None:
-            return self._thought_row(child, columns)
+            doing, words = _doing(child), "" if child.asking else one_line(child.words)
+            thought: Line = [self._glyph(child), ("warn" if child.asking else "dim", doing)]
+            if words and columns > width(doing) + 16:
+                thought.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
+            return thought
         asks = child.asks_for(action)
-        style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", self.spinner))
+        style, glyph = ("warn", "?") if asks else _MARKS.get(action.status, ("accent", spinner(self.now)))
         result = f"  {_WAITS}" if asks else f" → {action.result}" if action.status else f"  {action.result}"
         room = columns - 2 - (width(result) if asks else 0)
         row: Line = [(style, f"{glyph} "), ("", clip_call(action.text, max(12, room)))]
@@ -161,33 +167,59 @@ class _Roster:
             row.append(("warn" if asks else "dim", result))
         return clip_line(row, columns)
 
-    def _thought_row(self, child: ChildState, columns: int) -> Line:
-        doing = _doing(child)
-        row: Line = [self._glyph(child), ("warn" if child.asking else "dim", doing)]
-        words = "" if child.asking else one_line(child.words)
-        if words and columns > width(doing) + 16:
-            row.append(("faint", f" · {clip_start(words, columns - width(doing) - 6)}"))
-        return row
-
     def _glyph(self, child: ChildState) -> Span:
         if child.status == "waiting":
             return ("dim", "· ")
-        return ("warn", "? ") if child.asking else ("accent", f"{self.spinner} ")
+        return ("warn", "? ") if child.asking else ("accent", f"{spinner(self.now)} ")
+
+
+def box(
+    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: Style, theme: Theme
+) -> list[Line]:
+    """A frame of exactly `columns`, drawn by rich; the facts stand at the right end of the title."""
+    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
+    from rich.text import Text
+
+    def text(spans: Iterable[Span]) -> Text:
+        # What has no style of its own is named, or a title would take on the colour of the frame.
+        styled = [(piece, theme.definition(name or "text") if isinstance(name, str) else name) for name, piece in spans]
+        return Text.assemble(*styled, no_wrap=True, overflow="ignore", end="")
+
+    room = max(1, columns - _MARGIN - 2)  # the edge, a piece of rule and a space at either end
+    facts = facts if room - width(facts) >= _HEAD else ""
+    title = clip_line(head, room - width(facts) - 2 if facts else room)
+    if facts:
+        title += [(style, f" {'─' * (room - line_width(title) - width(facts) - 2)} "), ("dim", facts)]
+    drawn = Panel(
+        text(span for row in rows for span in (*clip_line(row, columns - _MARGIN), ("", "\n"))),
+        title=text(title),
+        title_align="left",
+        subtitle=text([("dim", clip_facts(foot, room))]) if foot else None,
+        subtitle_align="left",
+        width=columns,
+        border_style=style,
+    )
+    lines = _console().render_lines(drawn, _console().options.update(width=columns))
+    return [[(style or "", piece) for piece, style, _ in segments] for segments in lines]
+
+
+@cache
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)
 
 
 def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme) -> list[Line]:
     """The child's line in the scrollback."""
     style, glyph = _ENDS.get(event.status, _ENDS["error"])
-    record = event.record
-    facts = _receipt_facts(child, record)
     indent = "  " * child.depth
     name = pad(child.name, max(10, width(child.name)))
     head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.color), name), ("", " ")]
-    trouble = _trouble(event.status, record)
-    tail = " · ".join(([trouble] if trouble else []) + facts)
+    tail = " · ".join(filter(None, [_trouble(event.status, event.record), *_receipt_facts(child, event.record)]))
     wanted = max(_ENDED_TITLE - width(name), width(child.description))  # so that the facts of all stand in a column
     title_room = min(wanted, max(10, columns - line_width(head) - width(tail) - 2))
-    line: Line = [*head, ("", pad(child.description, title_room)), ("dim", "  "), ("dim", tail)]
+    line: Line = [*head, ("", pad(child.description, title_room)), ("dim", f"  {tail}")]
     if line_width(line) <= columns:
         return [line]
     rest: list[Line] = [[("dim", f"  {indent}{row}")] for row in wrap(tail, columns - 2 - len(indent))]
@@ -217,21 +249,6 @@ def _trouble(status: str, record: Json) -> str:
     return clip(one_line(str((record.get("error") or {}).get("message") or short or "failed")), 60)
 
 
-def _window(children: Sequence[ChildState], rows: int, selected: str) -> list[ChildState]:
-    """Those that have a row: all of them, or as many as fit around the selected one."""
-    if len(children) <= rows:
-        return list(children)
-    room = max(1, rows - 1)
-    at = next((i for i, child in enumerate(children) if child.subagent_id == selected), 0)
-    start = max(0, min(at - room + 1, len(children) - room))
-    return list(children[start : start + room])
-
-
-def _opens(child: ChildState, rows: int, *, expanded: bool) -> bool:
-    """Whether its panel opens without having been asked for."""
-    return child.status != "waiting" and not child.row and (expanded or (not child.in_roster and rows >= _LOW))
-
-
 def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expanded: bool) -> list[int]:
     """Rows of each child: one, or the height of its panel. The selected panel grows first.
 
@@ -240,10 +257,14 @@ def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expand
     at_work = [child for child in children if child.status != "waiting"]
     for child in at_work if len(at_work) > FEW else ():
         child.in_roster = True
+
+    def opens(child: ChildState) -> bool:
+        return child in at_work and not child.row and (expanded or (not child.in_roster and rows >= _LOW))
+
     wanted = {
         at: 2 + min(ACTIONS_KEPT if expanded or child.open else OPEN_ACTIONS, len(_rows_of(child)))
         for at, child in enumerate(children)
-        if (child.open if child.open is not None else _opens(child, rows, expanded=expanded))
+        if (child.open if child.open is not None else opens(child))
     }
     order = sorted(wanted, key=lambda at: children[at].subagent_id != selected)
     heights = [1] * len(children)
@@ -286,11 +307,6 @@ def _facts(child: ChildState, now: float) -> tuple[str, str, str, str]:
         return clip(child.model, 10), "", "", ""
     time = format.clock(now - child.started)
     return clip(child.model, 10), time, format.tokens(child.usage.total), format.money(child.cost_usd)
-
-
-def _turn(child: ChildState) -> str:
-    """`turn 2 of 10`: the one it is in."""
-    return f"turn {_turns(child).replace('/', ' of ')}"
 
 
 def _turns(child: ChildState) -> str:

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.style import Style
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 Span = tuple[str | Style, str]  # (a name of the theme or a rich style, text without newline)
 Line = list[Span]
@@ -19,7 +14,9 @@ Line = list[Span]
 _JOINERS = re.compile("[\u200c\u200d]")
 
 DOT = " · "
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+SPIN_S = 0.1  # how long a spinner's picture lasts
+BAR_MARGIN = 2
+DIVIDER: Line = [("faint", "╌" * 14)]  # separates the rows above from those below
 WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
 
 
@@ -31,6 +28,11 @@ def width(text: str) -> int:
     return max(cell_len(text), sum(map(cell_len, text))) if _JOINERS.search(text) else cell_len(text)
 
 
+def spinner(now: float) -> str:
+    """The picture of a spinner at this moment."""
+    return "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"[int(now / SPIN_S) % 10]
+
+
 def line_width(line: Iterable[Span]) -> int:
     return sum(width(text) for _, text in line)
 
@@ -39,27 +41,18 @@ def plain(line: Iterable[Span]) -> str:
     return "".join(text for _, text in line)
 
 
-def clip(text: str, columns: int, *, end: str = "…") -> str:
+def clip(text: str, columns: int) -> str:
     """The text in at most `columns`; where something is missing it ends in `…`."""
     if width(text) <= columns:
         return text
-    return clip_cells(text, columns - width(end)) + end if columns >= width(end) else ""
+    return clip_cells(text, columns - 1) + "…"[:columns]
 
 
 def clip_start(text: str, columns: int) -> str:
     """The end of the text in at most `columns`, with `…` in front where something is missing."""
     if width(text) <= columns:
         return text
-    if columns <= 1:
-        return "…"[:columns]
-    kept: list[str] = []
-    left = columns - 1
-    for char in reversed(text):
-        left -= width(char)
-        if left < 0:
-            break
-        kept.append(char)
-    return "…" + "".join(reversed(kept))
+    return "…"[:columns] + clip_cells(text[::-1], columns - 1)[::-1]
 
 
 def clip_middle(text: str, columns: int) -> str:
@@ -119,14 +112,13 @@ def pad(text: str, columns: int) -> str:
     return text + " " * (columns - width(text))
 
 
-def beside(left: Sequence[Span], right: Sequence[Span], columns: int, fill: str = " ", style: str = "") -> Line:
+def beside(left: Sequence[Span], right: Sequence[Span], columns: int) -> Line:
     """`left` and `right` at the two ends of a line; the left one is clipped first, then the right one dropped."""
     room = columns - line_width(right) - 1
     if right and room < min(line_width(left), 12):
         return clip_line(left, columns)
     left = clip_line(left, room if right else columns)
-    gap = columns - line_width(left) - line_width(right)
-    return [*left, (style, fill * gap), *right]
+    return [*left, ("", " " * (columns - line_width(left) - line_width(right))), *right]
 
 
 def wrap_behind(mark: Span, text: str, columns: int, style: str = "") -> list[Line]:
@@ -166,19 +158,18 @@ def option(label: str, *, chosen: bool) -> Line:
 def wrap(text: str, columns: int) -> list[str]:
     """The text broken at spaces into lines of at most `columns`; a longer word is cut. Newlines are kept."""
     columns = max(1, columns)
-    return [piece for line in text.split("\n") for piece in _wrap_one(line.expandtabs(4), columns)]
-
-
-def _wrap_one(line: str, columns: int) -> list[str]:
     out: list[str] = []
-    while width(line) > columns:
-        head = clip_cells(line, columns) or line[0]
-        cut = head.rfind(" ")
-        if cut > columns // 3 and not line[len(head) : len(head) + 1].isspace():
-            head = head[:cut]
-        out.append(head.rstrip())
-        line = line[len(head) :].lstrip(" ")
-    return [*out, line]
+    for line in text.split("\n"):
+        line = line.expandtabs(4)
+        while width(line) > columns:
+            head = clip_cells(line, columns) or line[0]
+            cut = head.rfind(" ")
+            if cut > columns // 3 and not line[len(head) : len(head) + 1].isspace():
+                head = head[:cut]
+            out.append(head.rstrip())
+            line = line[len(head) :].lstrip(" ")
+        out.append(line)
+    return out
 
 
 def clip_cells(text: str, columns: int) -> str:
@@ -195,27 +186,9 @@ def clip_cells(text: str, columns: int) -> str:
     return text
 
 
-MARGIN = 4  # columns of the two edges of a frame
-BAR_MARGIN = 2
-DIVIDER: Line = [("faint", "╌" * 14)]  # separates the rows above from those below
-_EDGES = ("rule", "accent", "warn")  # the styles boxes are drawn in
-_LEFT, _RIGHT = "╭│╰", "╮│╯"
-_HEAD = 10  # columns a title needs beside its facts
-
-
-def box(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str) -> list[Line]:
-    """A frame of exactly `columns`; the facts stand at the right end of the title and outlive most of it."""
-    room = max(1, columns - MARGIN - 2)  # the edge, a piece of rule and a space at either end
-    facts = facts if room - width(facts) >= _HEAD else ""
-    title = clip_line(head, room - width(facts) - 2 if facts else room)
-    if facts:
-        rule = "─" * (room - line_width(title) - width(facts) - 2)
-        title += [(style, f" {rule} "), ("dim", facts)]
-    inside = [clip_line(row, columns - MARGIN) for row in rows]
-    return _panel(title, inside, [("dim", clip_facts(foot, room))] if foot else [], columns, style)
-
-
-def bar(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int) -> list[Line]:
+def bar(
+    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: str | Style = "accent"
+) -> list[Line]:
     """A title with facts behind it, the rows and a foot, behind a bar; no row is longer than what it holds.
 
     So a window that gets narrower wraps few of them, wherever on the screen they stand.
@@ -223,63 +196,4 @@ def bar(head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, colum
     title = [*head, ("dim", f"   {facts}")] if facts else head
     inner = columns - BAR_MARGIN
     lines = [clip_line(row, inner) for row in (title, *rows, [("dim", clip_facts(foot, inner))] if foot else [])]
-    return [[("accent", "┃"), *([("", " "), *line] if line else [])] for line in lines]
-
-
-def _panel(title: Sequence[Span], rows: Sequence[Line], foot: Sequence[Span], columns: int, style: str) -> list[Line]:
-    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
-
-    body = [span for row in rows for span in (*row, ("", "\n"))]
-    drawn = Panel(
-        _text(body), title=_text(title) if title else None, title_align="left",
-        subtitle=_text(foot) if foot else None, subtitle_align="left", width=columns, border_style=_carry(style),
-    )  # fmt: skip
-    console = _console()
-    return [_line(segments) for segments in console.render_lines(drawn, console.options.update(width=columns))]
-
-
-def _text(spans: Sequence[Span]) -> Text:
-    from rich.text import Text
-
-    # What has no style of its own is named, or a title would take on the colour of the frame.
-    pieces = [(piece, _carry(style or "text")) for style, piece in spans]
-    return Text.assemble(*pieces, no_wrap=True, overflow="ignore", end="")
-
-
-def _line(segments: Iterable[Any]) -> Line:
-    line: Line = []
-    for text, carried, _ in segments:
-        style = (carried.link or carried) if carried else ""
-        if line and line[-1][0] == style:
-            line[-1] = style, line[-1][1] + text
-        else:
-            line.append((style, text))
-    return line
-
-
-@cache
-def _carry(style: str | Style) -> Style:
-    """A name of the theme as a rich style: rich carries a link along untouched, so the theme decides at the end."""
-    return style if isinstance(style, Style) else Style(link=style or None)
-
-
-@cache
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)
-
-
-def as_bar(line: Line) -> Line:
-    """A row of a box with a bar at its left instead of the frame, as short as what it holds; others as they are."""
-    style = line[0][0] if line else ""
-    if style not in _EDGES or line[0][1][0] not in _LEFT or line[-1][1][-1:] not in _RIGHT:
-        return line
-    lead = line[0][1].lstrip(_LEFT + "─ ")  # what is drawn in the frame's own colour right behind it
-    inside: Line = [("", " "), (style, lead)] if line[0][1] != "│" else []
-    for kind, text in line[1:-1]:
-        rule = kind in _EDGES and text.strip() and not text.strip(" ─")  # between a title and its facts
-        inside.append((kind, "   " if rule else text))
-    while inside and not inside[-1][1].rstrip():
-        inside.pop()
-    return [(style, "┃"), *inside[:-1], *((kind, text.rstrip()) for kind, text in inside[-1:])]
+    return [[(style, "┃"), *([("", " "), *line] if line else [])] for line in lines]

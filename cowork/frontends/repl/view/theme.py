@@ -19,7 +19,7 @@ Kind = Literal["dark", "light"]
 _ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
 
 _STYLES = {  # name: dark, light; other names are styles of rich
-    "text": ("", ""),
+    "text": ("default", "default"),
     "dim": ("#8a8f98", "#6a6f78"),
     "faint": ("#5f6570", "#9a9fa8"),
     "accent": ("#d7a657", "#8f5a00"),

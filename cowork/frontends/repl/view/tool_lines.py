@@ -13,7 +13,7 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.calls import call_line
 from cowork.frontends.repl.view.diffs import diff_lines
-from cowork.frontends.repl.view.styled import SPINNER, Line, beside, clip, clip_line, clip_start, width, wrap
+from cowork.frontends.repl.view.styled import Line, beside, clip, clip_line, clip_start, spinner, width, wrap
 from cowork.frontends.repl.view.theme import Theme
 
 _ON_FILES = ("read", "write")  # families whose calls are told by a path
@@ -44,12 +44,11 @@ def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
     return ""
 
 
-def running_line(call: ToolStarted, spin: int, columns: int, seconds: float = 0.0) -> Line:
+def running_line(call: ToolStarted, now: float, columns: int, seconds: float = 0.0) -> Line:
     """A call that still runs."""
     right: Line = [("dim", f"{seconds:.0f} s")] if seconds >= 2 else []
-    glyph = SPINNER[spin % len(SPINNER)]
     line = _fit(call, call_line(call), columns - 12)
-    return beside([("accent", f"{glyph} "), ("bold", one_line(call.name)), ("", f" {line}")], right, columns)
+    return beside([("accent", f"{spinner(now)} "), ("bold", one_line(call.name)), ("", f" {line}")], right, columns)
 
 
 def finished_lines(
