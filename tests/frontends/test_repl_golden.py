@@ -23,8 +23,7 @@ from cowork.core.events import (
 from cowork.core.ports import Question
 from cowork.frontends.dialog_choices import steps_of
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
-from cowork.frontends.repl.input.dialog_lines import dialog_lines
-from cowork.frontends.repl.input.dialogs import Dialog
+from cowork.frontends.repl.input.dialogs import Dialog, dialog_lines
 from cowork.frontends.repl.input.picker import Picking, picker_lines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.child_state import ChildState, new_child

@@ -28,7 +28,7 @@ from cowork.core.hygiene import inert
 from cowork.core.ports import Question
 from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
-from cowork.frontends.repl.input import completion, dialog_lines, dialogs, picker
+from cowork.frontends.repl.input import completion, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.view import child_state, diffs, frame, notes, panels, scene, tool_lines
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
@@ -179,11 +179,11 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "completion.Menu.lines": lambda t: completion.Menu(
         [completion.Item(t, t), completion.Item(t, t, "agent")]
     ).lines(70),
-    "dialog_lines.dialog_lines": lambda t: [
+    "dialogs.dialog_lines": lambda t: [
         line for q in questions(t) for changes in ({}, {"text": t})
-        for line in dialog_lines.dialog_lines(dialog(q, **changes), [q], 80, 60)
+        for line in dialogs.dialog_lines(dialog(q, **changes), [q], 80, 60)
     ],
-    "dialog_lines.what_lines": lambda t: [line for q in questions(t) for line in dialog_lines.what_lines(q, 40)],
+    "dialogs.what_lines": lambda t: [line for q in questions(t) for line in dialogs.what_lines(q, 40)],
     "diffs.diff_lines": lambda t: diffs.diff_lines(given(t)["diff"], 60),
     "diffs.changes_lines": lambda t: diffs.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
     "diffs.command_lines": lambda t: [x for w in (40, 300) for x in diffs.command_lines([given(t)], w)],

@@ -11,7 +11,7 @@ from cowork.core.events import ContextCompacted
 from cowork.core.ports import EXACTLY, Question
 from cowork.frontends.dialog_choices import choices_of
 from cowork.frontends.host import Status
-from cowork.frontends.repl.input.dialog_lines import what_lines
+from cowork.frontends.repl.input.dialogs import what_lines
 from cowork.frontends.repl.view.frame import live_lines
 from cowork.frontends.repl.view.notes import banner_lines, compacted_lines, status_line, todo_change
 from cowork.frontends.repl.view.panels import box

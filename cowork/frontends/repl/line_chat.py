@@ -15,7 +15,7 @@ from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.dialog_choices import Choice, Step, by_number, steps_of
 from cowork.frontends.host import Choose, Row
-from cowork.frontends.repl.input.dialog_lines import what_lines
+from cowork.frontends.repl.input.dialogs import what_lines
 from cowork.frontends.repl.view.styled import plain
 
 if TYPE_CHECKING:

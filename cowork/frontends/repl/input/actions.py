@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from cowork.core.errors import UserError
 from cowork.core.format import one_line
 from cowork.frontends.host import Host
-from cowork.frontends.repl.input.dialog_lines import what_lines
-from cowork.frontends.repl.input.dialogs import Dialog
+from cowork.frontends.repl.input.dialogs import Dialog, what_lines
 from cowork.frontends.repl.terminal import Clipboard
 from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene

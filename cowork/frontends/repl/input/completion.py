@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
@@ -16,7 +16,7 @@ from cowork.frontends.repl.view.styled import Line, clip, clip_start, option, pa
 
 ROWS = 8
 _LIMIT = 40
-_CHUNK = 4_000  # paths looked at between two chances for a key to be echoed
+_CHUNK = 1_000  # paths looked at between two chances for a key to be echoed
 _AT = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@([^\s@]*)$")
 _SLASH = re.compile(r"^/([\w:-]*)$")
 _ARGUMENT = re.compile(r"^/([\w:-]+)\s+(\S*)$")
@@ -53,17 +53,14 @@ class Menu:
             return []
         rows = min(rows, ROWS)
         shown = self.items[window(self.index, len(self.items), rows)]
-        room = min(max((width(one_line(item.text)) for item in shown), default=0), max(8, columns * 3 // 5))
+        room = min(max(width(one_line(item.text)) for item in shown), max(8, columns * 3 // 5))
         out: list[Line] = []
         for item in shown:
-            text = one_line(item.text)
-            text = clip_start(text, room) if item.kind == "file" else clip(text, room)
-            line = option(pad(text, room), chosen=item is self.chosen)
+            text = (clip_start if item.kind == "file" else clip)(one_line(item.text), room)
+            out.append(option(pad(text, room), chosen=item is self.chosen))
             if item.help and columns > room + 12:
-                line.append(("dim", f"  {clip(one_line(item.help), columns - room - 6)}"))
-            out.append(line)
-        if len(self.items) > rows:
-            more = len(self.items) - rows
+                out[-1].append(("dim", f"  {clip(one_line(item.help), columns - room - 6)}"))
+        if (more := len(self.items) - rows) > 0:
             out.append([("dim", f"    {more} more{'' if more < _LIMIT - ROWS else ' or so'}")])
         return out
 
@@ -96,50 +93,45 @@ def match_commands(commands: Iterable[Command], query: str) -> list[Item]:
     return [Item(f"/{c.name}", f"{c.arguments}  {c.help}".strip(), "command", not c.arguments) for c in found]
 
 
-def match_words(words: Iterable[str], query: str, kind: str = "argument") -> list[Item]:
+def match_words(words: Iterable[str], query: str) -> list[Item]:
     query = query.lower()
     found = sorted((w for w in words if query in w.lower()), key=lambda word: not word.lower().startswith(query))
-    return [Item(w, "", kind) for w in found[:_LIMIT] if w.lower() != query or len(found) > 1]
+    return [Item(w, "", "argument") for w in found[:_LIMIT] if w.lower() != query or len(found) > 1]
 
 
 class FileIndex:
     """Paths prepared for search: the shortest first, so that scans can stop early."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        self.paths = sorted(paths, key=len)
-        self._low = [path.lower() for path in self.paths]
-        self._names = [low.rstrip("/").rpartition("/")[2] for low in self._low]
+        low = ((path, path.lower()) for path in sorted(paths, key=len))
+        self._paths = [(path, lower, lower.rstrip("/").rpartition("/")[2]) for path, lower in low]
 
     async def search(self, query: str, limit: int = _LIMIT) -> list[str]:
         """The best paths: name starts with it, name holds it, path holds it, its letters in order."""
         query = query.lower()
-        if not query:
-            return self.paths[:limit]
-        found: dict[int, None] = {}
         letters = re.compile("".join(f"[^{re.escape(c)}]*{re.escape(c)}" for c in query))
-        tests = (
-            lambda i: self._names[i].startswith(query),
-            lambda i: query in self._names[i],
-            lambda i: query in self._low[i],
-            lambda i: letters.match(self._names[i]),
-            lambda i: letters.match(self._low[i]),
+        tests: tuple[Callable[[str, str], object], ...] = (
+            lambda name, path: name.startswith(query),
+            lambda name, path: query in name,
+            lambda name, path: query in path,
+            lambda name, path: letters.match(name),
+            lambda name, path: letters.match(path),
         )
-        for test in tests:
-            for start in range(0, len(self.paths), _CHUNK):
-                indexes = range(start, min(start + _CHUNK, len(self.paths)))
-                hits = (i for i in indexes if i not in found and test(i))
-                found.update(dict.fromkeys(islice(hits, limit - len(found))))
-                if len(found) >= limit:
-                    return [self.paths[i] for i in found]
+        found: list[list[str]] = [[] for _ in tests]
+        for number, (path, low, name) in enumerate(self._paths, 1):
+            rank = next((place for place, test in enumerate(tests) if test(name, low)), None)
+            if rank is not None:
+                found[rank].append(path)
+            if len(found[0]) >= limit:
+                break
+            if number % _CHUNK == 0:
                 await asyncio.sleep(0)
-        return [self.paths[i] for i in found]
+        return list(chain.from_iterable(found))[:limit]
 
 
 def match_agents(agents: Sequence[tuple[str, str]], query: str) -> list[Item]:
-    query = query.lower()
-    return [Item(f"@{name}", f"agent · {about}", "agent") for name, about in agents if in_order(query, name.lower())][
-        :6
-    ]
+    found = [(name, about) for name, about in agents if in_order(query.lower(), name.lower())]
+    return [Item(f"@{name}", f"agent · {about}", "agent") for name, about in found[:6]]
 
 
 def agents_and_files(agents: Sequence[Item], files: Sequence[Item], query: str) -> list[Item]:
@@ -157,7 +149,6 @@ def in_order(letters: str, text: str) -> bool:
 
 
 _FRESH_S = 20.0  # how long the list of files is good for
-_HISTORY_SHOWN = 40
 
 
 class Completer:
@@ -169,7 +160,7 @@ class Completer:
         self.menu = Menu()
         self.searching = False  # Ctrl+R: the input is a query for the history
         self._host, self._composer, self._commands, self._redraw = host, composer, commands, redraw
-        self._index: FileIndex | None = None
+        self._index = FileIndex(())
         self._indexed_at = -1e9
         self._task: asyncio.Task[None] | None = None
         self._silent = False
@@ -188,45 +179,35 @@ class Completer:
 
     def enter(self) -> bool:
         """Enter with the menu open: take the item; True when the line should be sent as well."""
-        item = self.menu.chosen
-        if item is None:
-            return True
-        is_whole = self._composer.buffer.document.text_before_cursor.endswith(item.text)
-        searching = self.searching
+        item, searching = self.menu.chosen, self.searching
+        is_whole = item is not None and self._before.endswith(item.text)
         self.accept()
-        return not searching and (is_whole or (item.kind == "command" and item.final))
+        return item is None or (not searching and (is_whole or (item.kind == "command" and item.final)))
 
     def accept(self) -> None:
         """Put the chosen item into the input."""
-        item = self.menu.chosen
+        item, start, searching = self.menu.chosen, self.menu.start, self.searching
         if item is None:
             return
-        start, search = self.menu.start, self.searching
-        self._forget()
         self.searching = False
-        if search:
-            self.quiet(lambda: self._composer.set(item.text))
-            return
+        goes_on = item.text.endswith(("/", ":"))
 
         def insert() -> None:
             buffer = self._composer.buffer
             buffer.delete_before_cursor(start)
-            after = buffer.document.text_after_cursor
-            space = "" if item.text.endswith(("/", ":")) or after.startswith(" ") else " "
+            space = "" if goes_on or buffer.document.text_after_cursor.startswith(" ") else " "
             buffer.insert_text(item.text + space)
 
-        self.quiet(insert)
-        if item.text.endswith(("/", ":")) or (item.kind == "command" and not item.final):
+        self.quiet((lambda: self._composer.set(item.text)) if searching else insert)
+        if not searching and (goes_on or (item.kind == "command" and not item.final)):
             self._update()
 
     def close(self) -> bool:
         """Close the menu or the search; False when there was nothing to close."""
+        was_open = self.searching or bool(self.menu.items)
         if self.searching:
             self.searching = False
-            draft = self._draft
-            self.quiet(lambda: self._composer.set(draft))
-            return True
-        was_open = bool(self.menu.items)
+            self.quiet(lambda: self._composer.set(self._draft))
         self._forget()
         return was_open
 
@@ -236,27 +217,27 @@ class Completer:
         self.searching = True
         self._update()
 
+    @property
+    def _before(self) -> str:
+        return self._composer.buffer.document.text_before_cursor
+
     def _update(self) -> None:
         if self._silent:
             return
         if self.searching:
             self._offer_history()
             return
-        context = context_of(self._composer.buffer.document.text_before_cursor)
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
-        if context is None:
-            self._forget()
-        elif context.kind == "at":
+        shown = self.menu
+        self._forget()
+        context = context_of(self._before)
+        if context is not None and context.kind == "at":
+            self.menu = shown  # until there is another
             self._task = asyncio.ensure_future(self._offer_paths(context))
-        else:
+        elif context is not None:
             self._offer_commands(context)
 
     def _close_if_moved(self) -> None:
-        if self._silent or self.searching or not self.menu.items:
-            return
-        if context_of(self._composer.buffer.document.text_before_cursor) is None:
+        if not self._silent and not self.searching and self.menu.items and context_of(self._before) is None:
             self._forget()
 
     def _offer_commands(self, context: Context) -> None:
@@ -269,35 +250,28 @@ class Completer:
         self.menu = Menu(match_words(words, context.query), len(context.query))
 
     async def _offer_paths(self, context: Context) -> None:
-        agents = match_agents(self._host.agents(), context.query)
         found = await self._host.resources(context.query)
-        agents = [*(Item(f"@{text}", about, "resource") for text, about in found), *agents]
-        if self._index is not None or agents:
-            self._show(agents, await self._paths(context.query), context)
-        loop = asyncio.get_running_loop()
-        if loop.time() - self._indexed_at > _FRESH_S:
-            self._indexed_at = loop.time()
+        agents = [Item(f"@{text}", about, "resource") for text, about in found]
+        agents += match_agents(self._host.agents(), context.query)
+
+        async def show() -> None:
+            paths = await self._index.search(context.query)
+            if context_of(self._before) == context:
+                files = [Item(f"@{path}", "", "file") for path in paths]
+                self.menu = Menu(agents_and_files(agents, files, context.query), len(context.query) + 1)
+                self._redraw()
+
+        await show()
+        now = asyncio.get_running_loop().time()
+        if now - self._indexed_at > _FRESH_S:
+            self._indexed_at = now
             self._index = await asyncio.to_thread(FileIndex, await self._host.files())
-            self._show(agents, await self._paths(context.query), context)
-
-    async def _paths(self, query: str) -> list[Item]:
-        found = await self._index.search(query) if self._index is not None else []
-        return [Item(f"@{path}", "", "file") for path in found]
-
-    def _show(self, agents: list[Item], files: list[Item], context: Context) -> None:
-        if context_of(self._composer.buffer.document.text_before_cursor) == context:
-            self.menu = Menu(agents_and_files(agents, files, context.query), len(context.query) + 1)
-            self._redraw()
+            await show()
 
     def _offer_history(self) -> None:
         query = self._composer.text.lower()
-        seen: dict[str, None] = {}
-        for entry in reversed(self._composer.history.entries):
-            if query in entry.lower():
-                seen.setdefault(entry)
-            if len(seen) >= _HISTORY_SHOWN:
-                break
-        self.menu = Menu([Item(entry, "", "history") for entry in seen], len(query))
+        found = dict.fromkeys(entry for entry in reversed(self._composer.history.entries) if query in entry.lower())
+        self.menu = Menu([Item(entry, "", "history") for entry in islice(found, _LIMIT)], len(query))
 
     def _forget(self) -> None:
         if self._task is not None:

@@ -6,8 +6,8 @@ import json
 import os
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from prompt_toolkit.buffer import Buffer
@@ -29,14 +29,15 @@ class History:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._entries: list[str] | None = None
 
-    @property
+    @cached_property
     def entries(self) -> list[str]:
         """Read at first use, so that it costs nothing at the start."""
-        if self._entries is None:
-            self._entries = self._load()
-        return self._entries
+        try:
+            rows = self._path.read_text("utf-8", errors="replace").splitlines()[-_KEPT:] if self._path else []
+        except OSError:
+            return []
+        return [text for text in map(_entry, rows) if text]
 
     def add(self, text: str) -> None:
         if not text.strip() or (self.entries and self.entries[-1] == text):
@@ -54,15 +55,6 @@ class History:
                 os.close(descriptor)
         except OSError:
             self._path = None  # a read-only home must not stop the chat
-
-    def _load(self) -> list[str]:
-        if self._path is None:
-            return []
-        try:
-            rows = self._path.read_text("utf-8", errors="replace").splitlines()[-_KEPT:]
-        except OSError:
-            return []
-        return [text for text in map(_entry, rows) if text]
 
 
 @dataclass(slots=True)
@@ -85,17 +77,14 @@ class Composer:
         data = data.replace("\r\n", "\n").replace("\r", "\n")
         image = _image_path(data)
         if image is not None:
-            self.attach(image)
-            return
-        if data.count("\n") < _FOLD_LINES and len(data) < _FOLD_CHARACTERS:
-            self.buffer.insert_text(data)
-            return
-        lines = data.rstrip("\n").count("\n") + 1
-        chip = f"[pasted {lines} line{'s' if lines != 1 else ''}]"
-        if chip in self.pastes:
-            chip = f"{chip[:-1]} #{len(self.pastes) + 1}]"
-        self.pastes[chip] = data
-        self.buffer.insert_text(chip)
+            data = self._chip(image)
+        elif data.count("\n") >= _FOLD_LINES or len(data) >= _FOLD_CHARACTERS:
+            lines = data.rstrip("\n").count("\n") + 1
+            chip = f"[pasted {lines} line{'s' if lines != 1 else ''}]"
+            if chip in self.pastes:
+                chip = f"{chip[:-1]} #{len(self.pastes) + 1}]"
+            self.pastes[chip], data = data, chip
+        self.buffer.insert_text(data)
 
     def attach(self, image: Path) -> None:
         """Put an image into the message, as a chip."""
@@ -135,32 +124,23 @@ class Composer:
         chip = next((chip for chip in (*self.pastes, *self.images) if before.endswith(chip)), "")
         self.buffer.delete_before_cursor(len(chip) or 1)
 
-    def older(self) -> bool:
+    def older(self) -> None:
         """The entry before in the history; what was being written is kept."""
-        entries = self.history.entries
-        place = len(entries) if self._place is None else self._place
-        if place == 0:
-            return False
         if self._place is None:
             self._draft = self.buffer.text
-        self._show(place - 1, entries)
-        return True
+        place = len(self.history.entries) if self._place is None else self._place
+        if place > 0:
+            self.set(self.history.entries[place - 1])
+            self._place = place - 1
 
-    def newer(self) -> bool:
+    def newer(self) -> None:
         """The entry after, and in the end what was being written."""
         if self._place is None:
-            return False
-        entries = self.history.entries
-        if self._place + 1 >= len(entries):
-            draft = self._draft
-            self.set(draft)
-            return True
-        self._show(self._place + 1, entries)
-        return True
-
-    def _show(self, place: int, entries: Sequence[str]) -> None:
-        self.set(entries[place])
-        self._place = place
+            return
+        place = self._place + 1
+        at_end = place >= len(self.history.entries)
+        self.set(self._draft if at_end else self.history.entries[place])
+        self._place = None if at_end else place
 
 
 def input_lines(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from cowork.core.format import one_line
@@ -14,7 +14,6 @@ from cowork.frontends.repl.input.completion import in_order
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.styled import (
     BAR_MARGIN,
-    DIVIDER,
     DOT,
     Line,
     bar,
@@ -34,7 +33,6 @@ _PREVIEW_ROWS = 9
 _BOTH = 8  # rows that are enough for the list and a preview
 _LABEL = 16  # columns a label has at least; the detail gives way
 _PAUSE_S = 0.04  # a preview is found when the cursor rests, not for every row it passes
-_WAITING = "…"
 
 
 @dataclass(slots=True, eq=False)
@@ -65,15 +63,15 @@ class Picking:
             self.index = max(0, min(at + step * _LIST_ROWS, count - 1)) if page else (at + step) % count
 
     def narrow(self, query: str) -> None:
-        kept = self.chosen
-        self.query = query
+        kept, self.query = self.chosen, query
         shown = self.shown
         self.index = shown.index(kept) if not query and kept in shown else 0
 
     def enter(self) -> None:
+        written = self.query.strip()
         if self.chosen is not None:
             self.settle(self.chosen)
-        elif self.choose.write and (written := self.query.strip()):
+        elif self.choose.write and written:
             self.settle(Row(written, written))
 
     def settle(self, row: Row | None) -> None:
@@ -132,74 +130,62 @@ class Picker:
         """Find the preview of the chosen row."""
         if self._looking is not None:
             self._looking.cancel()
-            self._looking = None
         picking = self.current
         row = picking.chosen if picking else None
         if picking and row and row not in picking.previews and not isinstance(row.preview, str):
             self._looking = asyncio.ensure_future(self._find(picking, row, row.preview, pause))
         self._changed()
 
-    async def _find(self, picking: Picking, row: Row, find: Callable[..., object], pause: float) -> None:
+    async def _find(self, picking: Picking, row: Row, find: Callable[[], Awaitable[str]], pause: float) -> None:
         await asyncio.sleep(pause)
         try:
-            found = await find()  # type: ignore[misc]
+            picking.previews[row] = await find()
         except Exception as error:  # a preview is a courtesy: the choice works without it
-            found = f"No preview: {error}"
-        picking.previews[row] = str(found)
+            picking.previews[row] = f"No preview: {error}"
         self._changed()
 
 
 def matching(rows: Sequence[Row], query: str) -> list[Row]:
     """The rows that hold every word of the query, or its letters in order; the best matches first."""
-    words = query.lower().split()
-    if not words:
-        return list(rows)
-    ranked = [(rank, place) for place, row in enumerate(rows) if (rank := _rank(row, words)) is not None]
+    ranked = [(rank, place) for place, row in enumerate(rows) if (rank := _rank(row, query.lower())) is not None]
     return [rows[place] for _, place in sorted(ranked)]
 
 
-def _rank(row: Row, words: Sequence[str]) -> int | None:
+def _rank(row: Row, query: str) -> int | None:
     """How far from a good match; None for no match."""
     label, rest = row.label.lower(), f"{row.detail} {row.value}".lower()
     total = 0
-    for word in words:
-        if label.startswith(word):
-            continue
-        if word in label:
-            total += 1
-        elif word in rest:
-            total += 2
-        elif in_order(word, label):
-            total += 4
-        else:
+    for word in query.split():
+        if word not in label and word not in rest and not in_order(word, label):
             return None
+        total += 0 if label.startswith(word) else 1 if word in label else 2 if word in rest else 4
     return total
 
 
 def picker_lines(picking: Picking, columns: int, rows: int, theme: Theme) -> list[Line]:
     """The list in at most `rows` lines: title, what was typed, the list, the preview of the chosen row."""
-    inner = columns - BAR_MARGIN
-    shown = picking.shown
+    inner, shown, total = columns - BAR_MARGIN, picking.shown, len(picking.choose.rows)
     room = max(1, rows - 3)  # without title, foot and the line of what was typed
-    height = min(_LIST_ROWS, max(1, len(picking.choose.rows)), room if room < _BOTH else room * 3 // 5)
+    height = min(_LIST_ROWS, max(1, total), room if room < _BOTH else room * 3 // 5)
     body = _preview(picking, inner, theme)[:_PREVIEW_ROWS]
     picking.tallest = max(picking.tallest, len(body))
     spare = min(picking.tallest, room - height - 1)
-    total = len(picking.choose.rows)
     count = "" if not total else f"{len(shown)} of {total}" if picking.query else str(total)
     listed = _list(picking, shown, inner, height)
     inside = [_query_line(picking, inner), *listed, *[[]] * (height - len(listed))]
-    below = [DIVIDER, *[*body, *[[]] * spare][:spare]] if spare > 0 else []
+    divider: Line = [("faint", "╌" * 14)]
+    below = [divider, *[*body, *[[]] * spare][:spare]] if spare > 0 else []
     title: Line = [("bold", one_line(picking.choose.title))]
     return bar(title, count, [*inside, *below], "↑↓ Enter · Esc leaves", columns)[:rows]
 
 
 def _query_line(picking: Picking, inner: int) -> Line:
-    mark = "❯ " if picking.choose.write and not picking.choose.rows else "/ "
-    if picking.query:
-        shown = "•" * len(picking.query) if picking.choose.secret else re.sub(r"\s", " ", visible(picking.query))
+    choose, query = picking.choose, picking.query
+    mark = "❯ " if choose.write and not choose.rows else "/ "
+    if query:
+        shown = "•" * len(query) if choose.secret else re.sub(r"\s", " ", visible(query))
         return [("accent", mark), ("", clip_start(shown, inner - 4)), ("reverse", " ")]
-    hint = " type to search" if picking.choose.rows else f" {one_line(picking.choose.write)}"
+    hint = " type to search" if choose.rows else f" {one_line(choose.write)}"
     return [("accent", mark), ("reverse", " "), ("faint", clip(hint, inner - 4))]
 
 
@@ -207,31 +193,22 @@ def _list(picking: Picking, shown: Sequence[Row], inner: int, height: int) -> li
     if not shown:
         empty = f"  Enter: {one_line(picking.choose.write)}" if picking.choose.write else "  nothing matches"
         return [[("dim", clip(empty, inner))]]
-    chosen = picking.chosen
     part = shown[window(min(picking.index, len(shown) - 1), len(shown), height)]
     labels, details = [one_line(row.label) for row in part], [one_line(row.detail) for row in part]
-    room = min(max(map(width, labels)), _label_room(details, inner))
+    # The label has what the details leave, or the first fact of each, or all of it.
+    facts = [detail.partition(DOT)[0] for detail in details]
+    rooms = [inner - 4 - max(map(width, wanted)) for wanted in (details, facts)]
+    room = min(max(map(width, labels)), next((room for room in rooms if room >= _LABEL), inner - 2))
     return [
-        [*option(pad(label, room), chosen=row is chosen), ("dim", f"  {clip_facts(detail, inner - 4 - room)}")]
+        [*option(pad(label, room), chosen=row is picking.chosen), ("dim", f"  {clip_facts(detail, inner - 4 - room)}")]
         for row, label, detail in zip(part, labels, details, strict=True)
     ]
 
 
-def _label_room(details: Sequence[str], inner: int) -> int:
-    """Columns left of the details, or of the first fact of each, or all of them."""
-    for wanted in (details, [detail.partition(DOT)[0] for detail in details]):
-        room = inner - 4 - max(map(width, wanted))
-        if room >= _LABEL:
-            return room
-    return inner - 2
-
-
 def _preview(picking: Picking, inner: int, theme: Theme) -> list[Line]:
     row = picking.chosen
-    if row is None:
-        return []
-    text = row.preview if isinstance(row.preview, str) else picking.previews.get(row, _WAITING)
-    lines = [clip_line(line[1:], inner) for line in markdown_lines(text, inner + 2, theme)] if text else []
+    text = "" if row is None else row.preview if isinstance(row.preview, str) else picking.previews.get(row, "…")
+    lines = [clip_line(line[1:], inner) for line in markdown_lines(text, inner + 2, theme)]
     while lines and not lines[-1]:
         lines.pop()
     return lines

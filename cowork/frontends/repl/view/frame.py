@@ -10,7 +10,7 @@ from cowork.core.format import one_line
 from cowork.core.ports import Question
 from cowork.frontends.repl.builtin_commands import KEYS
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.input.dialog_lines import dialog_lines
+from cowork.frontends.repl.input.dialogs import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.painter import Frame, rows_taken
 from cowork.frontends.repl.view import notes
@@ -34,12 +34,13 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
     """The whole frame. It stays under the height of the screen, so that nothing live reaches the scrollback.
 
     When the window gets narrower a terminal wraps what stands there and pushes as many rows out at the top; tmux does
-    so even where rows at the bottom are empty. So under few finished rows panels become bars, whose rows are short.
+    so even where rows at the bottom are empty. So under few finished rows what is drawn is short: bars instead of
+    panels, and the answer that streams in fewer columns.
     """
     if repl.viewer is not None:
         return Frame(repl.viewer.lines(columns, rows, repl.theme), None, full=True)
     narrow = max(1, columns * 5 // 8)
-    has_boxes = bool(repl.scene.panels or repl.dialogs.current or repl.picker.current)
+    is_wide = bool(repl.scene.panels or repl.scene.stream or repl.dialogs.current or repl.picker.current)
     for box_width, framed in ((columns - 1, True), (columns - 1, False), (max(_LEAST, narrow), False)):
         frame = _inline(repl, columns, rows, box_width, framed=framed)
         blank = next((row for row, line in enumerate(frame.lines) if line), len(frame.lines))
@@ -47,7 +48,7 @@ def compose(repl: Repl, columns: int, rows: int, above: int) -> Frame:
         room = min(above, rows - len(frame.lines))
         if framed and not repl.environ.get("TMUX"):  # other terminals use the empty rows first
             room = rows - 1 - len(frame.lines)
-        if not has_boxes or pushed <= room:
+        if not is_wide or pushed <= room:
             break
     return frame
 
@@ -73,6 +74,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool
         asking=dialogs.current is not None or repl.picker.current is not None,
         activity=repl.host.status().activity if repl.turns.working else "",
         framed=framed,
+        tail_columns=box_width - 2,
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
@@ -143,9 +145,9 @@ def _hint(repl: Repl) -> str:
 def live_lines(
     scene: Scene, columns: int, rows: int, theme: Theme, *, queue: Sequence[str] = (), steering: Sequence[str] = (),
     expanded: bool = False, selected: str = "", asking: bool = False, asked: Question | None = None,
-    activity: str = "", framed: bool = True,
+    activity: str = "", framed: bool = True, tail_columns: int | None = None,
 ) -> list[Line]:  # fmt: skip
-    """At most `rows` lines: the streaming tail, running tools, panels, todo list, queue. What matters least gives way."""
+    """The streaming tail, tools, panels, todo list and queue in at most `rows`; what matters least gives way."""
     if rows <= 0:
         return []
     waiting = _queue_lines(queue, steering, columns)[: max(0, rows // 3)]
@@ -161,7 +163,7 @@ def live_lines(
     left -= len(tools)
     tail: list[Line] = []
     if scene.stream is not None and left > 0:
-        drawn = scene.stream.tail(columns - 3, min(_TAIL_ROWS, left), theme)
+        drawn = scene.stream.tail(min(columns - 3, tail_columns or columns), min(_TAIL_ROWS, left), theme)
         tail = [clip_line(line, columns) for line in with_bullet(drawn, first=not scene.stream.started)]
     todo = _todo_lines(scene, columns)
     todo = todo if len(todo) <= left - len(tail) else []

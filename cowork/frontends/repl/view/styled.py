@@ -16,7 +16,6 @@ _JOINERS = re.compile("[\u200c\u200d]")
 DOT = " · "
 SPIN_S = 0.1  # how long a spinner's picture lasts
 BAR_MARGIN = 2
-DIVIDER: Line = [("faint", "╌" * 14)]  # separates the rows above from those below
 WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
 
 
