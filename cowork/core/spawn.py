@@ -10,11 +10,12 @@ import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 Completed = subprocess.CompletedProcess[bytes]
-
+_LOOK_S = 0.1  # how often it is looked whether somebody still waits
 
 # Where a system keeps its programs; PATH may lead into a folder that commands in a box can write, such as a venv's.
 _SYSTEM = ("/usr/local/bin", "/usr/bin", "/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin")
@@ -39,16 +40,27 @@ def _of_project(place: str) -> bool:
 
 
 def run(
-    argv: Sequence[str], *, environ: Mapping[str, str], seconds: float, cwd: Path | str = "/", given: bytes = b""
+    argv: Sequence[str],
+    *,
+    environ: Mapping[str, str],
+    seconds: float,
+    cwd: Path | str = "/",
+    given: bytes = b"",
+    check: Callable[[], None] = lambda: None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program to its end; a TimeoutError after so many seconds, which is an OSError."""
+    """Run a program to its end; a TimeoutError after so many seconds. `check` may raise to stop."""
     words = [program(argv[0], environ), *argv[1:]]
-    try:
-        return subprocess.run(
-            words, env=environ, cwd=cwd, input=given, capture_output=True, timeout=seconds, check=False
-        )
-    except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"{argv[0]} took longer than {seconds:g} s") from error
+    pipe, end = subprocess.PIPE, time.monotonic() + seconds
+    with subprocess.Popen(words, env=environ, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        try:
+            while (left := end - time.monotonic()) > 0:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    said = process.communicate(given, timeout=min(left, _LOOK_S))
+                    return Completed(words, process.returncode, *said)
+                check()
+        finally:
+            process.kill()
+    raise TimeoutError(f"{argv[0]} took longer than {seconds:g} s")
 
 
 def on_terminal(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path | None = None) -> int:

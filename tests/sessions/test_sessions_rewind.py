@@ -22,8 +22,7 @@ from cowork.core.events import PromptAdded, TurnEnded
 from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.journal import JOURNAL
 from cowork.sessions.checkpoints.recorder import Checkpoints
-from cowork.sessions.checkpoints.scan import TICK_NS
-from cowork.sessions.checkpoints.walk import TooManyFiles
+from cowork.sessions.checkpoints.scan import TICK_NS, TooManyFiles
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 Picture = dict[str, tuple[str, int, bytes]]

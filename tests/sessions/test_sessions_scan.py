@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from cowork.core import spawn
 from cowork.core.events import PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints import recorder, scan
 from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.recorder import Checkpoints
-from cowork.sessions.checkpoints.scan import Control, Moment, Scanner, ScanStopped
+from cowork.sessions.checkpoints.scan import Control, Listing, Moment, Scanner, ScanStopped
 from cowork.sessions.checkpoints.tables import Snapshot
-from cowork.sessions.checkpoints.walk import Listing
 from tests.sessions.test_sessions_rewind import let_it_age, picture
 
 
@@ -298,6 +298,15 @@ def test_a_scan_that_nobody_waits_for_stops(project, tmp_path):
     control.stop = True
     with pytest.raises(ScanStopped):
         Scanner(Workspace(project), Contents(tmp_path / "store", limit=1)).take(control, keep=False)
+
+
+def test_a_program_that_nobody_waits_for_is_stopped():
+    control = Control()
+    control.stop = True
+    start = time.monotonic()
+    with pytest.raises(ScanStopped):
+        spawn.run(["sleep", "60"], environ={}, seconds=60, check=control.check)
+    assert time.monotonic() - start < 30
 
 
 def test_a_snapshot_is_small_and_survives_being_written(project, tmp_path):

@@ -31,6 +31,7 @@ class Contents:
     """Contents stored once each by digest, up to `limit` bytes in all. Any thread may call."""
 
     def __init__(self, folder: Path, *, limit: int) -> None:
+        self.folder = folder
         self.full = False  # something was refused
         self._path = folder / PACK
         self._limit = limit

@@ -24,11 +24,9 @@ from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same, targets
 from cowork.sessions.checkpoints.journal import Change, Journal, OpenTurn, without
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan, touched_since
-from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner
+from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner, TooManyFiles
 from cowork.sessions.checkpoints.tables import Snapshot
-from cowork.sessions.checkpoints.walk import TooManyFiles
-from cowork.sessions.checkpoints.watch import WorkspaceWatch
-from cowork.sessions.checkpoints.worker import ScanWorker, finish_in_thread
+from cowork.sessions.checkpoints.worker import ScanWorker, WorkspaceWatch, finish_in_thread
 
 BACKUPS = "backups"
 STORE_BYTES = 512 * 1024 * 1024
@@ -202,7 +200,7 @@ class Checkpoints:
         self.end()
         with self._worker.using_disk:
             touched = touched_since(self._turns, prompt_id)
-            return make_plan(prompt_id, touched, self._workspace, self._content, self._scanner.covers)
+            return make_plan(prompt_id, touched, self._workspace, self._content, self._scanner.ignored)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""
@@ -333,9 +331,10 @@ class Checkpoints:
 
     def _is_new(self, turn: _Turn, path: Path, node: Node) -> bool:
         """Whether the look at the start would have found it, had it been there. What is ignored may have been there."""
-        if turn.before is None or turn.before.get(self._name(path)) or turn.control.overtaken:
+        name, before = self._name(path), turn.before
+        if before is None or turn.control.overtaken or before.get(name) or before.hides(name):
             return False
-        return self._scanner.covers(path) and _came(node, turn.since(), turn.before)
+        return _came(node, turn.since(), before)
 
     def _changes(self, turn: _Turn, control: Control) -> dict[str, Change]:
         """Path -> before and after, for all that differs."""
@@ -343,7 +342,7 @@ class Checkpoints:
         if turn.before is not None:
             after = self._scanner.take(control, keep=False)
             for path, old, new in turn.before.differences(after):
-                if old is None and new and not _came(new, turn.since(), turn.before):
+                if old is None and new and (turn.before.hides(path) or not _came(new, turn.since(), turn.before)):
                     continue
                 # What is gone may only be ignored from now on.
                 pairs[path] = (old, new or look(self._workspace, self._workspace.root / path))

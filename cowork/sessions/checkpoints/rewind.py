@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Literal
@@ -110,7 +110,7 @@ def make_plan(
     touched: Mapping[str, Touched],
     workspace: Workspace,
     contents: Contents,
-    covers: Callable[[Path], bool],
+    ignored: Callable[[Path], Collection[str]],
 ) -> RewindPlan:
     """The steps from what is there now to what was there before. A new folder stays if what git ignores is in it."""
     steps: dict[str, RewindStep] = {}
@@ -118,8 +118,10 @@ def make_plan(
     for path, seen in sorted(touched.items(), reverse=True):  # what is in a folder before the folder
         now = look(workspace, workspace.root / path)
         if seen.before is None and now and now.kind == "d":
-            inside = [f"{path}/{name}" for name in _names(workspace.root / path)]
-            if any(one in staying or (one not in steps and not covers(workspace.root / one)) for one in inside):
+            inside = {name for name in _names(workspace.root / path) if f"{path}/{name}" not in steps}
+            if any(f"{path}/{name}" in staying for name in inside) or (
+                inside and inside & {".git", *ignored(workspace.root / path)}
+            ):
                 staying.add(path)
                 continue
         if not same(now, seen.before):

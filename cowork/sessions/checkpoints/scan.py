@@ -9,29 +9,38 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
+from cowork.core.git import IndexEntry
 from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints.contents import Contents, digest_of
 from cowork.sessions.checkpoints.entries import MAX_FILE
-from cowork.sessions.checkpoints.git_objects import GitObjects, has_filter
-from cowork.sessions.checkpoints.gitignore import Chain
+from cowork.sessions.checkpoints.git import Repository
 from cowork.sessions.checkpoints.tables import (
     DIGEST,
     STAT,
     UNKNOWN,
     FolderTable,
+    Row,
     Snapshot,
-    has_fresh,
     is_fresh,
     pack_stat,
     with_unknown_size,
 )
-from cowork.sessions.checkpoints.walk import Listing, covers, rules_at, walk
 
+MAX_ENTRIES = 500_000
 TICK_NS = 50_000_000  # a file touched this short before a look may change again without its times showing it
-_NO_LINKS: Mapping[str, str] = {}
+_INDEX_A_FILE = 1_000  # bytes of git's index that are worth being read for a content that need not be
+_AT_ONCE = 20_000  # files of the index that are looked at in one go
+_NO_LINKS: dict[str, str] = {}
+
+Listing = list[tuple[str, os.stat_result]]  # the entries of a folder, sorted by name
+
+
+class TooManyFiles(Exception):
+    """The tree is larger than a walk may be."""
 
 
 class Moment:
@@ -94,20 +103,22 @@ class Scanner:
         self._workspace = workspace
         self._contents = contents
         self._skip = frozenset(str(path) for path in skip)
-        self._roots = _outermost(workspace.writable)
-        self._git: dict[Path, GitObjects | None] = {}
+        unique = list(dict.fromkeys(workspace.writable))
+        self._roots = [r for r in unique if not any(r != other and r.is_relative_to(other) for other in unique)]
 
     def take(self, control: Control, *, keep: bool, most_read: int = 1 << 30) -> Snapshot:
         """Everything there is now; with `keep`, contents are copied. Contents beyond `most_read` stay unknown."""
         taken = Snapshot()
-        unread: list[tuple[str, str, list[int]]] = []
+        unread: dict[str, list[int]] = {}  # folder -> places of entries whose contents are not known
         for root in self._roots:
-            self._list(root, taken, unread, control, keep=keep)
+            found = self._list(root, taken, control, keep=keep)
+            unread |= self._ask_git(root, taken, found, control)
+        control.unread = sum(map(len, unread.values()))
         control.reading = True
-        for folder, full, places in unread:
+        for folder, places in unread.items():
             table, may_read = taken.tables[folder], most_read > 0
             if may_read:
-                table = self._read_contents(table, full, places, control, keep=keep)
+                table = self._read_contents(table, folder, places, control, keep=keep)
                 may_read = not control.enough
             control.unread -= len(places) if may_read else 0
             taken.tables[folder] = table._replace(kept=keep and may_read and table.kept)
@@ -130,75 +141,52 @@ class Scanner:
         """Whether every file can be had back as the last snapshot saw it."""
         return self.listed and all(table.kept for table in self.known.tables.values())
 
-    def covers(self, path: Path) -> bool:
-        """Whether `take` would find this path, if it is there."""
-        for root in self._roots:
-            if path.is_relative_to(root) and path != root:
-                git = self._repository(root)
-                folder, _, name = str(path.relative_to(root)).rpartition("/")
-                if git and name in git.names(f"{folder}/" if folder else ""):
-                    return True
-                return covers(root, str(path.relative_to(root)), rules=_rules(git))
-        return False
+    def ignored(self, folder: Path, check: Callable[[], None] = lambda: None) -> set[str]:
+        """The paths in a folder that a snapshot leaves out, not those in folders it leaves out."""
+        root = next((root for root in self._roots if folder.is_relative_to(root)), folder)
+        found = repository.ignored(folder, check) if (repository := Repository.of(folder)) else None
+        if found is None:
+            found = Repository.empty(root, self._contents.folder / "no-repository").ignored(folder, check)
+        return found or set()
 
     def content(self, digest: bytes) -> bytes | None:
-        """A content that was kept; one that only git has is copied, for git may forget it."""
+        """A content that was kept, or that git has."""
         data = self._contents.get(digest)
-        if data is None:
-            self.adopt([digest])
-            data = self._contents.get(digest) or self._from_git(digest)
-        return data
+        return next(self._from_git([digest]), None) if data is None else data
 
     def adopt(self, digests: Sequence[bytes]) -> None:
-        """Copy contents from git that are not ours yet, as far as there is room."""
-        for git in filter(None, self._git.values()):
-            missing = [digest for digest in digests if digest not in self._contents]
-            for digest, data in git.contents(missing):
-                if digest_of(data) == digest:
-                    self._contents.put(data, digest)
+        """Copy contents that only git has, as far as there is room, for git may forget them."""
+        for _ in self._from_git(digests):
+            pass
         self._contents.flush()
 
-    def _from_git(self, digest: bytes) -> bytes | None:
-        found = (data for git in filter(None, self._git.values()) for _, data in git.contents([digest]))
-        return next((data for data in found if digest_of(data) == digest), None)
+    def _from_git(self, digests: Sequence[bytes]) -> Iterator[bytes]:
+        for repository in filter(None, map(Repository.of, self._roots)):
+            missing = sorted({digest for digest in digests if digest not in self._contents})
+            for digest, data in repository.contents(missing):
+                if digest_of(data) == digest:
+                    self._contents.put(data, digest)
+                    yield data
 
-    def _list(
-        self,
-        root: Path,
-        taken: Snapshot,
-        unread: list[tuple[str, str, list[int]]],
-        control: Control,
-        *,
-        keep: bool,
-    ) -> None:
-        git = self._repository(root)
-        if git:
-            git.refresh(control.check)
-        attributes: list[str] = []
-        first = len(unread)
+    def _list(self, root: Path, taken: Snapshot, control: Control, *, keep: bool) -> dict[str, list[int]]:
+        """The tables of all folders of a root; gives the places of entries whose contents are not known."""
+        unread: dict[str, list[int]] = {}
         above = "" if root == self._workspace.root else f"{root}/"
-        for prefix, listing in walk(root, tracked=git, skip=self._skip, rules=_rules(git)):
+        hidden: dict[str, set[str]] = {}
+        ignored = lambda folder: self.ignored(folder, control.check)  # noqa: E731
+        for prefix, listing in walk(root, hidden, ignored=ignored, skip=self._skip):
             control.check()
             control.seen += len(listing)
+            folder = above + prefix
             if control.overtaken:
-                listing = control.set_aside(above + prefix, f"{root}/{prefix}", listing)
-            if any(name == ".gitattributes" for name, _ in listing):
-                attributes.append(f"{root}/{prefix}.gitattributes")
-            folder, full = above + prefix, f"{root}/{prefix}"
-            table, places = self._table(folder, full, listing, control, keep=keep)
-            taken.tables[folder] = table
+                listing = control.set_aside(folder, f"{root}/{prefix}", listing)
+            taken.tables[folder], places = self._table(folder, listing, keep=keep)
             if places:
-                unread.append((folder, full, places))
-                control.unread += 0 if git else len(places)
-        if git and not (git.filters() or any(has_filter(Path(path)) for path in attributes)):
-            known = (self._from_index(git, taken, item, len(above)) for item in unread[first:])
-            unread[first:] = [item for item in known if item[2]]
-        if git:
-            control.unread += sum(len(places) for _, _, places in unread[first:])
+                unread[folder] = places
+        taken.hidden |= {above + prefix: names for prefix, names in hidden.items()}
+        return unread
 
-    def _table(
-        self, folder: str, full: str, listing: Listing, control: Control, *, keep: bool
-    ) -> tuple[FolderTable, list[int]]:
+    def _table(self, folder: str, listing: Listing, *, keep: bool) -> tuple[FolderTable, list[int]]:
         """The table of a folder, and the places of the entries whose contents are not known."""
         fresh_ns = time.time_ns() - TICK_NS
         old = self.known.tables.get(folder)
@@ -206,45 +194,48 @@ class Scanner:
         packed = [pack_stat(status, fresh_ns) for _, status in listing]
         stats = b"".join(packed)
         settled = old is not None and (old.kept or not keep)
-        if old and settled and old.names == names and old.stats == stats and not has_fresh(old):
+        if old and settled and old.names == names and old.stats == stats and not old.has_fresh():
             return old, []
-        earlier = _by_name(old)
+        earlier = old.rows() if old else {}
         digests, links, places = [UNKNOWN] * len(listing), {}, []
         for place, (name, status) in enumerate(listing):
             if stat.S_ISLNK(status.st_mode):
-                links[name] = _target(full + name)
+                links[name] = _target(self._full(folder) + name)
             if not stat.S_ISREG(status.st_mode):
                 continue
-            record, digest, _ = earlier.get(name, (b"", UNKNOWN, ""))
-            known = settled or digest in self._contents
-            if known and record == packed[place] and not is_fresh(record):
-                digests[place] = digest
+            row = earlier.get(name, Row(b""))
+            known = settled or row.digest in self._contents
+            if known and row.stat == packed[place] and not is_fresh(row.stat):
+                digests[place] = row.digest
             elif status.st_size <= MAX_FILE:
                 places.append(place)
         kept = keep or old is None or old.kept  # but for what is still to be read
         return FolderTable(names, stats, b"".join(digests), links or _NO_LINKS, kept), places
 
-    def _from_index(
-        self, git: GitObjects, taken: Snapshot, item: tuple[str, str, list[int]], above: int
-    ) -> tuple[str, str, list[int]]:
+    def _ask_git(
+        self, root: Path, taken: Snapshot, unread: dict[str, list[int]], control: Control
+    ) -> dict[str, list[int]]:
         """Fill in the contents of files that are byte for byte what git holds; gives what is left to read."""
-        folder, full, places = item
-        tracked = git.names(folder[above:])
-        if not tracked:
-            return item
-        table = taken.tables[folder]
-        names, digests, left = table.names.split("\0"), bytearray(table.contents), []
-        for place in places:
-            entry = tracked.get(names[place])
-            if entry and entry.is_clean(STAT.unpack_from(table.stats, place * STAT.size)):
-                digests[place * DIGEST : (place + 1) * DIGEST] = entry.content
-            else:
-                left.append(place)
-        taken.tables[folder] = table._replace(contents=bytes(digests))
-        return folder, full, left
+        repository = Repository.of(root)
+        count = sum(map(len, unread.values()))
+        if not repository or not count or not 0 < repository.index_size() < count * _INDEX_A_FILE:
+            return unread
+        above = "" if root == self._workspace.root else f"{root}/"
+        tracked = repository.tracked(root)
+        while part := list(islice(tracked, _AT_ONCE)):
+            control.check()
+            sizes = repository.sizes([entry.content for _, entry in part])
+            wanted: dict[str, dict[str, IndexEntry]] = {}
+            for path, entry in part:
+                folder, slash, name = path.rpartition("/")
+                if sizes.get(entry.content) == entry.size:  # line ends and encodings differ in git only with the size
+                    wanted.setdefault(above + folder + slash, {})[name] = entry
+            for folder in wanted.keys() & unread.keys():
+                taken.tables[folder], unread[folder] = _fill_in(taken.tables[folder], unread[folder], wanted[folder])
+        return {folder: places for folder, places in unread.items() if places}
 
     def _read_contents(
-        self, table: FolderTable, full: str, places: list[int], control: Control, *, keep: bool
+        self, table: FolderTable, folder: str, places: list[int], control: Control, *, keep: bool
     ) -> FolderTable:
         names, stats, digests = table.names.split("\0"), bytearray(table.stats), bytearray(table.contents)
         for place in places:
@@ -255,7 +246,7 @@ class Scanner:
             record = bytes(stats[at : at + STAT.size])
             if control.enough and not is_fresh(record):
                 continue  # its times tell whether it changed
-            data, changed = _read(full + names[place], record)
+            data, changed = _read(self._full(folder) + names[place], record)
             if changed:
                 stats[at : at + STAT.size] = with_unknown_size(record)
             if data is None or (changed and control.overtaken):
@@ -267,47 +258,86 @@ class Scanner:
 
     def _fill_in_late(self, taken: Snapshot, control: Control) -> None:
         """What the command changed before the scan came by is taken to have been as the last snapshot knew it."""
-        looked_before = self.listed
         for folder, (late, names) in control.late.items():
-            known = _by_name(self.known.tables.get(folder))
-            found = _by_name(taken.tables.get(folder))
+            known, found = (s.tables[folder].rows() if folder in s.tables else {} for s in (self.known, taken))
             for name, status in late:
                 if name in known:
                     found[name] = known[name]
-                elif not looked_before:  # it may have been there
-                    found[name] = (pack_stat(status, 0), UNKNOWN, "")
+                elif not self.listed:  # it may have been there
+                    found[name] = Row(pack_stat(status, 0))
             found |= {name: known[name] for name in known.keys() - names}
-            taken.tables[folder] = _table_of(found)
+            taken.tables[folder] = FolderTable.of(found)
         for folder in self.known.tables.keys() - taken.tables.keys():
-            if control.is_late(_mtime(str(self._workspace.root / folder))):
+            if control.is_late(_mtime(self._full(folder))):
                 taken.tables[folder] = self.known.tables[folder]
 
-    def _repository(self, root: Path) -> GitObjects | None:
-        """The repository of a folder, which may come and go; what is known of the same one is kept."""
-        found, known = GitObjects.of(root), self._git.get(root)
-        same = found and known and known.git_folder == found.git_folder
-        self._git[root] = known if same else found
-        return self._git[root]
+    def _full(self, folder: str) -> str:
+        """The whole path of a folder of a snapshot, with a slash."""
+        return os.path.join(self._workspace.root, folder)
 
 
-_Row = tuple[bytes, bytes, str]  # stat, digest, where a link leads
+def walk(
+    root: Path,
+    hidden: dict[str, set[str]],
+    *,
+    ignored: Callable[[Path], Collection[str]],
+    skip: Collection[str] = (),
+    limit: int = MAX_ENTRIES,
+) -> Iterator[tuple[str, Listing]]:
+    """Each folder below `root` with its files, links and folders: one stat an entry, no content read.
+
+    What is `ignored` is left out and noted in `hidden`, by folder; a repository inside is asked about by itself. `skip`
+    holds whole paths of folders to stay out of. Other file systems, sockets, pipes and devices are left out.
+    """
+    top = str(root)
+    device = os.lstat(top).st_dev
+    waiting, count = [""], 0
+    while waiting:
+        prefix = waiting.pop()
+        try:
+            with os.scandir(os.path.join(top, prefix)) as opened:
+                entries = sorted(opened, key=lambda entry: entry.name)
+        except OSError:
+            continue  # not ours to read, or gone by now
+        if not prefix or any(entry.name == ".git" for entry in entries):
+            for path in ignored(root / prefix):
+                folder, slash, name = (prefix + path).rpartition("/")
+                hidden.setdefault(folder + slash, set()).add(name)
+        left_out = hidden.get(prefix, ())
+        found: Listing = []
+        for entry in entries:
+            name = entry.name
+            if name == ".git" or name in left_out:
+                continue
+            try:
+                status = entry.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                if status.st_dev != device or entry.path in skip:
+                    continue
+                waiting.append(f"{prefix}{name}/")
+            elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+                continue
+            found.append((name, status))
+        count += len(found)
+        if count > limit:
+            raise TooManyFiles
+        yield prefix, found
 
 
-def _by_name(table: FolderTable | None) -> dict[str, _Row]:
-    if table is None or not table.stats:
-        return {}
-    stats, digests, links = table.stats, table.contents, table.links
-    return {
-        name: (stats[n * STAT.size : (n + 1) * STAT.size], digests[n * DIGEST : (n + 1) * DIGEST], links.get(name, ""))
-        for n, name in enumerate(table.names.split("\0"))
-    }
-
-
-def _table_of(rows: Mapping[str, _Row]) -> FolderTable:
-    names = sorted(rows)
-    stats, digests = b"".join(rows[name][0] for name in names), b"".join(rows[name][1] for name in names)
-    links = {name: target for name in names if (target := rows[name][2])}
-    return FolderTable("\0".join(names), stats, digests, links, kept=False)
+def _fill_in(table: FolderTable, places: list[int], tracked: dict[str, IndexEntry]) -> tuple[FolderTable, list[int]]:
+    """The table with the contents of entries that are as git saw them, and the places of the others."""
+    names, digests, left = table.names.split("\0"), bytearray(table.contents), []
+    for place in places:
+        _, _, size, mtime, ctime, inode = STAT.unpack_from(table.stats, place * STAT.size)
+        entry = tracked.get(names[place])
+        seen = (size if size >= 0 else entry.size, mtime, ctime, inode & 0xFFFFFFFF) if entry else ()
+        if entry and seen == (entry.size, entry.mtime, entry.ctime, entry.inode):
+            digests[place * DIGEST : (place + 1) * DIGEST] = entry.content
+        else:
+            left.append(place)
+    return table._replace(contents=bytes(digests)), left
 
 
 def _mtime(folder: str) -> int:
@@ -317,12 +347,6 @@ def _mtime(folder: str) -> int:
             return os.stat(folder).st_mtime_ns
         except OSError:
             folder = os.path.dirname(folder.rstrip("/"))
-
-
-def _rules(git: GitObjects | None) -> Chain:
-    """What the user ignores everywhere, and in this repository without saying so in it."""
-    everywhere = rules_at(os.path.expanduser("~/.config/git/ignore"))
-    return (*rules_at(str(git.git_folder / "info" / "exclude")), *everywhere) if git else everywhere
 
 
 def _read(full: str, record: bytes) -> tuple[bytes | None, bool]:
@@ -343,12 +367,6 @@ def _read(full: str, record: bytes) -> tuple[bytes | None, bool]:
             os.close(fd)
     except OSError:
         return None, True
-
-
-def _outermost(roots: Sequence[Path]) -> list[Path]:
-    """Each folder once, those inside another left out."""
-    unique = list(dict.fromkeys(roots))
-    return [r for r in unique if not any(r != other and r.is_relative_to(other) for other in unique)]
 
 
 def _target(path: str) -> str:

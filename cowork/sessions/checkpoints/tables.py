@@ -23,6 +23,20 @@ _SIZE_AT = 3  # bytes before the size
 _KINDS = {stat.S_IFDIR: b"d", stat.S_IFLNK: b"l"}
 
 
+class Row(NamedTuple):
+    """An entry as a table holds it: its packed stat, the digest of its content, and where it leads if it is a link."""
+
+    stat: bytes
+    digest: bytes = UNKNOWN
+    link: str = ""
+
+    def node(self) -> Node:
+        kind, mode, *stamp = STAT.unpack(self.stat)
+        content = self.link if kind == b"l" else "" if self.digest == UNKNOWN else self.digest.hex()
+        size, mtime, ctime, inode = stamp
+        return Node(kind.decode(), mode, content, (size, mtime, ctime, inode))
+
+
 class FolderTable(NamedTuple):
     """The entries of one folder, sorted by name, and where its links lead."""
 
@@ -32,16 +46,23 @@ class FolderTable(NamedTuple):
     links: Mapping[str, str]
     kept: bool  # every content can be had back, or never could be
 
-    def nodes(self) -> dict[str, Node]:
-        """The entries, unpacked."""
-        found = {}
-        for place, name in enumerate(self.names.split("\0") if self.stats else ()):
-            kind, mode, *stamp = STAT.unpack_from(self.stats, place * STAT.size)
-            digest = self.contents[place * DIGEST : (place + 1) * DIGEST]
-            content = "" if digest == UNKNOWN else digest.hex()
-            size, mtime, ctime, inode = stamp
-            found[name] = Node(kind.decode(), mode, self.links.get(name, content), (size, mtime, ctime, inode))
-        return found
+    @classmethod
+    def of(cls, rows: Mapping[str, Row]) -> FolderTable:
+        names = sorted(rows)
+        links = {name: rows[name].link for name in names if rows[name].link}
+        stats = b"".join(rows[name].stat for name in names)
+        return cls("\0".join(names), stats, b"".join(rows[name].digest for name in names), links, kept=False)
+
+    def rows(self) -> dict[str, Row]:
+        names = self.names.split("\0") if self.stats else ()
+        stats, digests = _cut(self.stats, STAT.size), _cut(self.contents, DIGEST)
+        return {
+            name: Row(stat, digest, self.links.get(name, ""))
+            for name, stat, digest in zip(names, stats, digests, strict=False)
+        }
+
+    def has_fresh(self) -> bool:
+        return any(byte >= 0x80 for byte in self.stats[_SIZE_AT + 7 :: STAT.size])
 
 
 def pack_stat(status: os.stat_result, fresh_ns: int) -> bytes:
@@ -66,29 +87,38 @@ class Snapshot:
     """Everything in a workspace at one moment. Folder names end with a slash; the workspace itself is ""."""
 
     tables: dict[str, FolderTable] = field(default_factory=dict)
+    hidden: dict[str, set[str]] = field(default_factory=dict)  # folder -> names that git ignores
     _inodes: set[int] = field(default_factory=set)
 
     def __len__(self) -> int:
         return sum(len(table.stats) for table in self.tables.values()) // STAT.size
 
     def get(self, path: str) -> Node | None:
-        folder, name = _split(path)
-        table = self.tables.get(folder)
-        if table is None or name not in table.names:
-            return None
-        return table.nodes().get(name)
+        folder, slash, name = path.rpartition("/")
+        table = self.tables.get(folder + slash)
+        row = table.rows().get(name) if table and name in table.names else None
+        return row.node() if row else None
+
+    def hides(self, path: str) -> bool:
+        """Whether the path was left out, or could have been there without being seen, because git ignores it."""
+        while path:
+            folder, slash, name = path.rpartition("/")
+            if name in self.hidden.get(folder + slash, ()):
+                return True
+            path = folder
+        return False
 
     def differences(self, later: Snapshot) -> Iterator[tuple[str, Node | None, Node | None]]:
         """Paths whose entry is another in the later one; contents are for the caller to compare."""
         for folder in self.tables.keys() | later.tables.keys():
             old, new = self.tables.get(folder), later.tables.get(folder)
-            if old is new or (old and new and old[:4] == new[:4] and not has_fresh(old)):
+            if old is new or (old and new and old[:4] == new[:4] and not old.has_fresh()):
                 continue
-            before, after = old.nodes() if old else {}, new.nodes() if new else {}
+            before, after = old.rows() if old else {}, new.rows() if new else {}
             for name in before.keys() | after.keys():
                 a, b = before.get(name), after.get(name)
-                if a != b or (a and a.stamp[0] < 0):
-                    yield folder + name, a, b
+                if a != b or (a and is_fresh(a.stat)):
+                    yield folder + name, a and a.node(), b and b.node()
 
     def inodes(self) -> set[int]:
         """The inode of every entry."""
@@ -115,10 +145,5 @@ class Snapshot:
         return cls(tables)
 
 
-def has_fresh(table: FolderTable) -> bool:
-    return any(byte >= 0x80 for byte in table.stats[_SIZE_AT + 7 :: STAT.size])
-
-
-def _split(path: str) -> tuple[str, str]:
-    folder, slash, name = path.rpartition("/")
-    return folder + slash, name
+def _cut(data: bytes, size: int) -> list[bytes]:
+    return [data[at : at + size] for at in range(0, len(data), size)]

@@ -8,13 +8,17 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TypeVar
 
-from cowork.sessions.checkpoints.scan import Control, ScanStopped
+from cowork.sessions.checkpoints.entries import same
+from cowork.sessions.checkpoints.scan import Control, Scanner, ScanStopped, TooManyFiles
+from cowork.sessions.checkpoints.tables import Snapshot
 
 SWITCH_S = 0.0005
+LOOK_S = 2.0  # a look that takes longer is given up
+MOMENT_S = 0.1  # the same without the event loop
 Job = Callable[[Control], None]
 _Result = TypeVar("_Result")
 
@@ -75,6 +79,51 @@ class ScanWorker:
         wait(jobs)
         if pool:
             pool.shutdown()
+
+
+class WorkspaceWatch:
+    """Names the files that differ from a first look; none where looking takes too long or fails."""
+
+    def __init__(self, scanner: Scanner, worker: ScanWorker) -> None:
+        self._scanner = scanner
+        self._worker = worker
+        self._before: Snapshot | None = None
+
+    async def start(self) -> WorkspaceWatch:
+        """Take the first look, without copying contents."""
+        taken, control, job = self._look()
+        await asyncio.wait([asyncio.wrap_future(job)], timeout=LOOK_S)
+        control.stop = True
+        self._before = taken[0] if taken else None
+        return self
+
+    async def changed(self) -> Sequence[str]:
+        taken, control, job = self._look()
+        await asyncio.wait([asyncio.wrap_future(job)], timeout=LOOK_S)
+        return self._compare(taken, control)
+
+    def changed_at_once(self) -> Sequence[str]:
+        """The same without the event loop, where it takes a moment."""
+        taken, control, job = self._look()
+        wait([job], timeout=MOMENT_S)
+        return self._compare(taken, control)
+
+    def _look(self) -> tuple[list[Snapshot], Control, Future[None]]:
+        taken: list[Snapshot] = []
+        control = Control()
+
+        def work(control: Control) -> None:
+            with contextlib.suppress(OSError, TooManyFiles):
+                taken.append(self._scanner.take(control, keep=False))
+
+        return taken, control, self._worker.submit(work, control)
+
+    def _compare(self, taken: Sequence[Snapshot], control: Control) -> Sequence[str]:
+        control.stop = True
+        if self._before is None or not taken:
+            return ()
+        pairs = [(path, a, b) for path, a, b in self._before.differences(taken[0]) if not same(a, b)]
+        return sorted(path for path, a, b in pairs if "d" not in (a and a.kind, b and b.kind))
 
 
 @contextlib.contextmanager
