@@ -48,14 +48,14 @@ def run(
     given: bytes = b"",
     check: Callable[[], None] = lambda: None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a program to its end; a TimeoutError after so many seconds. `check` may raise to stop."""
+    """Run a program to its end; a TimeoutError after so many seconds. `check` may stop one that is given nothing."""
     words = [program(argv[0], environ), *argv[1:]]
     pipe, end = subprocess.PIPE, time.monotonic() + seconds
     with subprocess.Popen(words, env=environ, cwd=cwd, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
             while (left := end - time.monotonic()) > 0:
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    said = process.communicate(given, timeout=min(left, _LOOK_S))
+                    said = process.communicate(given, timeout=left if given else min(left, _LOOK_S))
                     return Completed(words, process.returncode, *said)
                 check()
         finally:

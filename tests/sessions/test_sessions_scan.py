@@ -307,6 +307,8 @@ def test_a_program_that_nobody_waits_for_is_stopped():
     with pytest.raises(ScanStopped):
         spawn.run(["sleep", "60"], environ={}, seconds=60, check=control.check)
     assert time.monotonic() - start < 30
+    slow = ["sh", "-c", "sleep 0.3; cat"]  # it is told everything although it is waited for in steps
+    assert spawn.run(slow, environ={}, seconds=60, given=bytes(200_000)).stdout == bytes(200_000)
 
 
 def test_a_snapshot_is_small_and_survives_being_written(project, tmp_path):

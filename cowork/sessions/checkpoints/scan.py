@@ -33,7 +33,7 @@ from cowork.sessions.checkpoints.tables import (
 MAX_ENTRIES = 500_000
 TICK_NS = 50_000_000  # a file touched this short before a look may change again without its times showing it
 _INDEX_A_FILE = 1_000  # bytes of git's index that are worth being read for a content that need not be
-_AT_ONCE = 20_000  # files of the index that are looked at in one go
+_AT_ONCE = 5_000  # files of the index that are looked at in one go
 _NO_LINKS: dict[str, str] = {}
 
 Listing = list[tuple[str, os.stat_result]]  # the entries of a folder, sorted by name
