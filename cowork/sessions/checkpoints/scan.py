@@ -23,8 +23,8 @@ from cowork.sessions.checkpoints.tables import (
     STAT,
     UNKNOWN,
     FolderTable,
-    Row,
     Snapshot,
+    TableRow,
     is_fresh,
     pack_stat,
     with_unknown_size,
@@ -203,7 +203,7 @@ class Scanner:
                 links[name] = _target(self._full(folder) + name)
             if not stat.S_ISREG(status.st_mode):
                 continue
-            row = earlier.get(name, Row(b""))
+            row = earlier.get(name, TableRow(b""))
             known = settled or row.digest in self._contents
             if known and row.stat == packed[place] and not is_fresh(row.stat):
                 digests[place] = row.digest
@@ -264,7 +264,7 @@ class Scanner:
                 if name in known:
                     found[name] = known[name]
                 elif not self.listed:  # it may have been there
-                    found[name] = Row(pack_stat(status, 0))
+                    found[name] = TableRow(pack_stat(status, 0))
             found |= {name: known[name] for name in known.keys() - names}
             taken.tables[folder] = FolderTable.of(found)
         for folder in self.known.tables.keys() - taken.tables.keys():

@@ -23,7 +23,7 @@ _SIZE_AT = 3  # bytes before the size
 _KINDS = {stat.S_IFDIR: b"d", stat.S_IFLNK: b"l"}
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """An entry as a table holds it: its packed stat, the digest of its content, and where it leads if it is a link."""
 
     stat: bytes
@@ -47,17 +47,17 @@ class FolderTable(NamedTuple):
     kept: bool  # every content can be had back, or never could be
 
     @classmethod
-    def of(cls, rows: Mapping[str, Row]) -> FolderTable:
+    def of(cls, rows: Mapping[str, TableRow]) -> FolderTable:
         names = sorted(rows)
         links = {name: rows[name].link for name in names if rows[name].link}
         stats = b"".join(rows[name].stat for name in names)
         return cls("\0".join(names), stats, b"".join(rows[name].digest for name in names), links, kept=False)
 
-    def rows(self) -> dict[str, Row]:
+    def rows(self) -> dict[str, TableRow]:
         names = self.names.split("\0") if self.stats else ()
         stats, digests = _cut(self.stats, STAT.size), _cut(self.contents, DIGEST)
         return {
-            name: Row(stat, digest, self.links.get(name, ""))
+            name: TableRow(stat, digest, self.links.get(name, ""))
             for name, stat, digest in zip(names, stats, digests, strict=False)
         }
 
