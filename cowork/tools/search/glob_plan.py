@@ -116,16 +116,3 @@ def translate(glob: str) -> str:
     if depth:
         raise ValueError(f"error parsing glob '{glob}': unclosed alternate group; missing '}}'")
     return out
-
-
-class Exclusion:
-    """A glob of files or folders to leave out, as a line of .gitignore means it."""
-
-    def __init__(self, glob: str) -> None:
-        self._folders_only = glob.endswith("/")
-        glob = glob.removeprefix("!").rstrip("/")
-        body = translate(glob.removeprefix("/"))
-        self._regex = re.compile(body if "/" in glob else f"(?:.*/)?{body}")
-
-    def matches(self, path: str, *, folder: bool) -> bool:
-        return (folder or not self._folders_only) and self._regex.fullmatch(path) is not None

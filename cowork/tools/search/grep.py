@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.format import plural
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
 from cowork.tools.base import Param, ToolContext, tool, touches
@@ -242,10 +243,9 @@ def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_n
 
 
 def _summary(found: GrepOutput, total: str, files: int) -> str:
-    in_files = f"{files:,} file{'s' if files != 1 else ''}"
     if found.mode == "files_with_matches":
         return f"{total} file{'s' if found.total != 1 else ''}"
-    return f"{total} match{'es' if found.total != 1 else ''} in {in_files}"
+    return f"{total} match{'es' if found.total != 1 else ''} in {plural(files, 'file')}"
 
 
 def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]:

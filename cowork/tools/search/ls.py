@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Annotated
 
@@ -19,45 +20,11 @@ from cowork.tools.call_lines import path_line
 
 with later(__name__):
     from cowork.tools.search import ripgrep as rg
-    from cowork.tools.search.glob_plan import Exclusion
 
 LINES = 200
 _MOST_IN_ONE = 100  # entries shown of one folder below the first
 _MOST_FILES = 200_000
 _MOST_IGNORED = 20
-
-
-@dataclass(slots=True)
-class Folder:
-    """A folder of the tree: its entries, or None while it is only counted."""
-
-    name: str
-    path: Path
-    inner: str  # relative to the listed folder, with a trailing slash; empty for that folder itself
-    entries: list[str | Folder] | None = None
-    hidden: int = 0  # entries that did not fit
-
-
-@dataclass(slots=True)
-class Tree:
-    """What rg saw under the folder: how many files each folder holds, and the files themselves by folder."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    files: set[str] = field(default_factory=set)
-    total: int = 0
-    rest: bytes = b""
-
-    def take(self, chunk: bytes) -> bool:
-        *names, self.rest = (self.rest + chunk).split(b"\0")
-        for raw in names:
-            name = os.fsdecode(raw).removeprefix("./")
-            self.files.add(name)
-            end = name.find("/")
-            while end >= 0:
-                self.counts[name[: end + 1]] += 1
-                end = name.find("/", end + 1)
-        self.total += len(names)
-        return self.total < _MOST_FILES
 
 
 @tool("LS", family="read", reads=True, effects=touches("read", "path"), line=path_line)
@@ -69,77 +36,94 @@ async def ls(
     place = rg.existing(ctx, path or ".")
     if not place.is_dir():
         raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Read it, or LS its folder.")
-    left_out = [_rule(glob) for glob in ignore or []]
-    tree = Tree()
-    outcome = await rg.run(["--files", *(f"-g!{glob}" for glob in ignore or [])], "./", place, tree.take)
-    top = Folder("", place, "")
+    tree = FolderTree(ctx, place, ignore or ())
+    outcome = await rg.run(["--files", *(f"-g!{glob}" for glob in ignore or ())], "./", place, tree.take)
     try:
-        ignored = _open(ctx, top, tree, left_out, LINES)
+        ignored = tree.open("", LINES, LINES + 1)
     except OSError as error:
         raise ToolError("ACCESS_DENIED", f"{rg.called(ctx, place)} cannot be listed: {error.strerror}.") from error
-    await _unfold(ctx, top, tree, left_out)
-    return _record(ctx, top, tree, ignored, outcome)
+    await tree.unfold()
+    return _record(ctx, tree, ignored, outcome)
 
 
-def _rule(glob: str) -> Exclusion:
-    try:
-        return Exclusion(glob)
-    except ValueError as error:
-        raise ToolError("INVALID_PARAM", f"ignore: {error}.") from error
+class FolderTree:
+    """What rg saw under a folder, and what is shown of it. A folder is its path below that one, with a slash."""
 
+    def __init__(self, ctx: ToolContext, place: Path, left_out: Sequence[str]) -> None:
+        self._ctx = ctx
+        self.place = place
+        self._left_out = [glob.strip("/") for glob in left_out]
+        self._rest = b""
+        self.counts: Counter[str] = Counter()  # the files of each folder
+        self.files: set[str] = set()
+        self.entries: dict[
+            str, list[tuple[str, str]]
+        ] = {}  # of a folder that is shown: each as text, and a folder's name
+        self.hidden: dict[str, int] = {}  # entries that did not fit
 
-async def _unfold(ctx: ToolContext, top: Folder, tree: Tree, left_out: list[Exclusion]) -> None:
-    """Open folders level by level for as long as the lines last."""
-    room = LINES - len(top.entries or ())
-    waiting = deque(_folders(top))
-    while waiting and room > 0:
-        await asyncio.sleep(0)  # there may be thousands
-        folder = waiting.popleft()
-        if tree.counts[folder.inner] == 0:
-            continue
-        try:
-            _open(ctx, folder, tree, left_out, _MOST_IN_ONE)
-        except OSError:
-            continue
-        size = len(folder.entries or ()) + (folder.hidden > 0)
-        if size > room:
-            folder.entries = None
-            continue
-        room -= size
-        waiting.extend(_folders(folder))
+    def take(self, chunk: bytes) -> bool:
+        *names, self._rest = (self._rest + chunk).split(b"\0")
+        for raw in names:
+            name = os.fsdecode(raw).removeprefix("./")
+            self.files.add(name)
+            end = name.find("/")
+            while end >= 0:
+                self.counts[name[: end + 1]] += 1
+                end = name.find("/", end + 1)
+        return len(self.files) < _MOST_FILES
 
+    async def unfold(self) -> None:
+        """Open folders level by level for as long as the lines last."""
+        room = LINES - len(self.entries[""])
+        waiting = deque([""])
+        while waiting and room > 0:
+            await asyncio.sleep(0)  # there may be thousands
+            for _, folder in self.entries.get(waiting.popleft(), ()):
+                if not self.counts[folder]:
+                    continue
+                try:
+                    self.open(folder, _MOST_IN_ONE, room)
+                except OSError:
+                    continue
+                room -= len(self.entries.get(folder, ())) + (folder in self.hidden)
+                waiting.append(folder)
 
-def _folders(folder: Folder) -> list[Folder]:
-    return [entry for entry in folder.entries or () if isinstance(entry, Folder)]
+    def open(self, folder: str, most: int, room: int) -> list[str]:
+        """Show the entries of a folder, its folders first, unless they take more lines than there are; gives the names
+        that are ignored."""
+        folders: list[tuple[str, str]] = []
+        files: list[tuple[str, str]] = []
+        ignored: list[str] = []
+        with os.scandir(self.place / folder) as found:
+            for entry in sorted(found, key=lambda e: e.name):
+                inner, name = folder + entry.name, rg.spelled(entry.name)
+                if any(fnmatch(inner, glob) or fnmatch(entry.name, glob) for glob in self._left_out):
+                    continue
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if entry.is_symlink():
+                    files.append((f"{name} -> {rg.spelled(os.readlink(entry.path))}", ""))
+                elif is_folder and (self.counts[f"{inner}/"] or _is_empty(entry.path)):
+                    folders.append((f"{name}/", f"{inner}/"))
+                elif inner in self.files and rg.may_read(self._ctx, Path(entry.path)):
+                    files.append((name, ""))
+                else:
+                    ignored.append(f"{name}/" if is_folder else name)
+        shown, hidden = [*folders, *files][:most], len(folders) + len(files) - most
+        if len(shown) + (hidden > 0) <= room:
+            self.entries[folder] = shown
+            if hidden > 0:
+                self.hidden[folder] = hidden
+        return ignored
 
-
-def _open(ctx: ToolContext, folder: Folder, tree: Tree, left_out: list[Exclusion], most: int) -> list[str]:
-    """Fill in the entries of a folder, folders first; returns the names that are ignored."""
-    folders: list[Folder] = []
-    files: list[os.DirEntry[str]] = []
-    ignored: list[str] = []
-    with os.scandir(folder.path) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            inner = folder.inner + entry.name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if any(rule.matches(inner, folder=is_folder) for rule in left_out):
-                continue
-            if entry.is_symlink():
-                files.append(entry)
-            elif is_folder and (tree.counts[inner + "/"] or _is_empty(entry.path)):
-                folders.append(Folder(rg.spelled(entry.name), Path(entry.path), inner + "/"))
-            elif inner in tree.files and rg.may_read(ctx, Path(entry.path)):
-                files.append(entry)
+    def lines(self, folder: str = "", indent: str = "") -> Iterator[str]:
+        for text, inner in self.entries[folder]:
+            if inner and inner in self.entries:
+                yield indent + text
+                yield from self.lines(inner, indent + "  ")
             else:
-                ignored.append(rg.spelled(entry.name) + ("/" if is_folder else ""))
-    folder.hidden = max(0, len(folders) + len(files) - most)
-    folder.entries = [*folders[:most], *(_named(entry) for entry in files[: max(0, most - len(folders))])]
-    return ignored
-
-
-def _named(entry: os.DirEntry[str]) -> str:
-    name = rg.spelled(entry.name)
-    return f"{name} -> {rg.spelled(os.readlink(entry.path))}" if entry.is_symlink() else name
+                yield indent + text + (f" ({self.counts[inner]:,})" if self.counts[inner] else "")
+        if folder and folder in self.hidden:
+            yield f"{indent}… {self.hidden[folder]:,} more"
 
 
 def _is_empty(path: str) -> bool:
@@ -150,41 +134,18 @@ def _is_empty(path: str) -> bool:
         return False
 
 
-def _record(ctx: ToolContext, top: Folder, tree: Tree, ignored: list[str], outcome: rg.RipgrepOutcome) -> ToolRecord:
-    lines = _draw(top, tree, 0)
+def _record(ctx: ToolContext, tree: FolderTree, ignored: list[str], outcome: rg.RipgrepOutcome) -> ToolRecord:
+    lines, total = list(tree.lines()), len(tree.files)
     notes = outcome.notes()
     if outcome.stopped == "limit":
         notes.append(f"More than {_MOST_FILES:,} files: LS a folder further down.")
-    if top.hidden:
-        notes.append(f"{top.hidden:,} more entries here; Glob finds them by name.")
-    total = f"{tree.total:,} file{'s' if tree.total != 1 else ''} in {_folder_count(len(tree.counts) + 1)}"
-    head = f"{rg.called(ctx, top.path)}/: {total}"
-    left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{_more(ignored)}"] if ignored else []
+    if "" in tree.hidden:
+        notes.append(f"{tree.hidden['']:,} more entries here; Glob finds them by name.")
+    head = f"{rg.called(ctx, tree.place)}/: {plural(total, 'file')} in {plural(len(tree.counts) + 1, 'folder')}"
+    more = f" and {len(ignored) - _MOST_IGNORED} more" if len(ignored) > _MOST_IGNORED else ""
+    left = [f"Ignored: {', '.join(ignored[:_MOST_IGNORED])}{more}"] if ignored else []
     text = "\n".join([head, *(lines or ["(empty)"]), *left, *notes])
-    display: Json = {"kind": "files", "paths": [line.strip() for line in lines], "total": tree.total}
-    display["summary"] = plural(tree.total, "file")
-    data: Json = {"files": tree.total, "folders": len(tree.counts), "shown": len(lines), "ignored": ignored[:100]}
+    display: Json = {"kind": "files", "paths": [line.strip() for line in lines], "total": total}
+    display["summary"] = plural(total, "file")
+    data: Json = {"files": total, "folders": len(tree.counts), "shown": len(lines), "ignored": ignored[:100]}
     return (partial if notes else ok)(text, display=display, truncated=bool(notes), **data)
-
-
-def _folder_count(count: int) -> str:
-    return "1 folder" if count == 1 else f"{count:,} folders"
-
-
-def _draw(folder: Folder, tree: Tree, depth: int) -> list[str]:
-    indent = "  " * depth
-    out: list[str] = []
-    for entry in folder.entries or ():
-        if isinstance(entry, str):
-            out.append(indent + entry)
-            continue
-        count = tree.counts[entry.inner]
-        out.append(f"{indent}{entry.name}/" + (f" ({count:,})" if entry.entries is None and count else ""))
-        out += _draw(entry, tree, depth + 1) if count else []
-    if folder.hidden and depth:
-        out.append(f"{indent}… {folder.hidden:,} more")
-    return out
-
-
-def _more(names: list[str]) -> str:
-    return f" and {len(names) - _MOST_IGNORED} more" if len(names) > _MOST_IGNORED else ""

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import functools
 import os
 import resource
 import shutil
 import signal
-import stat
 import sysconfig
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 from cowork.core import spawn
 from cowork.core.errors import ToolError
@@ -29,15 +25,9 @@ from cowork.tools.shell.terminal_text import plain
 MISSING = "ripgrep is missing, so nothing can be searched. Tell the user to reinstall cowork, or to install ripgrep."
 UNREADABLE = "Some files could not be read and were skipped."
 SECONDS = 60.0
-_PIPE = 1 << 20  # bytes rg may print before it has to wait for us
 _PIECE = 64 * 1024  # what is looked at in one go: of more, the screen would stand still
-_MOST_ERROR = 1 << 16  # bytes of its complaint that are kept
 _REASON = 300  # characters of its complaint that are told
 _MEMORY = 512 << 20  # bytes rg may hold; it holds the whole of a line, however long
-_STUCK = 1.0  # seconds without an end before we look for what may keep it waiting
-_LOOK = 5.0  # seconds that look may take
-_RULES = (".gitignore", ".ignore", ".rgignore")
-_PAUSE = 0.01  # seconds between looks at what it printed: waking for each line would slow the search itself
 _STORES = (".git", ".hg", ".svn", ".jj")  # every glob costs time on every file, so the rare ones only where seen
 _BASE = ("--no-config", "--no-require-git", "--no-ignore-global", "--hidden", "--null", "--no-messages")
 
@@ -50,7 +40,6 @@ class RipgrepOutcome:
     error: str
     stopped: Literal["", "limit", "time"]
     seconds: float = SECONDS  # it was given
-    pipes: tuple[str, ...] = ()  # ignore files that can only be waited for
 
     @property
     def out_of_memory(self) -> bool:
@@ -65,7 +54,6 @@ class RipgrepOutcome:
             out.append(UNREADABLE)
         if self.out_of_memory:
             out.append("The search ran out of memory: a file has too long a line. Name other files in path or glob.")
-        out += [f"{pipe} is a named pipe and was taken for an empty file." for pipe in self.pipes]
         return out
 
 
@@ -82,134 +70,40 @@ async def run(
     """Run rg over `path` and hand its output on in pieces, until `take` says False."""
     excluded = [f"-g!{name}" for name in _STORES if name == ".git" or os.path.lexists(cwd / path / name)]
     stopped: Literal["", "limit", "time"] = ""
-    async with _running([*_BASE, *excluded, *arguments, "--", path], cwd) as search:
-        pipes = _PipeFinder(cwd, path)
-        feeding = asyncio.ensure_future(pipes.feed())
-        try:
-            async with asyncio.timeout(seconds):
-                stopped = "" if await search.gather(take) else "limit"
-        except TimeoutError:
-            stopped = "time"
-        finally:
-            pipes.over = True
-            feeding.cancel()
-    text = bytes(search.error).decode("utf-8", "replace").strip()
-    outcome = RipgrepOutcome(search.process.returncode or 0, text, stopped, seconds, pipes.names)
+    process = await _start([*_BASE, *excluded, *arguments, "--", path], cwd)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with contextlib.suppress(OSError, AttributeError):  # where the system has it
+        resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+    complaint = asyncio.ensure_future(process.stderr.read())
+    try:
+        async with asyncio.timeout(seconds):
+            while piece := await process.stdout.read(_PIECE):
+                if not take(piece):
+                    stopped = "limit"
+                    break
+                await asyncio.sleep(0)  # the screen has its turn
+            else:
+                await process.wait()
+    except TimeoutError:
+        stopped = "time"
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.stdout.read()  # or some versions of asyncio wait for ever
+            await process.wait()
+    text = (await complaint).decode("utf-8", "replace").strip()
+    outcome = RipgrepOutcome(process.returncode or 0, text, stopped, seconds)
     if text and not stopped and not outcome.out_of_memory:
         raise ToolError("INVALID_PARAM", f"{_reason(text)}. Correct the call and try again.")
     return outcome
 
 
-class _PipeFinder:
-    """Unblocks a search that waits for an ignore file that is a named pipe, by opening the other end and closing it."""
-
-    def __init__(self, cwd: Path, path: str) -> None:
-        self._cwd = cwd
-        self._top = cwd / path
-        self._found: list[str] = []
-        self.over = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(spelled(os.path.relpath(pipe, self._cwd)) for pipe in self._found)
-
-    async def feed(self) -> None:
-        await asyncio.sleep(_STUCK)
-        self._found = await asyncio.to_thread(lambda: list(filter(_is_pipe, self._ignore_files())))
-        while self._found:  # one behind another is opened later
-            for pipe in self._found:
-                with contextlib.suppress(OSError):  # nobody waits for it now
-                    os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC))
-            await asyncio.sleep(_PAUSE)
-
-    def _ignore_files(self) -> Iterator[str]:
-        """Below the place that is searched, and in the folders above it, whose rules hold there too."""
-        deadline = time.monotonic() + _LOOK
-        for parent in dict.fromkeys((self._cwd, *self._cwd.parents, *self._top.parents)):
-            yield from (str(parent / name) for name in (*_RULES, ".git/info/exclude"))
-        for folder, _, files in os.walk(self._top):
-            if self.over or time.monotonic() > deadline:
-                return
-            yield from (os.path.join(folder, name) for name in _RULES if name in files)
-
-
-def _is_pipe(path: str) -> bool:
-    try:
-        return stat.S_ISFIFO(os.lstat(path).st_mode)
-    except OSError:
-        return False
-
-
-@dataclass(slots=True)
-class _Search:
-    """An rg under way. Both its pipes are read in passing, so that neither can hold it up."""
-
-    process: asyncio.subprocess.Process
-    out: int
-    err: int
-    error: bytearray = field(default_factory=bytearray)
-
-    async def gather(self, take: Callable[[bytes], bool]) -> bool:
-        """Hand on what is printed until the end; False once `take` has had enough."""
-        ended = asyncio.ensure_future(self.process.wait())
-        last = False
-        try:
-            while not last:
-                await asyncio.wait((ended,), timeout=_PAUSE)
-                last = ended.done()
-                while piece := _available(self.err):
-                    self.error += piece[: _MOST_ERROR - len(self.error)]
-                while piece := _available(self.out):
-                    if not take(piece):
-                        return False
-                    await asyncio.sleep(0)
-        finally:
-            ended.cancel()
-        return True
-
-
-@contextlib.asynccontextmanager
-async def _running(arguments: list[str], cwd: Path) -> AsyncIterator[_Search]:
-    """A search that is over afterwards."""
-    with _pipe() as (out, into), _pipe() as (err, complaints):
-        with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
-            fcntl.fcntl(out, fcntl.F_SETPIPE_SZ, _PIPE)
-        process = await _start(
-            arguments, cwd, stdin=asyncio.subprocess.DEVNULL, stdout=into.fileno(), stderr=complaints.fileno()
-        )
-        into.close()
-        complaints.close()
-        with contextlib.suppress(OSError, AttributeError):  # where the system has it
-            resource.prlimit(process.pid, resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
-        try:
-            yield _Search(process, out, err)
-        finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
-
-
-@contextlib.contextmanager
-def _pipe() -> Iterator[tuple[int, BinaryIO]]:
-    """The descriptor to read from without waiting, and the end to give away and close."""
-    out, into = os.pipe()
-    os.set_blocking(out, False)
-    with open(out, "rb", buffering=0), open(into, "wb", buffering=0) as given:
-        yield out, given
-
-
-def _available(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, _PIECE)
-    except BlockingIOError:
-        return b""
-
-
 async def matching(pattern: str, text: bytes) -> str:
     """The lines of a text that match, found outside this process so that no pattern can hold it up."""
     arguments = [*_BASE, "--color=never", "--engine=auto", "--text", f"-e{pattern}", "--", "-"]
-    process = await _start(arguments, Path("/"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE)
+    process = await _start(arguments, Path("/"), stdin=asyncio.subprocess.PIPE)
     try:
         async with asyncio.timeout(SECONDS):
             out, error = await process.communicate(text)
@@ -252,15 +146,13 @@ def existing(ctx: ToolContext, given: str) -> Path:
 
 
 async def _start(
-    arguments: list[str], cwd: Path, *, stdin: int, stdout: int, stderr: int = asyncio.subprocess.PIPE
+    arguments: list[str], cwd: Path, *, stdin: int = asyncio.subprocess.DEVNULL
 ) -> asyncio.subprocess.Process:
     environ = {"PATH": os.defpath, "LC_ALL": "C.UTF-8"}  # nothing of the user's environment steers a search
     try:
         if not program():
             raise FileNotFoundError
-        return await spawn.piped(
-            program(), *arguments, environ=environ, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr
-        )
+        return await spawn.piped(program(), *arguments, environ=environ, cwd=cwd, stdin=stdin)
     except FileNotFoundError as error:
         raise ToolError("EXECUTION_ERROR", MISSING) from error
     except OSError as error:

@@ -247,7 +247,7 @@ async def test_a_limit_is_told_with_the_totals(desk: Desk) -> None:
 
 async def test_a_complaint_as_long_as_the_pattern_is_no_reason_to_wait(desk: Desk) -> None:
     desk.write("a.txt", "x\n")
-    with pytest.raises(ToolError, match="regex could not be compiled") as failure:
+    with pytest.raises(ToolError, match="unclosed group") as failure:
         await desk.call(grep, pattern="x" * 100_000 + "(")  # rg repeats it, more than once
     assert failure.value.code == "INVALID_PARAM"
 
@@ -334,17 +334,6 @@ async def test_pipes_and_devices_are_refused_at_once(desk: Desk) -> None:
         with pytest.raises(ToolError, match="neither a file nor a folder"):
             await desk.call(grep, pattern="x", path=path)
     assert (await desk.call(grep, pattern="x")).text == "No matches."
-
-
-async def test_an_ignore_file_that_is_a_pipe_is_taken_for_empty_and_named(desk: Desk) -> None:
-    desk.write("top.txt", "needle")
-    desk.write("sub/deep/a.txt", "needle")
-    for folder in ("sub", "sub/deep"):
-        os.mkfifo(desk.root / folder / ".gitignore")
-    found, listed = await asyncio.gather(desk.call(grep, pattern="needle"), desk.call(glob, pattern="**/*.txt"))
-    for record in (found, listed):
-        assert {"top.txt", "sub/deep/a.txt"} <= set(record.text.splitlines())
-        assert "sub/.gitignore is a named pipe and was taken for an empty file." in record.text
 
 
 async def test_a_line_longer_than_the_memory_of_a_search_is_still_searched(
