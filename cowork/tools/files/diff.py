@@ -12,7 +12,7 @@ from cowork.tools.files.encoding import common_ends, printable
 CONTEXT = 3
 MAX_LINES = 400
 MAX_LINE = 500
-MAX_COMPARISONS = 4_000_000  # beyond it the changed part is shown as one block, as difflib is quadratic
+MAX_COMPARISONS = 4_000_000  # as difflib is quadratic
 
 
 @frozen
@@ -33,17 +33,21 @@ def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int 
     start, tail = _same_lines(old, new)
     before = old.count("\n", 0, start)
     a, b = _lines(old[start : len(old) - tail]), _lines(new[start : len(new) - tail])
-    changes = _changes(a, b)
-    added = sum(j2 - j1 for _, _, _, j1, j2 in changes)
-    removed = sum(i2 - i1 for _, i1, i2, _, _ in changes)
-    if not changes:
-        return Diff("", 0, 0)
     lines = [f"--- {old_name}", f"+++ {new_name}"]
-    for group in _hunks(changes):
-        lines += _hunk(a, b, group, before)
+    added = removed = 0
+    for hunk in _Matcher(None, a, b, autojunk=False).get_grouped_opcodes(CONTEXT):
+        first, last = hunk[0], hunk[-1]
+        places = _range(before + first[1], before + last[2]), _range(before + first[3], before + last[4])
+        lines.append(f"@@ -{places[0]} +{places[1]} @@")
+        for tag, i1, i2, j1, j2 in hunk:
+            if tag == "equal":
+                lines += _marked(" ", a[i1:i2])
+                continue
+            lines += _marked("-", a[i1:i2]) + _marked("+", b[j1:j2])
+            added, removed = added + j2 - j1, removed + i2 - i1
     if len(lines) > max_lines:
         lines = [*lines[:max_lines], f"… {len(lines) - max_lines} more lines of diff"]
-    return Diff("\n".join(lines) + "\n", added, removed)
+    return Diff("\n".join(lines) + "\n" if added or removed else "", added, removed)
 
 
 def as_display(shown: str, before: str, after: str, *, created: bool = False) -> Json:
@@ -51,9 +55,6 @@ def as_display(shown: str, before: str, after: str, *, created: bool = False) ->
     diff = unified(before, after, "/dev/null" if created else f"a/{shown}", f"b/{shown}")
     counts = {"added": diff.added, "removed": diff.removed}
     return {"kind": "diff", "path": shown, "diff": printable(diff.text), **counts, "summary": diff.summary}
-
-
-Change = tuple[str, int, int, int, int]
 
 
 def _lines(text: str) -> list[str]:
@@ -77,45 +78,26 @@ def _same_lines(old: str, new: str) -> tuple[int, int]:
     return start, len(old) - end - 1
 
 
-def _changes(a: list[str], b: list[str]) -> list[Change]:
-    head = _common(a, b)
-    tail = _common(a[head:][::-1], b[head:][::-1])
-    x, y = a[head : len(a) - tail], b[head : len(b) - tail]
-    if not x and not y:
-        return []
-    if not x or not y or len(x) * len(y) > MAX_COMPARISONS:
-        return [("replace", head, head + len(x), head, head + len(y))]
-    codes = difflib.SequenceMatcher(None, x, y, autojunk=len(x) + len(y) > 1000).get_opcodes()
-    return [(tag, i1 + head, i2 + head, j1 + head, j2 + head) for tag, i1, i2, j1, j2 in codes if tag != "equal"]
+class _Matcher(difflib.SequenceMatcher[str]):
+    """Compares lines, those at both ends first; beyond `MAX_COMPARISONS` what is between them counts as all new."""
+
+    a: Sequence[str]
+    b: Sequence[str]
+
+    def get_matching_blocks(self) -> list[difflib.Match]:
+        a, b = self.a, self.b
+        head = _common(a, b)
+        tail = _common(a[head:][::-1], b[head:][::-1])
+        x, y = a[head : len(a) - tail], b[head : len(b) - tail]
+        blocks = [(0, 0, head), (len(a) - tail, len(b) - tail, tail), (len(a), len(b), 0)]
+        if len(x) * len(y) <= MAX_COMPARISONS:
+            middle = difflib.SequenceMatcher(None, x, y, autojunk=len(x) + len(y) > 1000).get_matching_blocks()
+            blocks[1:1] = [(i + head, j + head, size) for i, j, size in middle]
+        return [difflib.Match(*block) for block in blocks]
 
 
 def _common(a: Sequence[str], b: Sequence[str]) -> int:
     return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _hunks(changes: list[Change]) -> list[list[Change]]:
-    """Changes whose contexts touch belong together."""
-    groups = [[changes[0]]]
-    for change in changes[1:]:
-        if change[1] - groups[-1][-1][2] <= 2 * CONTEXT:
-            groups[-1].append(change)
-        else:
-            groups.append([change])
-    return groups
-
-
-def _hunk(a: list[str], b: list[str], group: list[Change], before: int) -> list[str]:
-    start, end = max(0, group[0][1] - CONTEXT), min(len(a), group[-1][2] + CONTEXT)
-    out: list[str] = []
-    at = start
-    for _, i1, i2, j1, j2 in group:
-        out += _marked(" ", a[at:i1]) + _marked("-", a[i1:i2]) + _marked("+", b[j1:j2])
-        at = i2
-    out += _marked(" ", a[at:end])
-    new_start = max(0, group[0][3] - (group[0][1] - start))
-    new_end = group[-1][4] + (end - group[-1][2])
-    places = _range(before + start, before + end), _range(before + new_start, before + new_end)
-    return [f"@@ -{places[0]} +{places[1]} @@", *out]
 
 
 def _marked(sign: str, lines: Sequence[str]) -> list[str]:

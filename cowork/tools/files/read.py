@@ -128,7 +128,8 @@ def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) ->
     if book is not None:
         return _parts(shown, "cells", [c[0] for c in book], offset, limit, images=[c[1] for c in book])
     plain = content.text.encode("utf-8", "surrogateescape" if content.encoding == "utf-8" else "strict")
-    taken = window(iter([plain]), "utf-8", offset, min(limit, line_window.PAGE_LINES), budget=len(plain) + 1)
+    pieces = (plain[at : at + CHUNK] for at in range(0, len(plain), CHUNK))
+    taken = window(pieces, "utf-8", offset, min(limit, line_window.PAGE_LINES), budget=len(plain) + 1)
     unusual = content.encoding_name != "utf-8"
     return _lines(shown, taken, limit, len(data), encoding=content.encoding_name, said=unusual)
 
