@@ -18,7 +18,7 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, TreeState
 from cowork.tools.files.edit import edit, multi_edit
-from cowork.tools.files.match import Pages
+from cowork.tools.files.match import replace
 from cowork.tools.files.read import read
 from cowork.tools.files.write import write
 from tests.tools.conftest import Agent
@@ -388,9 +388,8 @@ TEXT = st.text(st.sampled_from("ab \t\n\r"), max_size=30)
 @example("\r\r\n", "a", "")
 @given(TEXT, st.text(st.sampled_from("ab\n"), min_size=1, max_size=4), TEXT)
 def test_replacing_is_what_it_says_once_newlines_are_alike(text: str, wanted: str, new: str) -> None:
-    pages = Pages(text)
     new = new.replace("\r\n", "\n")
-    result, found = pages.replace(wanted, new)
+    result, found = replace(text, wanted, new)
     plain = text.replace("\r\n", "\n")
     if "\r" not in new:
         # A lone carriage return may come to stand before a line end, so those count as one with it.

@@ -123,15 +123,15 @@ def _one(
     ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str
 ) -> tuple[str, match.Occurrences]:
     """The text after one replacement and what it touched; refused unless it is clear what is meant."""
-    pages = match.Pages(content.text)
     wanted, new = match.plain(change["old_string"]), match.plain(change["new_string"])
-    found, slip = pages.find(wanted), ""
+    found, slip = match.find(content.text, wanted), ""
     if not found.count:
-        guess = match.meant(pages.plain, wanted, new)
+        text = match.plain(content.text)
+        guess = match.meant(text, wanted, new)
         if guess is None:
-            raise _no_match(ctx, path, pages, wanted, which)
+            raise _no_match(ctx, path, text, wanted, which)
         wanted, new, slip = guess.old, guess.new, guess.slip
-        found = pages.find(wanted)
+        found = match.find(content.text, wanted)
     if found.count > 1 and not change.get("replace_all"):
         listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
         raise ToolError(
@@ -145,12 +145,12 @@ def _one(
         raise ToolError(
             "INVALID_PARAM", f"{which}the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that."
         )
-    text, touched = pages.replace(wanted, new)
+    text, touched = match.replace(content.text, wanted, new)
     return text, replace(touched, slip=slip)
 
 
-def _no_match(ctx: ToolContext, path: Path, pages: match.Pages, wanted: str, which: str) -> ToolError:
-    text = printable(pages.plain)
+def _no_match(ctx: ToolContext, path: Path, text: str, wanted: str, which: str) -> ToolError:
+    text = printable(text)
     hint, line = edit_hints.nearest_lines(text, wanted)
     slip = "" if "; only " in hint else edit_hints.slips(text, wanted)
     notebook = "A notebook is JSON on disk: old_string must match that. " if path.suffix == ".ipynb" else ""

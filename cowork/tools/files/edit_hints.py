@@ -5,12 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 import unicodedata
-from bisect import bisect_right
 from collections import Counter
-from itertools import accumulate
 
 MAX_WANTED = 60  # lines of the wanted text that are looked at
-MAX_WORDS = 40
 MAX_COMPARED = 2_000  # lines whose spelling is compared
 MAX_LIKENESS = 200  # characters of them
 ALIKE = 0.5  # share of pairs of characters that makes two lines alike
@@ -20,9 +17,7 @@ COMMON = 300  # a line or word found more often than this says nothing about the
 def nearest_lines(text: str, wanted: str) -> tuple[str, int]:
     """(a diff of what was wanted against the nearest lines, with the difference named; their first line or 0)."""
     lines, sought = text.split("\n"), wanted.strip("\n").split("\n")[:MAX_WANTED]
-    start = _by_lines(lines, sought)
-    if start is None:
-        start = _by_words(text, lines, sought)
+    start = _by_words(lines, sought)
     if start is None:
         start = _by_likeness(lines, sought)
     if start is None:
@@ -49,38 +44,31 @@ def slips(text: str, wanted: str) -> str:
     return ""
 
 
-def _by_lines(lines: list[str], sought: list[str]) -> int | None:
-    """Each wanted line that occurs, spaces, case and look-alikes aside, votes for where the whole would begin."""
-    keys = [_key(line) for line in sought]
-    wanted = {key for key in keys if key}
+def _by_words(lines: list[str], sought: list[str]) -> int | None:
+    """Each wanted line that occurs, spaces, case and look-alikes aside, votes for where the whole would begin, and so
+    does each word; long and rare ones weigh most."""
+    wanted: dict[str, list[int]] = {}
+    for number, line in enumerate(sought):
+        for part in _parts(line):
+            wanted.setdefault(part, []).append(number)
     found: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        key = _key(line)
-        if key in wanted:
-            found.setdefault(key, []).append(number)
+        for part in wanted.keys() & _parts(line):
+            found.setdefault(part, []).append(number)
     votes: Counter[int] = Counter()
-    for number, key in enumerate(keys):
-        places = found.get(key, ())
+    for part, places in found.items():
         if len(places) <= COMMON:
             for place in places:
-                votes[place - number] += 1000 // len(places) + len(key)
-    return _winner(votes, len(lines))
+                for number in wanted[part]:
+                    votes[place - number] += 1000 * len(part) // len(places)
+    if not votes:
+        return None
+    best = max(votes.values())
+    return max(0, min(min(place for place, count in votes.items() if count == best), len(lines) - 1))
 
 
-def _by_words(text: str, lines: list[str], sought: list[str]) -> int | None:
-    """No line occurs as it is: rare words vote instead."""
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
-    votes: Counter[int] = Counter()
-    words = {word: number for number, line in reversed(list(enumerate(sought))) for word in re.findall(r"\w{3,}", line)}
-    for word in sorted(words, key=len, reverse=True)[:MAX_WORDS]:
-        count = text.count(word)
-        if not 0 < count <= COMMON:
-            continue
-        place = text.find(word)
-        while place >= 0:
-            votes[bisect_right(starts, place) - 1 - words[word]] += 1000 * len(word) // count
-            place = text.find(word, place + len(word))
-    return _winner(votes, len(lines))
+def _parts(line: str) -> set[str]:
+    return {key, *re.findall(r"\w{3,}", line)} if (key := _key(line)) else set()
 
 
 def _by_likeness(lines: list[str], sought: list[str]) -> int | None:
@@ -99,13 +87,6 @@ def _by_likeness(lines: list[str], sought: list[str]) -> int | None:
 def _pairs(line: str) -> set[str]:
     key = _key(line)[:MAX_LIKENESS]
     return {key[i : i + 2] for i in range(len(key) - 1)}
-
-
-def _winner(votes: Counter[int], total: int) -> int | None:
-    if not votes:
-        return None
-    best = max(votes.values())
-    return max(0, min(min(place for place, count in votes.items() if count == best), total - 1))
 
 
 def _named(sought: list[str], there: list[str], first: int) -> str:

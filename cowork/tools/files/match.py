@@ -8,7 +8,6 @@ what they meant is certain as long as exactly one place fits. Anything else is r
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from difflib import SequenceMatcher
 
 from cowork.core.frozen import frozen
@@ -29,67 +28,27 @@ class Occurrences:
     slip: str = ""  # what was overlooked to find it
 
 
-class Pages:
-    """A file's text as \\n-only text for searching, and the way back to its own newlines."""
+def find(text: str, wanted: str) -> Occurrences:
+    """Where a text occurs; overlapping occurrences count as two, since either could be meant."""
+    pattern, places = _pattern(wanted), list[int]()
+    found = pattern.search(text)
+    while found and len(places) < MAX_SHOWN:
+        places.append(found.start())
+        found = pattern.search(text, found.start() + 1)
+    count = max(len(places), sum(1 for _ in pattern.finditer(text))) if places else 0
+    return Occurrences(count, _line_numbers(text, places))
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.plain = plain(text)
-        self._pairs = _pair_places(text)
 
-    def find(self, wanted: str) -> Occurrences:
-        """Occurrences of `wanted` (\\n-only); overlapping ones count as two, since either could be meant."""
-        places: list[int] = []
-        start = self.plain.find(wanted)
-        while start >= 0 and len(places) < MAX_SHOWN:
-            places.append(start)
-            start = self.plain.find(wanted, start + 1)
-        count = max(len(places), self.plain.count(wanted)) if places else 0
-        return Occurrences(count, self._line_numbers(places))
-
-    def replace(self, wanted: str, new: str) -> tuple[str, Occurrences]:
-        """The text with every occurrence replaced, newlines in the file's style, and where that happened."""
-        out: list[str] = []
-        places: list[int] = []
-        at, start = 0, self.plain.find(wanted)
-        head, tail = common_ends(wanted, new)
-        while start >= 0:
-            first, last = self._place(start + head), self._place(start + len(wanted) - tail)
-            out += [self.text[at:first], self._styled(new[head : len(new) - tail], first, last)]
-            at = last
-            places.append(start)
-            start = self.plain.find(wanted, start + len(wanted))
-        out.append(self.text[at:])
-        return "".join(out), Occurrences(len(places), self._line_numbers(places[:MAX_SHOWN]))
-
-    def _line_numbers(self, places: list[int]) -> list[int]:
-        numbers, line, at = [], 1, 0
-        for place in places:
-            line += self.plain.count("\n", at, place)
-            at = place
-            numbers.append(line)
-        return numbers
-
-    def _place(self, plain_place: int) -> int:
-        """Where a place of the \\n-only text is in the file's own text."""
-        return plain_place + bisect_left(self._pairs, plain_place)
-
-    def _styled(self, new: str, first: int, last: int) -> str:
-        """New text with the newlines of what it replaces, one by one; beyond those, of its surroundings."""
-        if "\n" not in new or not self._pairs:
-            return new
-        old_styles = _styles(self.text[first:last])
-        beyond = old_styles[-1] if old_styles else self._style_at(first)
-        lines = new.split("\n")
-        styles = old_styles + [beyond] * len(lines)
-        return "".join(line + style for line, style in zip(lines, styles, strict=False))[: -len(styles[len(lines) - 1])]
-
-    def _style_at(self, place: int) -> str:
-        """The nearest newline before this place, else after it."""
-        end = self.text.rfind("\n", 0, place)
-        if end < 0:
-            end = self.text.find("\n", place)
-        return "\r\n" if self.text[end - 1 : end + 1] == "\r\n" else "\n"
+def replace(text: str, wanted: str, new: str) -> tuple[str, Occurrences]:
+    """The text with every occurrence replaced, newlines in the file's style, and where that happened."""
+    out: list[str] = []
+    places: list[int] = []
+    at = 0
+    for found in _pattern(wanted).finditer(text):
+        out += [text[at : found.start()], _styled(text, found, wanted, new)]
+        at = found.end()
+        places.append(found.start())
+    return "".join([*out, text[at:]]), Occurrences(len(places), _line_numbers(text, places[:MAX_SHOWN]))
 
 
 def plain(text: str) -> str:
@@ -97,18 +56,32 @@ def plain(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _pair_places(text: str) -> list[int]:
-    """Where each \\r\\n stands once all before it are one character."""
-    places: list[int] = []
-    at = text.find("\r\n")
-    while at >= 0:
-        places.append(at - len(places))
-        at = text.find("\r\n", at + 2)
-    return places
+def _pattern(wanted: str) -> re.Pattern[str]:
+    return re.compile(re.escape(wanted).replace("\\\n", r"(?:\r\n|(?<!\r)\n)"))
 
 
-def _styles(text: str) -> list[str]:
-    return ["\r\n" if line.endswith("\r") else "\n" for line in text.split("\n")[:-1]]
+def _line_numbers(text: str, places: list[int]) -> list[int]:
+    return [text.count("\n", 0, place) + 1 for place in places]
+
+
+def _styled(text: str, found: re.Match[str], wanted: str, new: str) -> str:
+    """New text with the newlines of what it replaces, one by one; beyond those, of its surroundings."""
+    lines = new.split("\n")
+    if len(lines) == 1 or "\r\n" not in text:
+        return new
+    old = re.findall("\r?\n", found[0])
+    common = common_ends(wanted, new)
+    head, tail = wanted.count("\n", 0, common[0]), wanted.count("\n", len(wanted) - common[1])
+    middle = old[head : len(old) - tail]
+    if middle or head:
+        beyond = (middle or old[:head])[-1]
+    else:  # the nearest newline before this place, else after it
+        end = text.rfind("\n", 0, found.start())
+        end = text.find("\n", found.start()) if end < 0 else end
+        beyond = "\r\n" if text[end - 1 : end + 1] == "\r\n" else "\n"
+    added = len(lines) - 1 - head - tail
+    styles = [*old[:head], *[*middle, *[beyond] * added][:added], *old[len(old) - tail :], ""]
+    return "".join(line + style for line, style in zip(lines, styles, strict=True))
 
 
 # ---------------------------------------------------------------- slips
