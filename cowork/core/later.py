@@ -16,7 +16,7 @@ def later(module: str) -> Iterator[None]:
     """Put off the imports of a block until a name of theirs is called, or asked for something:
 
     with later(__name__):
-        from cowork.tools.files.notebook import cells
+        from cowork.tools.files.media import cells
 
     Type checkers and import-linter see imports as any other. What is imported stands for a module, a function or a
     class to be called; it is not for `isinstance`, or to be inherited from.

@@ -18,11 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.core.ports import ToolRecord
+from cowork.tools import converter
 from cowork.tools.base import Tool
-from cowork.tools.files import pdf
 from cowork.tools.files.line_window import MAX_LINE, PAGE_BYTES, PAGE_LINES, window
-from cowork.tools.files.media import MAX_IMAGE
-from cowork.tools.files.notebook import cells
+from cowork.tools.files.media import MAX_IMAGE, cells
 from cowork.tools.files.read import read
 from tests.tools.conftest import Agent
 
@@ -472,7 +471,7 @@ async def test_without_pypdf_a_pdf_says_what_is_missing(
 ) -> None:
     (folder / "a.pdf").write_bytes(make_pdf("x"))
     monkeypatch.setitem(sys.modules, "pypdf", None)
-    monkeypatch.setattr(pdf.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(converter.importlib.util, "find_spec", lambda name: None)
     record = await agent.call(read, file_path="a.pdf")
     assert code(record) == "EXECUTION_ERROR"
     assert "pip install 'cowork[pdf]'" in record.text

@@ -24,9 +24,9 @@ from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_
 from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, printable
 
 with later(__name__):
-    from cowork.tools.files import line_window, media, pdf
+    from cowork.tools import converter
+    from cowork.tools.files import line_window, media
     from cowork.tools.files.line_window import Window, window
-    from cowork.tools.files.notebook import cells
 
 CHUNK = 1 << 18
 COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted
@@ -100,7 +100,7 @@ def _most(head: bytes) -> int:
     """How much of a file that begins like this is worth having whole."""
     if media.is_image(head):
         return media.MAX_IMAGE
-    return pdf.MAX_PDF if head.startswith(b"%PDF-") else MAX_TEXT
+    return converter.MAX_PDF if head.startswith(b"%PDF-") else MAX_TEXT
 
 
 def _chunks(fd: int) -> Iterator[bytes]:
@@ -124,7 +124,7 @@ def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) ->
     if not content.text:
         only = "only a byte order mark" if data else "0 bytes"
         return ok(f"{shown} is empty ({only}).", display=_display("empty"), path=shown, lines=0, total_lines=0)
-    book = cells(content.text) if path.suffix == ".ipynb" else None
+    book = media.cells(content.text) if path.suffix == ".ipynb" else None
     if book is not None:
         return _parts(shown, "cells", [c[0] for c in book], offset, limit, images=[c[1] for c in book])
     plain = content.text.encode("utf-8", "surrogateescape" if content.encoding == "utf-8" else "strict")
@@ -217,8 +217,10 @@ def _image(shown: str, file: _File) -> ToolRecord:
 
 async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
     if file.data is None:
-        raise ToolError("INVALID_PARAM", f"{shown} is a PDF over {pdf.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash.")
-    texts, total = await pdf.pages(file.data, offset, limit, room=line_window.PAGE_BYTES - 2000)
+        raise ToolError(
+            "INVALID_PARAM", f"{shown} is a PDF over {converter.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash."
+        )
+    texts, total = await converter.pdf_pages(file.data, offset, limit, room=line_window.PAGE_BYTES - 2000)
     titled = [f"# page {offset + i}\n{t.strip() or '(no text on this page)'}" for i, t in enumerate(texts)]
     return _parts(shown, "pages", titled, offset, limit, total=total)
 

@@ -15,10 +15,9 @@ from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import Tool, ToolContext, tool
 
 with later(__name__):
-    from cowork.tools.files import pdf
+    from cowork.tools import converter
     from cowork.tools.shell.terminal_text import plain
     from cowork.tools.web import http
-    from cowork.tools.web.page import markdown
 
 KEPT_SECONDS = 900.0
 MAX_TEXT = 400_000  # characters; the runner shows less and keeps this much in a file
@@ -69,9 +68,9 @@ def _moved(found: http.Fetched) -> ToolRecord:
 
 async def _text(found: http.Fetched) -> str:
     if found.kind in ("text/html", "application/xhtml+xml") or (not found.kind and found.body[:1] == b"<"):
-        return await markdown(found.body, found.charset)
+        return await converter.page_markdown(found.body, found.charset)
     if found.kind == "application/pdf":
-        pages, total = await pdf.pages(found.body, 1, _PDF_PAGES, room=MAX_TEXT)
+        pages, total = await converter.pdf_pages(found.body, 1, _PDF_PAGES, room=MAX_TEXT)
         return "\n\n".join([*pages, *([f"[{total} pages in all]"] if total > len(pages) else [])])
     if found.kind.startswith("text/") or found.kind.endswith(_TEXTS) or not found.kind:
         return _decoded(found.body, found.charset)
