@@ -83,7 +83,7 @@ async def test_parallel_children_may_ask_in_any_order(tmp_path: Path) -> None:
     children = {"*": [{"match": f"p{i}", "turns": [f"one {i}", f"two {i}"]} for i in range(5)]}
 
     def child(i: int, *later: str) -> Request:
-        return asked(f"p{i}", *later, system=f"r{TASK_MARK}d{i}")
+        return asked(f"p{i}", *later, system=f"r{TASK_MARK}d{i}", session_id=f"s/explore-{i}")
 
     async def whole(provider: Provider, i: int, order: list[int]) -> list[Any]:
         first = await play(provider, child(i))

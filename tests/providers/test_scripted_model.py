@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ def asked(*texts: str, system: str = "sys") -> Request:
     return Request(system, tuple(Message(roles[i % 2], (Text(t),)) for i, t in enumerate(texts)))  # type: ignore[arg-type]
 
 
-def child(about: str, prompt: str, *later: str) -> Request:
-    return asked(prompt, *later, system=f"You explore.{TASK_MARK}{about}")
+def child(about: str, prompt: str, *later: str, id: str = "explore-1") -> Request:
+    return replace(asked(prompt, *later, system=f"You explore.{TASK_MARK}{about}"), session_id=f"s/{id}")
 
 
 async def play(model: Scripted, request: Request) -> tuple[list[Delta], Reply]:
@@ -162,16 +163,16 @@ SENT = {
 }
 
 
-async def test_children_are_known_by_the_call_that_sent_them_and_each_plays_its_own_copy() -> None:
+async def test_children_are_known_by_their_session_and_each_plays_its_own_copy() -> None:
     model = Scripted(SENT)
     await play(model, asked("go"))
-    auth, db = child("find auth", "Where is auth?"), child("find db", "Where is the db?")
+    auth, db = child("find auth", "Where is auth?"), child("find db", "Where is the db?", id="explore-2")
     (_, a1), (_, b1), (_, p1) = await asyncio.gather(
-        play(model, auth), play(model, db), play(model, child("plan it", "Plan."))
+        play(model, auth), play(model, db), play(model, child("plan it", "Plan.", id="general-purpose-3"))
     )
     assert (a1.text, b1.text, p1.text) == ("e1", "e1", "p1")
     assert a1.calls[0].id != b1.calls[0].id
-    assert (await play(model, child("find db", "Where is the db?", "e1", "r")))[1].text == "e2"
+    assert (await play(model, child("find db", "Where is the db?", "e1", "r", id="explore-2")))[1].text == "e2"
     assert (await play(model, child("find auth", "Where is auth?", "e1", "r")))[1].text == "e2"
     assert (await play(model, asked("go", "x", "r")))[1].text == "done"
 
@@ -182,9 +183,9 @@ async def test_twins_with_the_very_same_prompt_do_not_share_turns_even_while_the
         [{"call": {"Task": {"description": "d", "prompt": "p", "subagent_type": "explore"}}}], {"explore": turns}
     )
 
-    async def whole() -> list[str]:
+    async def whole(id: str) -> list[str]:
         texts = []
-        for request in (child("d", "p"), child("d", "p", "e1", "r")):
+        for request in (child("d", "p", id=id), child("d", "p", "e1", "r", id=id)):
             while True:
                 try:
                     texts.append((await play(model, request))[1].text)
@@ -194,20 +195,19 @@ async def test_twins_with_the_very_same_prompt_do_not_share_turns_even_while_the
                         raise
         return texts
 
-    assert await asyncio.gather(*(whole() for _ in range(5))) == [["e1", "e2"]] * 5
+    assert await asyncio.gather(*(whole(f"explore-{n}") for n in range(5))) == [["e1", "e2"]] * 5
 
 
 async def test_a_child_that_answers_nothing_gets_the_next_turn_when_it_is_nudged() -> None:
     model = Scripted([], {"*": [{"say": ""}, "found"]})
     await play(model, child("d", "p"))
-    nudged = Request(f"r{TASK_MARK}d", (Message("user", (Text("p"), Text("Say what you found."))),))
-    nudged = Request(child("d", "p").system, nudged.messages)
+    nudged = replace(child("d", "p"), messages=(Message("user", (Text("p"), Text("Say what you found."))),))
     assert (await play(model, nudged))[1].text == "found"
 
 
 async def test_a_child_without_turns_is_an_error_that_names_it() -> None:
     model = Scripted([{"call": {"Task": {"description": "d", "prompt": "p", "subagent_type": "plan"}}}])
-    _, error = await failure(model, child("d", "p"))
+    _, error = await failure(model, child("d", "p", id="plan-1"))
     assert error.message == "the script has no turns for the child 'd' (plan)"
 
 

@@ -13,9 +13,9 @@ A script is a list of turns, or a mapping `{main: [turns], agents: {explore: [tu
       stop_reason: max_tokens
       fault: {status: 529, at: middle, retry_after: 2, times: 1}
 
-The main conversation is one sequence, whatever compaction or /clear make of its messages. A child is known by the
-`# Task` part of its system prompt and by the Task call that sent it out; children that look alike each play their own
-copy. A fault costs a try, not the turn. docs/scripts.md has examples.
+The main conversation is one sequence, whatever compaction or /clear make of its messages. A child has the `# Task` part
+in its system prompt and a session id of its own, which ends with its agent's name and a number; each plays its own copy
+of the agent's turns. A fault costs a try, not the turn. docs/scripts.md has examples.
 """
 
 from __future__ import annotations
@@ -33,13 +33,12 @@ from cowork.core.errors import ProviderError, UserError
 from cowork.core.later import later
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.prices import price, reply_tokens, request_tokens
-from cowork.providers.scripted.script import Fault, Script, ScriptScene, Turn, agent_key, load_script, parse_script
+from cowork.providers.scripted.script import Fault, Script, Turn, agent_key, load_script, parse_script
 
 with later(__name__):
     from cowork.providers.recording.record import request_bytes
 
 TASK_MARK = "\n\n# Task\n"  # stands in the system prompt of every child, before its description
-_BUSY = -1
 
 
 def open_scripted(spec: ModelSpec, on_request: Callable[[bytes], None] | None = None) -> Scripted:
@@ -90,10 +89,7 @@ class Scripted:
         self._keeps = keeps
         self._sleep = sleep
         self._on_request = on_request
-        self._main: _Player | None = None
-        self._players: dict[tuple[str, ...], list[_Player]] = {}
-        self._named: dict[str, int] = {}
-        self._types = dict(_task_types(script))
+        self._players: dict[str, _Player] = {}
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
         """The next turn of whoever asks."""
@@ -104,18 +100,16 @@ class Scripted:
         player = self._player(request)
         turn, fault = player.next()
         player.check(turn, request)
-        player.learn(turn, request)
         reply = player.reply(turn, request, self.model)
         pieces = list(_pieces(turn, reply))
-        for piece in pieces[: _place(fault, len(pieces))]:
-            await self._pause(turn)
-            yield piece
-        if not pieces:
-            await self._pause(turn)
+        for piece in pieces[: _place(fault, len(pieces))] if pieces else [None]:
+            if turn.delay_ms:
+                await self._sleep(turn.delay_ms / 1000)
+            if piece:
+                yield piece
         if fault:
-            player.heard_answers = _answers(request.messages)  # the same request may come again
-            raise fault.error(Usage() if fault.at == "before" else Usage(input_tokens=reply.usage.prompt_tokens))
-        player.heard(request, reply)
+            raise fault.error(usage=Usage() if fault.at == "before" else Usage(input_tokens=reply.usage.prompt_tokens))
+        player.prompt_tokens = request_tokens(request) + reply.usage.output_tokens
         yield reply
 
     def price(self, usage: Usage) -> float | None:
@@ -124,55 +118,35 @@ class Scripted:
     async def aclose(self) -> None:
         """Nothing to close."""
 
-    async def _pause(self, turn: Turn) -> None:
-        if turn.delay_ms:
-            await self._sleep(turn.delay_ms / 1000)
-
     def _player(self, request: Request) -> _Player:
+        """Who asks: a request beside the conversations, such as the one that compacts them, a child, or main."""
         last = _shown(request.messages[-1:])
         for scene in self.script.asides:
             if scene.match in last:
-                return self._aside(scene)
-        if TASK_MARK in request.system:
-            return self._child(request)
-        if self._main is None:
-            start = _answers(request.messages) if self.script.resume else 0
-            self._main = _Player("main", self.script.main, turn=start)
-        return self._main
+                return self._players.setdefault(f"aside {scene.match}", _Player("aside", scene.turns))
+        is_child = TASK_MARK in request.system
+        key = request.session_id if is_child else "main"
+        if key not in self._players:
+            # One that is resumed from the log goes on where it was.
+            turn = _answers(request.messages) if is_child or self.script.resume else 0
+            label, turns = self._child(request) if is_child else ("main", self.script.main)
+            self._players[key] = _Player(label, turns, turn)
+        return self._players[key]
 
-    def _aside(self, scene: ScriptScene) -> _Player:
-        """A request beside the conversations, such as the one that compacts them."""
-        return self._players.setdefault(("aside", scene.match), [_Player("aside", scene.turns)])[0]
-
-    def _child(self, request: Request) -> _Player:
-        told = _shown(request.messages[:1])
-        about = request.system.rpartition(TASK_MARK)[2].strip()
-        for kind, scenes in self.script.agents.items():
-            for scene in scenes:
-                if scene.match and (scene.match in request.system or scene.match in told):
-                    return self._seated(kind, scene, request)
-        sent = [(known, prompt) for (known, prompt) in self._types if prompt and prompt in told]
-        sent.sort(key=lambda call: (call[0] == about, len(call[1])), reverse=True)
-        name = request.session_id.rpartition("/")[2].rpartition("-")[0]  # of one that a program sent out
-        kind = self._types[sent[0]] if sent else agent_key(name)
-        for name in (kind, "*"):
-            for scene in self.script.agents.get(name, ()):
-                if not scene.match:
-                    return self._seated(kind or "child", scene, request)
-        raise ProviderError("script", f"the script has no turns for the child {about!r} ({kind or 'type unknown'})")
-
-    def _seated(self, kind: str, scene: ScriptScene, request: Request) -> _Player:
-        """The player that waits for just this request; twins are told apart by how far they are."""
-        seats = self._players.setdefault((kind, scene.match, request.system, _first(request)), [])
-        heard = _answers(request.messages)
-        for player in seats:
-            if player.heard_answers == heard:
-                return player
-        number = self._named[kind] = self._named.get(kind, 0) + 1
-        label = kind if number == 1 else f"{kind}_{number}"
-        player = _Player(label, scene.turns, turn=heard)  # a child resumed from the log goes on where it was
-        seats.append(player)
-        return player
+    def _child(self, request: Request) -> tuple[str, tuple[Turn, ...]]:
+        """(label, turns) of a new child: those that match what it was told, else its agent's, else anybody's."""
+        told = request.system + _shown(request.messages[:1])
+        kind = agent_key(request.session_id.rpartition("/")[2].rpartition("-")[0])
+        scenes = [(name, scene) for name, scenes in self.script.agents.items() for scene in scenes]
+        fitting = [(name, scene) for name, scene in scenes if scene.match and scene.match in told]
+        for wanted in (kind, "*"):
+            fitting += [(kind or "child", scene) for name, scene in scenes if name == wanted and not scene.match]
+        if not fitting:
+            about = request.system.rpartition(TASK_MARK)[2].strip()
+            raise ProviderError("script", f"the script has no turns for the child {about!r} ({kind or 'type unknown'})")
+        name, scene = fitting[0]
+        same = sum(player.kind == name for player in self._players.values())
+        return (name if not same else f"{name}_{same + 1}"), scene.turns
 
 
 @dataclass(slots=True)
@@ -184,13 +158,15 @@ class _Player:
     turn: int = 0
     position: int = 0  # of the turn being played, from 1
     tries: int = 0
-    heard_answers: int = _BUSY  # assistant messages its next request will hold
     prompt_tokens: int = 0  # of the last request: what a service would have cached
     taken: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def kind(self) -> str:
+        return self.label.partition("_")[0]
+
     def next(self) -> tuple[Turn, Fault | None]:
         """The turn to play now, and how this try of it fails, if it does. Cancelled or not, it is used up."""
-        self.heard_answers = _BUSY
         if self.turn >= len(self.turns):
             raise ProviderError("script", f"{self.label}: the script is out of turns, asked for turn {self.turn + 1}")
         turn, self.position = self.turns[self.turn], self.turn + 1
@@ -201,18 +177,18 @@ class _Player:
         return turn, fault
 
     def check(self, turn: Turn, request: Request) -> None:
+        """Hold the last message against what the turn expects, and take from it what later turns need."""
         seen = _shown(request.messages[-1:])
         where = f"{self.label} turn {self.position}"
         for wanted in turn.contains:
             if wanted not in seen:
-                raise ProviderError("script", f"{where}: expected {wanted!r} in the last message, got {_clip(seen)!r}")
+                shown = seen if len(seen) <= 200 else f"{seen[:200]}…"
+                raise ProviderError("script", f"{where}: expected {wanted!r} in the last message, got {shown!r}")
         for unwanted in turn.lacks:
             if unwanted in seen:
                 raise ProviderError("script", f"{where}: did not expect {unwanted!r} in the last message")
-
-    def learn(self, turn: Turn, request: Request) -> None:
         for name, pattern in turn.take.items():
-            found = re.search(pattern, _shown(request.messages[-1:]))
+            found = re.search(pattern, seen)
             if not found:
                 raise ProviderError("script", f"{self.label}: nothing in the last message fits take.{name}: {pattern}")
             self.taken[name] = found[found.lastindex or 0]
@@ -223,39 +199,19 @@ class _Player:
         if turn.think:
             content.append(Thinking(turn.think, {}, model))
         if turn.say:
-            content.append(Text(_filled(turn.say, self.taken)))
+            content.append(Text(_fill(turn.say, self.taken)))
         for i, call in enumerate(turn.calls, 1):
             id = call.id or f"{self.label}-{self.position}-{i}"
             while id in used:
                 id += "b"
             used.add(id)
-            content.append(ToolUse(id, call.name, _filled(call.input, self.taken), call.malformed))
-        usage = turn.usage if turn.usage is not None else self._estimate(request, content)
+            content.append(replace(call, id=id, input=_fill(call.input, self.taken)))
+        usage = turn.usage
+        if usage is None:
+            prompt = request_tokens(request)
+            cached = min(self.prompt_tokens, prompt)
+            usage = Usage(prompt - cached, reply_tokens(content), cached)
         return Reply(tuple(content), turn.stop_reason, usage, model)
-
-    def heard(self, request: Request, reply: Reply) -> None:
-        """Note how many answers the next request of this conversation will show."""
-        self.heard_answers = _answers((*request.messages, Message("assistant", reply.content)))
-        self.prompt_tokens = request_tokens(request) + reply.usage.output_tokens
-
-    def _estimate(self, request: Request, content: list[Block]) -> Usage:
-        prompt = request_tokens(request)
-        cached = min(self.prompt_tokens, prompt)
-        return Usage(prompt - cached, reply_tokens(content), cached)
-
-
-# ---------------------------------------------------------------- helpers
-
-
-def _task_types(script: Script) -> Iterable[tuple[tuple[str, str], str]]:
-    """(description, prompt) -> agent type, of every child the script sends out."""
-    for turn in script.turns():
-        for call in turn.calls:
-            get = call.input.get
-            if get("subagent_type") or get("task_prompt"):  # a call that sends out a child
-                about = str(get("description") or get("label") or "").strip()
-                kind = str(get("subagent_type") or "general-purpose")
-                yield (about, str(get("prompt") or get("task_prompt") or "").strip()), agent_key(kind)
 
 
 def _pieces(turn: Turn, reply: Reply) -> Iterable[Delta]:
@@ -297,40 +253,24 @@ def _answers(messages: Iterable[Message]) -> int:
     return count
 
 
-def _first(request: Request) -> str:
-    """What the child was first told. A nudge after an empty answer joins the same message, so only its first text."""
-    for message in request.messages:
-        for block in message.content:
-            if isinstance(block, Text):
-                return block.text
-    return ""
-
-
 def _shown(messages: Iterable[Message]) -> str:
     """The text of messages, results included."""
     parts: list[str] = []
-    for message in messages:
-        for block in message.content:
-            match block:
-                case Text(text):
-                    parts.append(text)
-                case ToolResult(_, str(content)):
-                    parts.append(content)
-                case ToolResult(_, content) if not isinstance(content, str):
-                    parts.extend(b.text for b in content if isinstance(b, Text))
+    for block in (block for message in messages for block in message.content):
+        match block:
+            case Text(text) | ToolResult(_, str(text)):
+                parts.append(text)
+            case ToolResult(_, content):
+                parts.extend(b.text for b in content if isinstance(b, Text))
     return "\n".join(parts)
 
 
-def _filled(value: Any, taken: Mapping[str, str]) -> Any:
-    """With `${name}` replaced by what was taken; unknown names stay as they are."""
+def _fill(value: Any, taken: Mapping[str, str]) -> Any:
+    """Put what was taken in the place of `${name}`; unknown names stay as they are."""
     if isinstance(value, str):
-        return re.sub(r"\$\{(\w+)\}", lambda m: taken.get(m[1], m[0]), value) if taken else value
+        return re.sub(r"\$\{(\w+)\}", lambda m: taken.get(m[1], m[0]), value)
     if isinstance(value, dict):
-        return {key: _filled(item, taken) for key, item in value.items()}
+        return {key: _fill(item, taken) for key, item in value.items()}
     if isinstance(value, list):
-        return [_filled(item, taken) for item in value]
+        return [_fill(item, taken) for item in value]
     return value
-
-
-def _clip(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}…"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
 
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Json, ToolUse, Usage
 from cowork.core.errors import ProviderError, ProviderErrorKind, UserError
 from cowork.core.frozen import frozen
 from cowork.core.later import later
@@ -21,31 +22,13 @@ with later(__name__):
 
 At = Literal["before", "first", "middle", "last"]
 
-_KINDS = frozenset(get_args(ProviderErrorKind))
-_PLACES = frozenset(get_args(At))
-_STOPS = frozenset(get_args(StopReason))
-
 
 @frozen
 class Fault:
     """How one try of a turn fails, and where in the stream."""
 
-    kind: ProviderErrorKind
-    message: str
-    at: At = "before"
-    status: int | None = None
-    retry_after: float | None = None
-
-    def error(self, usage: Usage) -> ProviderError:
-        return ProviderError(self.kind, self.message, status=self.status, retry_after=self.retry_after, usage=usage)
-
-
-@frozen
-class ScriptedCall:
-    name: str
-    input: Json
-    id: str = ""
-    malformed: str = ""
+    at: At
+    error: Callable[..., ProviderError]  # called with the usage
 
 
 @frozen
@@ -54,7 +37,7 @@ class Turn:
 
     say: str = ""
     think: str = ""
-    calls: tuple[ScriptedCall, ...] = ()
+    calls: tuple[ToolUse, ...] = ()
     stop_reason: StopReason = "end_turn"
     usage: Usage | None = None
     chunks: int = 0
@@ -85,13 +68,6 @@ class Script:
     price: Mapping[str, float] | None = None
     resume: bool = False
 
-    def turns(self) -> Iterator[Turn]:
-        """Every turn of every part."""
-        yield from self.main
-        for scenes in (*self.agents.values(), self.asides):
-            for scene in scenes:
-                yield from scene.turns
-
 
 def load_script(path: str | Path) -> Script:
     """The script in a YAML or JSON file."""
@@ -113,6 +89,8 @@ def parse_script(raw: object, where: str = "script") -> Script:
     head = _mapping(raw, where, known | {"delay_ms", "chunks"})
     pace: Json = {key: head[key] for key in ("delay_ms", "chunks") if key in head}
     agents = _mapping(head.get("agents") or {}, f"{where}: agents")
+    rates = {"input", "output", "cache_read", "cache_write"}
+    prices = _mapping(head["price"], f"{where}: price", rates) if head.get("price") else None
     return Script(
         main=_turns(head.get("main") or [], f"{where}: main", pace),
         agents={agent_key(str(n)): _scenes(s, f"{where}: agents.{n}", pace) for n, s in agents.items()},
@@ -120,7 +98,7 @@ def parse_script(raw: object, where: str = "script") -> Script:
         model=str(head.get("model") or ""),
         context_window=int(_number(head.get("context_window", 0), f"{where}: context_window")),
         max_output_tokens=int(_number(head.get("max_output_tokens", 0), f"{where}: max_output_tokens")),
-        price=_price(head.get("price"), f"{where}: price"),
+        price=prices and {name: _number(value, f"{where}: price.{name}") for name, value in prices.items()},
         resume=head.get("resume") is True,
     )
 
@@ -130,21 +108,19 @@ def agent_key(name: str) -> str:
     return name.lower().replace("-", "").replace("_", "")
 
 
-# ---------------------------------------------------------------- parts
-
-
 def _scenes(raw: object, where: str, pace: Json) -> tuple[ScriptScene, ...]:
     """A list of turns, or of `{match, turns}`."""
     if not isinstance(raw, list):
         raise UserError(f"{where}: expected a list")
-    if not raw or not all(isinstance(item, dict) and "turns" in item for item in raw):
-        return (ScriptScene("", _turns(raw, where, pace)),) if raw else ()
-    scenes = []
-    for i, item in enumerate(raw):
-        at = f"{where}[{i}]"
-        _mapping(item, at, {"match", "turns"})
-        scenes.append(ScriptScene(str(item.get("match", "")), _turns(item["turns"], f"{at}.turns", pace)))
-    return tuple(scenes)
+    if not all(isinstance(item, dict) and "turns" in item for item in raw):
+        return (ScriptScene("", _turns(raw, where, pace)),)
+    return tuple(
+        ScriptScene(
+            str(_mapping(item, f"{where}[{i}]", {"match", "turns"}).get("match", "")),
+            _turns(item["turns"], f"{where}[{i}].turns", pace),
+        )
+        for i, item in enumerate(raw)
+    )
 
 
 def _turns(raw: object, where: str, pace: Json) -> tuple[Turn, ...]:
@@ -162,10 +138,8 @@ def _turn(raw: object, where: str, pace: Json) -> Turn:
     if isinstance(raw, str):
         raw = {"say": raw}
     given = {**pace, **_mapping(raw, where, _TURN_KEYS)}
-    calls = (*_call_map(given.get("call") or {}, f"{where}.call"), *_calls(given.get("calls") or [], f"{where}.calls"))
-    stop: Any = given.get("stop_reason") or ("tool_use" if calls else "end_turn")
-    if stop not in _STOPS:
-        raise UserError(f"{where}.stop_reason: {stop!r} is none of {', '.join(sorted(_STOPS))}")
+    calls = _calls(given, where)
+    stop = given.get("stop_reason") or ("tool_use" if calls else "end_turn")
     expect = given.get("expect") or {}
     expect = {"contains": expect} if isinstance(expect, str | list) else _mapping(expect, where, {"contains", "lacks"})
     faults = _faults(given.get("fault"), f"{where}.fault")
@@ -174,7 +148,7 @@ def _turn(raw: object, where: str, pace: Json) -> Turn:
         say=str(given.get("say") or ""),
         think=str(given.get("think") or ""),
         calls=calls,
-        stop_reason=stop,
+        stop_reason=_choice(stop, f"{where}.stop_reason", get_args(StopReason)),
         usage=None if usage is None else Usage.from_dict(_mapping(usage, f"{where}.usage", set(Usage.__annotations__))),
         chunks=int(_number(given.get("chunks", 0), f"{where}.chunks")),
         delay_ms=_number(given.get("delay_ms", 0), f"{where}.delay_ms"),
@@ -186,25 +160,21 @@ def _turn(raw: object, where: str, pace: Json) -> Turn:
     )
 
 
-def _call_map(raw: object, where: str) -> tuple[ScriptedCall, ...]:
-    """`{Tool: {args}}`, one or more."""
-    found = _mapping(raw, where)
-    return tuple(ScriptedCall(str(name), _mapping(args or {}, f"{where}.{name}")) for name, args in found.items())
-
-
-def _calls(raw: object, where: str) -> tuple[ScriptedCall, ...]:
-    """A list of `{name, input, id?, malformed?}` or of `{Tool: {args}}`."""
-    if not isinstance(raw, list):
-        raise UserError(f"{where}: expected a list of calls")
-    calls: list[ScriptedCall] = []
-    for i, item in enumerate(raw):
-        at = f"{where}[{i}]"
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str):
-            calls.extend(_call_map(item, at))
-            continue
-        _mapping(item, at, {"name", "input", "id", "malformed"})
-        args = _mapping(item.get("input") or {}, f"{at}.input")
-        calls.append(ScriptedCall(item["name"], args, str(item.get("id", "")), str(item.get("malformed", ""))))
+def _calls(turn: Json, where: str) -> tuple[ToolUse, ...]:
+    """`call: {Tool: {args}}`, and `calls`, a list of those or of `{name, input, id?, malformed?}`."""
+    listed = turn.get("calls") or []
+    if not isinstance(listed, list):
+        raise UserError(f"{where}.calls: expected a list of calls")
+    calls: list[ToolUse] = []
+    places = {f"{where}.call": turn.get("call") or {}, **{f"{where}.calls[{i}]": item for i, item in enumerate(listed)}}
+    for at, raw in places.items():
+        item = _mapping(raw, at)
+        if isinstance(item.get("name"), str):
+            _mapping(item, at, {"name", "input", "id", "malformed"})
+            args = _mapping(item.get("input") or {}, f"{at}.input")
+            calls.append(ToolUse(str(item.get("id", "")), item["name"], args, str(item.get("malformed", ""))))
+        else:
+            calls += [ToolUse("", str(name), _mapping(args or {}, f"{at}.{name}")) for name, args in item.items()]
     return tuple(calls)
 
 
@@ -221,27 +191,22 @@ def _faults(raw: object, where: str) -> tuple[Fault, ...]:
     if status is not None and not isinstance(status, int):
         raise UserError(f"{where}.status: {status!r} is not a number")
     kind = given.get("kind") or ("server" if status is None else kind_of_status(status))
-    if kind not in _KINDS:
-        raise UserError(f"{where}.kind: {kind!r} is none of {', '.join(sorted(_KINDS))}")
-    at: Any = given.get("at") or "before"
-    if at not in _PLACES:
-        raise UserError(f"{where}.at: {at!r} is none of before, first, middle, last")
     wait = given.get("retry_after")
-    fault = Fault(
-        kind=kind,
-        message=str(given.get("message") or f"scripted fault: {f'HTTP {status}' if status else kind}"),
-        at=at,
+    error = partial(
+        ProviderError,
+        _choice(kind, f"{where}.kind", get_args(ProviderErrorKind)),
+        str(given.get("message") or f"scripted fault: {f'HTTP {status}' if status else kind}"),
         status=status,
         retry_after=None if wait is None else _number(wait, f"{where}.retry_after"),
     )
+    fault = Fault(_choice(given.get("at") or "before", f"{where}.at", get_args(At)), error)
     return (fault,) * int(_number(given.get("times", 1), f"{where}.times"))
 
 
-def _price(raw: object, where: str) -> Mapping[str, float] | None:
-    if raw is None:
-        return None
-    given = _mapping(raw, where, {"input", "output", "cache_read", "cache_write"})
-    return {name: _number(value, f"{where}.{name}") for name, value in given.items()}
+def _choice(raw: Any, where: str, known: Sequence[str]) -> Any:
+    if raw not in known:
+        raise UserError(f"{where}: {raw!r} is none of {', '.join(known)}")
+    return raw
 
 
 def _mapping(raw: object, where: str, known: set[str] | None = None) -> Json:
