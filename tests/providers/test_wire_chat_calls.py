@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from cowork.core.blocks import Message, Text, Thinking, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Reply, Request
-from cowork.providers.codecs.chat_calls import CallPieces
-from cowork.providers.codecs.openai_chat import ChatCodec, ChatDecoder
+from cowork.providers.codecs.openai_chat import CallPieces, ChatCodec, ChatDecoder
 from tests.wire.encode import SHAPES
 from tests.wire.server import Server, Turn, call, say, turn
 from tests.wire.talk import ask, converse, provider_for

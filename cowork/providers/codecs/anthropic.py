@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
-from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
+from cowork.core.ports import ModelSpec, Request, StopReason
 from cowork.providers.catalog import ThinkingStyle, known
 from cowork.providers.codecs.base import (
     NO_OUTPUT,
-    CallIds,
-    Deltas,
     Fold,
     Format,
+    Pieces,
     assemble,
     dump,
     effort,
+    fit_id,
     load_arguments,
     plain_name,
 )
@@ -30,17 +31,112 @@ _MARK_BYTES = b',"cache_control":' + dump(_MARK)
 _BUDGETS = {"low": 4_000, "medium": 12_000, "high": 31_999}
 _LEAST_BUDGET = 1_024
 _ROOM_TO_ANSWER = 4_096
-_IDS = CallIds(r"[a-zA-Z0-9_-]{1,128}", "toolu_")
+_call_id = partial(fit_id, r"[a-zA-Z0-9_-]{1,128}", "toolu_")
 _SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
-_DELTAS = {  # kind -> what it adds to, and the field that holds it
+_DELTAS: dict[
+    str, tuple[Literal["text", "thinking", "tool"], str]
+] = {  # kind -> what it adds to, and the field that holds it
     "text_delta": ("text", "text"),
     "input_json_delta": ("tool", "partial_json"),
     "thinking_delta": ("thinking", "thinking"),
 }
 
 
+class AnthropicDecoder(Fold):
+    """Folds one stream of the Messages API."""
+
+    stops: Mapping[str, StopReason] = {
+        "tool_use": "tool_use",
+        "max_tokens": "max_tokens",
+        "pause_turn": "pause_turn",
+        "refusal": "refusal",
+        "model_context_window_exceeded": "context_overflow",
+    }
+
+    def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
+        super().__init__(model, host, secret, turn)
+        self._blocks: dict[int, _Open] = {}
+        self._counted: dict[str, int] = {}
+
+    def _content(self) -> list[Block]:
+        closed = (self._blocks[index].close(self._model) for index in sorted(self._blocks))
+        return [block for block in closed if block is not None]
+
+    def _event(self, event: Json, pieces: Pieces) -> None:
+        kind = event.get("type")
+        if kind == "content_block_delta":
+            self.beats += 1
+            self._delta(event, pieces)
+        elif kind == "error" or event.get("error"):
+            raise self._failure(event)
+        elif kind and kind != "ping":
+            self.beats += 1
+            self._other(kind, event, pieces)
+
+    def _delta(self, event: Json, pieces: Pieces) -> None:
+        block = self._blocks.get(event.get("index", -1))
+        delta = event.get("delta")
+        if block is None or not isinstance(delta, dict):
+            return
+        kind = delta.get("type")
+        if kind == "signature_delta":
+            block.start["signature"] = block.start.get("signature", "") + delta["signature"]
+        elif kind == "citations_delta":
+            self._cite(delta["citation"])
+        elif kind in _DELTAS:
+            shown, field = _DELTAS[kind]
+            text = delta[field]
+            block.text.append(text)
+            pieces.append((shown, text))
+
+    def _other(self, kind: str, event: Json, pieces: Pieces) -> None:
+        match kind:
+            case "message_start":
+                self._count((event.get("message") or {}).get("usage"))
+            case "content_block_start":
+                self._start(event.get("index", len(self._blocks)), event.get("content_block") or {}, pieces)
+            case "message_delta":
+                self._stop = (event.get("delta") or {}).get("stop_reason") or self._stop
+                self._count(event.get("usage"))
+            case "message_stop":
+                self.settled = self.done = True
+            case "message":  # the whole answer, of a service that does not stream
+                for index, block in enumerate(event.get("content") or []):
+                    self._start(index, block, pieces)
+                self._stop = event.get("stop_reason") or ""
+                self._count(event.get("usage"))
+                self.settled = self.done = True
+
+    def _start(self, index: int, start: Json, pieces: Pieces) -> None:
+        block = self._blocks[index] = _Open(start)
+        if block.kind == "text" and start.get("text"):
+            block.text.append(start["text"])
+            pieces.append(("text", start["text"]))
+        elif block.kind == "tool_use":
+            pieces.append(("tool", str(start.get("name", ""))))
+        elif block.kind == "web_search_tool_result" and isinstance(start.get("content"), list):  # else why it failed
+            for page in start["content"]:
+                self._cite(page)
+
+    def _count(self, usage: Any) -> None:
+        """Counts are totals so far: a later one replaces an earlier one."""
+        if not isinstance(usage, dict):
+            return
+        self._searches = (usage.get("server_tool_use") or {}).get("web_search_requests") or self._searches
+        self._counted |= {key: value for key, value in usage.items() if isinstance(value, int)}
+        get = self._counted.get
+        self.usage = Usage(
+            get("input_tokens", 0),
+            get("output_tokens", 0),
+            get("cache_read_input_tokens", 0),
+            get("cache_creation_input_tokens", 0),
+        )
+
+
 class AnthropicCodec(Format):
     """Requests whose bytes only grow at the end from turn to turn, but for the cache marks that move with it."""
+
+    fold = AnthropicDecoder
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
@@ -52,7 +148,10 @@ class AnthropicCodec(Format):
         """The request body."""
         head: Json = {"model": self._model}
         if request.tools:
-            head["tools"] = [_tool(tool) for tool in request.tools]
+            head["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
+                for tool in request.tools
+            ]
             head["tools"][-1]["cache_control"] = _MARK
         if request.searches:
             head.setdefault("tools", []).append(_SEARCH | {"max_uses": request.searches})
@@ -61,13 +160,11 @@ class AnthropicCodec(Format):
         tail = self._tail(request)
         thinks = tail.get("thinking", {}).get("type") in ("enabled", "adaptive") or self._style == "always"
         encoded = [self._messages.get(message, thinks) for message in request.messages]
-        for n in _last_two_of_user(request.messages):
+        # Marks go to the end now and the end one turn ago, so that a turn of many blocks still finds the cache.
+        for n in [n for n, message in enumerate(request.messages) if message.role == "user" and message.content][-2:]:
             if encoded[n].endswith(b"}]}"):  # the end of the last block, of the content, of the message
                 encoded[n] = encoded[n][:-3] + _MARK_BYTES + b"}]}"
         return assemble(head, "messages", encoded, tail)
-
-    def decoder(self, request: Request) -> AnthropicDecoder:
-        return AnthropicDecoder(self._model, self._host, self._secret)
 
     def adapt(self, error: ProviderError) -> bool:
         """Models differ in how they may be told to think; a refusal names the way."""
@@ -138,109 +235,13 @@ class AnthropicCodec(Format):
             case Text(text):
                 return {"type": "text", "text": text} if text.strip() else None
             case ToolUse(id, name, input):
-                return {
-                    "type": "tool_use",
-                    "id": _IDS[id],
-                    "name": plain_name(name),
-                    "input": input,
-                }
+                return {"type": "tool_use", "id": _call_id(id), "name": plain_name(name), "input": input}
             case ToolResult():
                 return _result(block)
             case Image():
                 return _image(block)
             case Thinking(wire=wire):
                 return wire if thinks and self._is_own_thinking(block) else None
-
-
-class AnthropicDecoder(Fold):
-    """Folds one stream of the Messages API."""
-
-    stops: Mapping[str, StopReason] = {
-        "tool_use": "tool_use",
-        "max_tokens": "max_tokens",
-        "pause_turn": "pause_turn",
-        "refusal": "refusal",
-        "model_context_window_exceeded": "context_overflow",
-    }
-
-    def __init__(self, model: str, host: str, secret: str) -> None:
-        super().__init__(model, host, secret)
-        self._blocks: dict[int, _Open] = {}
-        self._counted: dict[str, int] = {}
-
-    def _content(self) -> list[Block]:
-        closed = (self._blocks[index].close(self._model) for index in sorted(self._blocks))
-        return [block for block in closed if block is not None]
-
-    def _event(self, event: Json, deltas: Deltas) -> None:
-        kind = event.get("type")
-        if kind == "content_block_delta":
-            self.beats += 1
-            self._delta(event, deltas)
-        elif kind == "error" or event.get("error"):
-            raise self._failure(event)
-        elif kind and kind != "ping":
-            self.beats += 1
-            self._other(kind, event, deltas)
-
-    def _delta(self, event: Json, deltas: Deltas) -> None:
-        block = self._blocks.get(event.get("index", -1))
-        delta = event.get("delta")
-        if block is None or not isinstance(delta, dict):
-            return
-        kind = delta.get("type")
-        if kind == "signature_delta":
-            block.start["signature"] = block.start.get("signature", "") + delta["signature"]
-        elif kind == "citations_delta":
-            self._sources.add(delta["citation"])
-        elif kind in _DELTAS:
-            shown, field = _DELTAS[kind]
-            text = delta[field]
-            block.text.append(text)
-            deltas.add(shown, text)
-
-    def _other(self, kind: str, event: Json, deltas: Deltas) -> None:
-        match kind:
-            case "message_start":
-                self._count((event.get("message") or {}).get("usage"))
-            case "content_block_start":
-                self._start(event.get("index", len(self._blocks)), event.get("content_block") or {}, deltas)
-            case "message_delta":
-                self._stop = (event.get("delta") or {}).get("stop_reason") or self._stop
-                self._count(event.get("usage"))
-            case "message_stop":
-                self.settled = self.done = True
-            case "message":  # the whole answer, of a service that does not stream
-                for index, block in enumerate(event.get("content") or []):
-                    self._start(index, block, deltas)
-                self._stop = event.get("stop_reason") or ""
-                self._count(event.get("usage"))
-                self.settled = self.done = True
-
-    def _start(self, index: int, start: Json, deltas: Deltas) -> None:
-        block = self._blocks[index] = _Open(start)
-        if block.kind == "text" and start.get("text"):
-            block.text.append(start["text"])
-            deltas.add("text", start["text"])
-        elif block.kind == "tool_use":
-            deltas.add("tool", str(start.get("name", "")))
-        elif block.kind == "web_search_tool_result" and isinstance(start.get("content"), list):  # else why it failed
-            for page in start["content"]:
-                self._sources.add(page)
-
-    def _count(self, usage: Any) -> None:
-        """Counts are totals so far: a later one replaces an earlier one."""
-        if not isinstance(usage, dict):
-            return
-        self._searches = (usage.get("server_tool_use") or {}).get("web_search_requests") or self._searches
-        self._counted |= {key: value for key, value in usage.items() if isinstance(value, int)}
-        get = self._counted.get
-        self.usage = Usage(
-            get("input_tokens", 0),
-            get("output_tokens", 0),
-            get("cache_read_input_tokens", 0),
-            get("cache_creation_input_tokens", 0),
-        )
 
 
 class _Open:
@@ -272,10 +273,6 @@ class _Open:
         return None
 
 
-def _tool(tool: ToolSpec) -> Json:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
-
-
 def _result(block: ToolResult) -> Json:
     content: Any = block.content
     if not isinstance(content, str):
@@ -283,21 +280,9 @@ def _result(block: ToolResult) -> Json:
         content = [{"type": "text", "text": b.text} if isinstance(b, Text) else _image(b) for b in kept]
     elif not content.strip():
         content = ""
-    out: Json = {
-        "type": "tool_result",
-        "tool_use_id": _IDS[block.tool_use_id],
-        "content": content or NO_OUTPUT,
-    }
-    if block.is_error:
-        out["is_error"] = True
-    return out
+    out = {"type": "tool_result", "tool_use_id": _call_id(block.tool_use_id), "content": content or NO_OUTPUT}
+    return out | {"is_error": True} if block.is_error else out
 
 
 def _image(block: Image) -> Json:
     return {"type": "image", "source": {"type": "base64", "media_type": block.media_type, "data": block.data}}
-
-
-def _last_two_of_user(messages: Sequence[Message]) -> list[int]:
-    """Where the marks go: the end now and the end one turn ago, so that a turn of many blocks still finds the cache."""
-    found = [n for n, message in enumerate(messages) if message.role == "user" and message.content]
-    return found[-2:]

@@ -1,4 +1,4 @@
-"""Shared by the codecs: encoded messages, the state of a stream, JSON in and out, deltas of one read."""
+"""Shared by the codecs: encoded messages, the state of a stream, JSON in and out."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import groupby
+from operator import itemgetter
+from typing import Any, Literal
 
-from cowork.core.blocks import Block, Json, Message, Text, ToolResult, ToolUse, Usage
+from cowork.core.blocks import Block, Image, Json, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Source, StopReason, Thinking
 from cowork.http.errors import broken_stream
 from cowork.providers.errors import event_error
+
+# What the events of one read add to the answer: neighbours of a kind are joined, so that a burst is one Delta.
+Pieces = list[tuple[Literal["text", "thinking", "tool"], str]]
 
 
 class EncodedMessages:
@@ -49,6 +54,8 @@ class EncodedMessages:
 class Format(ABC):
     """What every codec keeps of its model, and of what it has encoded."""
 
+    fold: type[Fold]
+
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         self._model = spec.model
         self._host = host
@@ -56,6 +63,9 @@ class Format(ABC):
         self._thinking = spec.thinking
         self._limit = max_output_tokens
         self._messages = EncodedMessages(self._encode_message)
+
+    def decoder(self, request: Request) -> Fold:
+        return self.fold(self._model, self._host, self._secret, len(request.messages))
 
     def _level(self, request: Request) -> Thinking:
         """How much the model is to think."""
@@ -71,7 +81,7 @@ class Fold(ABC):
 
     stops: Mapping[str, StopReason] = {}  # the service's word for why it stopped -> ours; any other: the end of a turn
 
-    def __init__(self, model: str, host: str, secret: str) -> None:
+    def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
         self.beats = 0  # events so far that were data
         self.settled = False
         self.done = False
@@ -79,10 +89,11 @@ class Fold(ABC):
         self._model = model
         self._host = host
         self._secret = secret
+        self._turn = turn
         self._stop = ""
         self._refused = False  # in words, in place of an answer
         self._searches = 0
-        self._sources = Sources()
+        self._sources: dict[str, Source] = {}  # the pages a service found, by address
 
     def reply(self) -> Reply | None:
         """The whole answer; None as long as no stop event has come."""
@@ -96,11 +107,11 @@ class Fold(ABC):
             stop = "refusal"
         elif stop in ("max_tokens", "context_overflow"):
             content[-1:] = map(_cut_short, content[-1:])
-        return Reply(tuple(content), stop, self.usage, self._model, self._searches, self._sources.take())
+        return Reply(tuple(content), stop, self.usage, self._model, self._searches, tuple(self._sources.values()))
 
     def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
         """Take in the payloads of one read; gives what they add to the answer."""
-        deltas = Deltas()
+        pieces: Pieces = []
         for payload in payloads:
             if payload[:6] == b"[DONE]":
                 self._end_of_stream()
@@ -110,12 +121,13 @@ class Fold(ABC):
             except (ValueError, RecursionError):
                 raise broken_stream(self._host, "a piece of the stream is not readable") from None
             if isinstance(event, dict):
-                self._event(event, deltas)
-        return deltas.take()
+                self._event(event, pieces)
+        runs = ((kind, "".join(text for _, text in run)) for kind, run in groupby(pieces, itemgetter(0)))
+        return [Delta(kind, text) for kind, text in runs if text]
 
     @abstractmethod
-    def _event(self, event: Json, deltas: Deltas) -> None:
-        """Take in one event; what it adds to the answer goes to `deltas`."""
+    def _event(self, event: Json, pieces: Pieces) -> None:
+        """Take in one event; what it adds to the answer goes to `pieces`."""
 
     @abstractmethod
     def _content(self) -> list[Block]:
@@ -124,6 +136,13 @@ class Fold(ABC):
     def _end_of_stream(self) -> None:
         """The mark with which OpenAI's formats end; most have said so before."""
         return
+
+    def _cite(self, page: Json) -> None:
+        """Keep a result or a citation as the service writes it."""
+        url, quote = str(page.get("url") or ""), str(page.get("cited_text") or "")
+        before = self._sources.get(url, Source(url))
+        if url:
+            self._sources[url] = Source(url, str(page.get("title") or "") or before.title, quote or before.quote)
 
     def _failure(self, error: object) -> ProviderError:
         """The error a service put into the stream."""
@@ -171,17 +190,11 @@ def _cut_short(block: Block) -> Block:
     return replace(block, malformed=CUT_OFF)
 
 
-class CallIds:
-    """Call ids that a service accepts, the same for the same id: other services have wilder ones."""
-
-    def __init__(self, accepted: str, prefix: str) -> None:
-        self._accepted = re.compile(accepted)
-        self._prefix = prefix
-
-    def __getitem__(self, id: str) -> str:
-        if self._accepted.fullmatch(id):
-            return id
-        return self._prefix + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
+def fit_id(accepted: str, prefix: str, id: str) -> str:
+    """A call id that a service accepts, the same for the same id: other services have wilder ones."""
+    if re.fullmatch(accepted, id):
+        return id
+    return prefix + hashlib.sha256(id.encode("utf-8", "replace")).hexdigest()[:24]
 
 
 def openai_usage(raw: Any, prompt: str, output: str) -> Usage:
@@ -207,55 +220,15 @@ def plain_name(name: str) -> str:
     return name if _PLAIN_NAME.match(name) else _ODD.sub("_", name)[:64] or "_"
 
 
+def data_url(image: Image) -> str:
+    return f"data:{image.media_type};base64,{image.data}"
+
+
 def effort(level: str | int) -> str:
     """The word for a thinking budget in tokens; a word stays itself."""
     if isinstance(level, str):
         return level
     return "low" if level < 6_000 else "medium" if level < 20_000 else "high"
-
-
-class Sources:
-    """The pages a service found, each once, with what it cites of them."""
-
-    def __init__(self) -> None:
-        self._found: dict[str, Source] = {}
-
-    def add(self, page: Json) -> None:
-        """A result or a citation as the service writes it."""
-        url, quote = str(page.get("url") or ""), str(page.get("cited_text") or "")
-        before = self._found.get(url, Source(url))
-        title = str(page.get("title") or "") or before.title
-        if url:
-            self._found[url] = Source(url, title, quote or before.quote)
-
-    def take(self) -> tuple[Source, ...]:
-        return tuple(self._found.values())
-
-
-class Deltas:
-    """Collects the pieces of one read, joining neighbours of a kind, so that a burst is one Delta."""
-
-    __slots__ = ("_kind", "_pieces", "found")
-
-    def __init__(self) -> None:
-        self.found: list[Delta] = []
-        self._kind = ""
-        self._pieces: list[str] = []
-
-    def add(self, kind: str, text: str) -> None:
-        if kind != self._kind:
-            self._close()
-            self._kind = kind
-        self._pieces.append(text)
-
-    def take(self) -> list[Delta]:
-        self._close()
-        return self.found
-
-    def _close(self) -> None:
-        if text := "".join(self._pieces):
-            self.found.append(Delta(self._kind, text))  # type: ignore[arg-type]
-        self._pieces = []
 
 
 def _no_constant(name: str) -> None:

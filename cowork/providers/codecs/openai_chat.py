@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -13,17 +15,18 @@ from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
     NO_OUTPUT,
-    Deltas,
     Fold,
     Format,
+    Pieces,
     assemble,
+    data_url,
     dump,
     effort,
     failure_mark,
+    load_arguments,
     openai_usage,
     plain_name,
 )
-from cowork.providers.codecs.chat_calls import CallPieces
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -32,8 +35,82 @@ _NO_NULL = re.compile(r"content.{0,200}(valid string|null|none|must be a string)
 _NOT_TAKEN = re.compile(r"un(supported|known|recognized|expected)|not (supported|permitted|allowed)", re.IGNORECASE)
 
 
+class ChatDecoder(Fold):
+    """Folds one stream of chunks, whichever server wrote it."""
+
+    stops: Mapping[str, StopReason] = {
+        "length": "max_tokens",
+        "max_tokens": "max_tokens",
+        "model_length": "max_tokens",
+        "content_filter": "refusal",
+        "refusal": "refusal",
+    }
+
+    def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
+        super().__init__(model, host, secret, turn)
+        self._calls = CallPieces(turn)
+        self._text: list[str] = []
+        self._thoughts: list[str] = []
+        self._details: list[Json] = []  # reasoning as a router wants it back
+
+    def _content(self) -> list[Block]:
+        content: list[Block] = []
+        thoughts = "".join(self._thoughts)
+        wire = {
+            "reasoning_content": thoughts,
+            "reasoning_details": self._details,
+            "extra_content": self._calls.extras,
+        }
+        if any(wire.values()):
+            content.append(Thinking(thoughts, {name: value for name, value in wire.items() if value}, self._model))
+        if text := "".join(self._text):
+            content.append(Text(text))
+        return [*content, *self._calls.close()]
+
+    def _event(self, event: Json, pieces: Pieces) -> None:
+        if event.get("error") or event.get("object") == "error":
+            raise self._failure(event)
+        if event.get("usage"):
+            self.beats += 1
+            self.usage = openai_usage(event["usage"], "prompt_tokens", "completion_tokens")
+        if choices := event.get("choices"):
+            self.beats += 1
+            self._choice(choices[0], pieces)
+
+    def _end_of_stream(self) -> None:
+        self.beats += 1
+        self.settled = self.done = True
+
+    def _choice(self, choice: Json, pieces: Pieces) -> None:
+        delta = choice.get("delta") or choice.get("message") or {}
+        if text := delta.get("content"):
+            text = text if isinstance(text, str) else "".join(part.get("text") or "" for part in text)
+            self._text.append(text)
+            pieces.append(("text", text))
+        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
+            self._thoughts.append(thought)
+            pieces.append(("thinking", thought))
+        for detail in delta.get("reasoning_details") or ():
+            _join(self._details, detail)
+        if refusal := delta.get("refusal"):
+            self._refused = True
+            self._text.append(refusal)
+            pieces.append(("text", refusal))
+        for piece in delta.get("tool_calls") or ():
+            pieces.append(("tool", self._calls.add(piece)))
+        if legacy := delta.get("function_call"):
+            pieces.append(("tool", self._calls.add({"index": 0, "function": legacy})))
+        if finish := choice.get("finish_reason"):
+            if finish == "error":
+                raise self._failure(choice.get("error"))
+            self._stop = finish
+            self.settled = True
+
+
 class ChatCodec(Format):
     """Requests with what a server is known to take; what it refuses by name is left out from then on."""
+
+    fold = ChatDecoder
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
@@ -63,9 +140,6 @@ class ChatCodec(Format):
         encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
         encoded += [each for message in request.messages if (each := self._messages.get(message, self._empty))]
         return assemble(head, "messages", encoded, tail)
-
-    def decoder(self, request: Request) -> ChatDecoder:
-        return ChatDecoder(self._model, self._host, self._secret, len(request.messages))
 
     def adapt(self, error: ProviderError) -> bool:
         """Leave out, or rename, the optional field a refusal names."""
@@ -103,78 +177,6 @@ class ChatCodec(Format):
             beside = zip(message.calls, _beside(extras), strict=False)
             out["tool_calls"] = [_call(call) | extra for call, extra in beside]
         return out
-
-
-class ChatDecoder(Fold):
-    """Folds one stream of chunks, whichever server wrote it."""
-
-    stops: Mapping[str, StopReason] = {
-        "length": "max_tokens",
-        "max_tokens": "max_tokens",
-        "model_length": "max_tokens",
-        "content_filter": "refusal",
-        "refusal": "refusal",
-    }
-
-    def __init__(self, model: str, host: str, secret: str, turn: int) -> None:
-        super().__init__(model, host, secret)
-        self._calls = CallPieces(turn)
-        self._text: list[str] = []
-        self._thoughts: list[str] = []
-        self._details: list[Json] = []  # reasoning as a router wants it back
-
-    def _content(self) -> list[Block]:
-        content: list[Block] = []
-        thoughts = "".join(self._thoughts)
-        wire = {
-            "reasoning_content": thoughts,
-            "reasoning_details": self._details,
-            "extra_content": self._calls.extras,
-        }
-        if any(wire.values()):
-            content.append(Thinking(thoughts, {name: value for name, value in wire.items() if value}, self._model))
-        if text := "".join(self._text):
-            content.append(Text(text))
-        return [*content, *self._calls.close()]
-
-    def _event(self, event: Json, deltas: Deltas) -> None:
-        if event.get("error") or event.get("object") == "error":
-            raise self._failure(event)
-        if event.get("usage"):
-            self.beats += 1
-            self.usage = openai_usage(event["usage"], "prompt_tokens", "completion_tokens")
-        if choices := event.get("choices"):
-            self.beats += 1
-            self._choice(choices[0], deltas)
-
-    def _end_of_stream(self) -> None:
-        self.beats += 1
-        self.settled = self.done = True
-
-    def _choice(self, choice: Json, deltas: Deltas) -> None:
-        delta = choice.get("delta") or choice.get("message") or {}
-        if text := delta.get("content"):
-            text = text if isinstance(text, str) else "".join(part.get("text") or "" for part in text)
-            self._text.append(text)
-            deltas.add("text", text)
-        if thought := delta.get("reasoning_content") or delta.get("reasoning"):
-            self._thoughts.append(thought)
-            deltas.add("thinking", thought)
-        for detail in delta.get("reasoning_details") or ():
-            _join(self._details, detail)
-        if refusal := delta.get("refusal"):
-            self._refused = True
-            self._text.append(refusal)
-            deltas.add("text", refusal)
-        for piece in delta.get("tool_calls") or ():
-            deltas.add("tool", self._calls.add(piece))
-        if legacy := delta.get("function_call"):
-            deltas.add("tool", self._calls.add({"index": 0, "function": legacy}))
-        if finish := choice.get("finish_reason"):
-            if finish == "error":
-                raise self._failure(choice.get("error"))
-            self._stop = finish
-            self.settled = True
 
 
 def _join(details: list[Json], piece: Json) -> None:
@@ -232,9 +234,106 @@ def _call(call: ToolUse) -> Json:
 
 
 def _image(block: Image) -> Json:
-    return {"type": "image_url", "image_url": {"url": f"data:{block.media_type};base64,{block.data}"}}
+    return {"type": "image_url", "image_url": {"url": data_url(block)}}
 
 
 def _tool(tool: ToolSpec) -> Json:
     function = {"name": tool.name, "description": tool.description, "parameters": tool.schema}
     return {"type": "function", "function": function}
+
+
+# ---------------------------------------------------------------- calls, from the pieces servers really send
+
+
+@dataclass(slots=True)
+class _Call:
+    index: int | None
+    id: str
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+    extra: Any = None  # what a service wants back with the call, such as a signature
+
+    @property
+    def began(self) -> bool:
+        return any(self.arguments)
+
+    @property
+    def complete(self) -> bool:
+        """Whether its arguments are whole, so that another name must mean another call."""
+        try:
+            json.loads("".join(self.arguments))
+        except (ValueError, RecursionError):
+            return False
+        return True
+
+
+class CallPieces:
+    """Collects pieces by index, by id, or, where a server gives neither, by what came before."""
+
+    def __init__(self, turn: int) -> None:
+        self._turn = turn  # makes ids for servers that give none, new ones each turn
+        self._calls: list[_Call] = []
+
+    def add(self, piece: Json) -> str:
+        """Take a piece in; gives the text it adds, for show."""
+        function = piece.get("function") or {}
+        name, arguments = function.get("name") or "", function.get("arguments")
+        call = self._owner(piece.get("index"), piece.get("id") or "", name)
+        shown = name if name and not call.name else ""
+        _extend_name(call, name)
+        call.extra = piece.get("extra_content") or call.extra
+        if isinstance(arguments, str):
+            call.arguments.append(arguments)
+            return shown + arguments
+        if arguments is not None:
+            call.arguments = [dump(arguments).decode()]
+        return shown
+
+    @property
+    def extras(self) -> list[Any]:
+        """What came beside each call, in their order; empty when nothing did."""
+        found = [call.extra for call in self._calls if call.name]
+        return found if any(found) else []
+
+    def close(self) -> list[ToolUse]:
+        """The calls, each with an id of its own."""
+        made: list[ToolUse] = []
+        used: set[str] = set()
+        for n, call in enumerate(call for call in self._calls if call.name):
+            arguments, malformed = load_arguments("".join(call.arguments))
+            id = call.id or f"call_{self._turn}_{n}"
+            while id in used:
+                id += "_2"
+            used.add(id)
+            made.append(ToolUse(id, call.name, arguments, malformed))
+        return made
+
+    def _owner(self, index: Any, id: str, name: str) -> _Call:
+        """The call a piece belongs to, begun if it is a new one."""
+        index = index if isinstance(index, int) else None
+        if index is not None:
+            found = next((call for call in reversed(self._calls) if call.index == index), None)
+        elif id:
+            found = next((call for call in reversed(self._calls) if call.id == id), None)
+        else:
+            found = self._calls[-1] if self._calls else None
+        if found is not None and not _is_another(found, id, name):
+            found.id = found.id or id
+            return found
+        call = _Call(index, id)
+        self._calls.append(call)
+        return call
+
+
+def _is_another(call: _Call, id: str, name: str) -> bool:
+    """Whether a piece that seems to go on with a call starts the next one."""
+    if id and call.id:
+        return id != call.id
+    return bool(name and call.name and call.complete)
+
+
+def _extend_name(call: _Call, name: str) -> None:
+    if not call.name:
+        call.name = name
+    elif name and name != call.name and not call.began:
+        call.name = name if name.startswith(call.name) else call.name + name

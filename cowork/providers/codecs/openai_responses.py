@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
@@ -13,14 +14,15 @@ from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
     CUT_OFF,
     NO_OUTPUT,
-    CallIds,
-    Deltas,
     Fold,
     Format,
+    Pieces,
     assemble,
+    data_url,
     dump,
     effort,
     failure_mark,
+    fit_id,
     load_arguments,
     openai_usage,
     plain_name,
@@ -29,17 +31,92 @@ from cowork.providers.codecs.base import (
 BASE_URL = "https://api.openai.com/v1"
 
 _LEAST_OUTPUT = 16
-_IDS = CallIds(r"(?s:.{1,64})", "call_")
+_call_id = partial(fit_id, r"(?s:.{1,64})", "call_")
 _ENCRYPTED = "reasoning.encrypted_content"
 _FOUND = "web_search_call.action.sources"
-_STALE = re.compile(
-    r"not persisted|could not be (verified|decrypted)|required following item"
-)  # said of past reasoning
+# Said of past reasoning.
+_STALE = re.compile(r"not persisted|could not be (verified|decrypted)|required following item")
 _IDLE_EVENTS = ("ping", "keepalive")
+
+
+class OpenAIDecoder(Fold):
+    """Folds one stream of the Responses API."""
+
+    stops: Mapping[str, StopReason] = {"incomplete": "max_tokens", "content_filter": "refusal"}
+
+    def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
+        super().__init__(model, host, secret, turn)
+        self._items: dict[int, Json] = {}
+
+    def _content(self) -> list[Block]:
+        content: list[Block] = []
+        for _, item in sorted(self._items.items()):
+            match item.get("type"):
+                case "web_search_call":
+                    self._searches += 1
+                    for page in (item.get("action") or {}).get("sources") or ():
+                        self._cite(page)
+                case "message":
+                    text, refused = _message_text(item)
+                    self._refused = self._refused or refused
+                    for part in item.get("content") or ():
+                        for note in part.get("annotations") or ():
+                            self._cite(note)
+                    content += [Text(text)] if text else []
+                case "reasoning":
+                    content.append(Thinking(_summary(item), item, self._model))
+                case "function_call":
+                    content.append(_call(item))
+        return content
+
+    def _event(self, event: Json, pieces: Pieces) -> None:
+        kind = event.get("type", "")
+        if kind == "response.output_text.delta":
+            self.beats += 1
+            pieces.append(("text", event["delta"]))
+        elif kind == "error" or (not kind and event.get("error")):
+            raise self._failure(event)
+        elif (kind or event.get("object") == "response") and kind not in _IDLE_EVENTS:
+            self.beats += 1
+            self._other(kind, event, pieces)
+
+    def _other(self, kind: str, event: Json, pieces: Pieces) -> None:
+        match kind:
+            case "response.refusal.delta":
+                pieces.append(("text", event["delta"]))
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                pieces.append(("thinking", event["delta"]))
+            case "response.reasoning_summary_part.added":
+                if event.get("summary_index"):
+                    pieces.append(("thinking", "\n\n"))
+            case "response.function_call_arguments.delta":
+                pieces.append(("tool", event["delta"]))
+            case "response.output_item.added":
+                if event["item"].get("type") == "function_call":
+                    pieces.append(("tool", event["item"].get("name") or ""))
+            case "response.output_item.done":
+                self._items[event.get("output_index", len(self._items))] = event["item"]
+            case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
+                self._end(kind, event.get("response") or {})
+            case "":  # the whole answer, of a service that does not stream
+                for item in event.get("output") or []:
+                    pieces.append(("text", _message_text(item)[0] if item.get("type") == "message" else ""))
+                self._end(f"response.{event.get('status')}", event)
+
+    def _end(self, kind: str, response: Json) -> None:
+        self.usage = openai_usage(response.get("usage"), "input_tokens", "output_tokens")
+        if kind in ("response.failed", "response.cancelled"):
+            raise self._failure(response.get("error"))
+        self._items = self._items or dict(enumerate(response.get("output") or ()))
+        filtered = (response.get("incomplete_details") or {}).get("reason") == "content_filter"
+        self._stop = "content_filter" if filtered else response.get("status") or ""
+        self.settled = self.done = True
 
 
 class OpenAICodec(Format):
     """Requests that carry the whole conversation, reasoning included, so that the service need keep nothing."""
+
+    fold = OpenAIDecoder
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
@@ -61,9 +138,6 @@ class OpenAICodec(Format):
         recalls = reasons and "past reasoning" not in self._refused
         encoded = [item for message in request.messages if (item := self._messages.get(message, recalls))]
         return assemble(head, "input", encoded, self._tail(request, reasons))
-
-    def decoder(self, request: Request) -> OpenAIDecoder:
-        return OpenAIDecoder(self._model, self._host, self._secret)
 
     def adapt(self, error: ProviderError) -> bool:
         """Models without reasoning refuse what belongs to it, services that of others; some lack the cache key."""
@@ -110,91 +184,13 @@ class OpenAICodec(Format):
                     part = {"type": "output_text", "text": text}
                     item: Json = {"type": "message", "role": "assistant", "content": [part]}
                 case ToolUse(id, name, input):
-                    item = {
-                        "type": "function_call",
-                        "call_id": _IDS[id],
-                        "name": plain_name(name),
-                    }
+                    item = {"type": "function_call", "call_id": _call_id(id), "name": plain_name(name)}
                     item["arguments"] = dump(input).decode()
                 case _:
                     continue
             items += [*waiting, item]
             waiting = []
         return items
-
-
-class OpenAIDecoder(Fold):
-    """Folds one stream of the Responses API."""
-
-    stops: Mapping[str, StopReason] = {"incomplete": "max_tokens", "content_filter": "refusal"}
-
-    def __init__(self, model: str, host: str, secret: str) -> None:
-        super().__init__(model, host, secret)
-        self._items: dict[int, Json] = {}
-
-    def _content(self) -> list[Block]:
-        content: list[Block] = []
-        for _, item in sorted(self._items.items()):
-            match item.get("type"):
-                case "web_search_call":
-                    self._searches += 1
-                    for page in (item.get("action") or {}).get("sources") or ():
-                        self._sources.add(page)
-                case "message":
-                    text, refused = _message_text(item)
-                    self._refused = self._refused or refused
-                    for part in item.get("content") or ():
-                        for note in part.get("annotations") or ():
-                            self._sources.add(note)
-                    content += [Text(text)] if text else []
-                case "reasoning":
-                    content.append(Thinking(_summary(item), item, self._model))
-                case "function_call":
-                    content.append(_call(item))
-        return content
-
-    def _event(self, event: Json, deltas: Deltas) -> None:
-        kind = event.get("type", "")
-        if kind == "response.output_text.delta":
-            self.beats += 1
-            deltas.add("text", event["delta"])
-        elif kind == "error" or (not kind and event.get("error")):
-            raise self._failure(event)
-        elif (kind or event.get("object") == "response") and kind not in _IDLE_EVENTS:
-            self.beats += 1
-            self._other(kind, event, deltas)
-
-    def _other(self, kind: str, event: Json, deltas: Deltas) -> None:
-        match kind:
-            case "response.refusal.delta":
-                deltas.add("text", event["delta"])
-            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
-                deltas.add("thinking", event["delta"])
-            case "response.reasoning_summary_part.added":
-                if event.get("summary_index"):
-                    deltas.add("thinking", "\n\n")
-            case "response.function_call_arguments.delta":
-                deltas.add("tool", event["delta"])
-            case "response.output_item.added":
-                if event["item"].get("type") == "function_call":
-                    deltas.add("tool", event["item"].get("name") or "")
-            case "response.output_item.done":
-                self._items[event.get("output_index", len(self._items))] = event["item"]
-            case "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled":
-                self._end(kind, event.get("response") or {})
-            case "":  # the whole answer, of a service that does not stream
-                for item in event.get("output") or []:
-                    deltas.add("text", _message_text(item)[0] if item.get("type") == "message" else "")
-                self._end(f"response.{event.get('status')}", event)
-
-    def _end(self, kind: str, response: Json) -> None:
-        self.usage = openai_usage(response.get("usage"), "input_tokens", "output_tokens")
-        if kind in ("response.failed", "response.cancelled"):
-            raise self._failure(response.get("error"))
-        self._items = self._items or dict(enumerate(response.get("output") or ()))
-        filtered = (response.get("incomplete_details") or {}).get("reason") == "content_filter"
-        self._stop = "content_filter" if filtered else response.get("status") or ""
-        self.settled = self.done = True
 
 
 def _user_items(message: Message) -> list[Json]:
@@ -220,15 +216,11 @@ def _output(block: ToolResult) -> Json:
     else:
         parts = [Text(mark)] * bool(mark) + [b for b in content if not isinstance(b, Text) or b.text.strip()]
         output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in parts]
-    return {
-        "type": "function_call_output",
-        "call_id": _IDS[block.tool_use_id],
-        "output": output or NO_OUTPUT,
-    }
+    return {"type": "function_call_output", "call_id": _call_id(block.tool_use_id), "output": output or NO_OUTPUT}
 
 
 def _image(block: Image) -> Json:
-    return {"type": "input_image", "image_url": f"data:{block.media_type};base64,{block.data}", "detail": "auto"}
+    return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
 
 
 def _tool(tool: ToolSpec) -> Json:
