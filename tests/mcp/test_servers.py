@@ -23,7 +23,7 @@ from cowork.mcp.entries import entry_of, filled
 from cowork.mcp.protocol import McpError, ServerGone
 from cowork.mcp.servers import ListCache, Server, ServerLists
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.bubblewrap import BARE
+from cowork.permissions.sandbox.carriers import BARE
 from tests.mcp.conftest import FAKE, Stage, children_of, raw_entry, until
 
 

@@ -21,8 +21,8 @@ from cowork.core.ports import BoxName, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox.box import Sandbox
+from cowork.permissions.sandbox.carriers import profile
 from cowork.permissions.sandbox.masks import sockets
-from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS

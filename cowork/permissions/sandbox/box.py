@@ -22,7 +22,7 @@ from cowork.core.errors import ToolError, UserError
 from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
-from cowork.permissions.sandbox import bubblewrap, landlock
+from cowork.permissions.sandbox import carriers, landlock
 from cowork.permissions.sandbox.guarded import Guarded, common_of, guarded, repository_of, worktree_of
 from cowork.permissions.sandbox.masks import (
     AGENTS,
@@ -35,7 +35,6 @@ from cowork.permissions.sandbox.masks import (
     toolchains,
 )
 from cowork.permissions.sandbox.reasons import reasons
-from cowork.permissions.sandbox.seatbelt import profile
 from cowork.permissions.sandbox.temporary import Temporary
 
 MODES = ("auto", "required", "off")
@@ -77,20 +76,14 @@ class Sandbox:
     ) -> None:
         if mode not in MODES:
             raise UserError(f"{mode!r} is not a sandbox mode.", f"Modes: {', '.join(MODES)}.")
-        self.mode = mode
-        self.network = network
-        self.workspace = workspace
-        self.scratch = scratch
+        self.mode, self.network, self.workspace, self.scratch = mode, network, workspace, scratch
         self.temporary = temporary  # what commands have for /tmp; each its own if there is none
-        self._environ = environ = environ or {}
-        self._rules = rules
-        self.home = Path(os.path.realpath(environ.get("HOME") or os.path.expanduser("~")))
+        self._environ, self._rules = environ or {}, rules
+        self.home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))
         self.masks = WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
         self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
-        self._shared = False  # a server runs that may write the workspace
-        self.alone = True  # no other command is running that could move what is mounted for the next one
         # A program of the workspace, or of the folder one is in, is no sandbox.
-        places = environ.get("PATH", os.defpath).split(os.pathsep)
+        places = self._environ.get("PATH", os.defpath).split(os.pathsep)
         self._path = os.pathsep.join(p for p in places if os.path.isabs(p) and not workspace.may_write(Path(p)))
 
     @cached_property
@@ -108,8 +101,7 @@ class Sandbox:
 
         Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
         """
-        bwrap = self._bwrap
-        return self.active and (bwrap is None or bubblewrap.nests(bwrap))
+        return self.active and (self._bwrap is None or carriers.nests(self._bwrap))
 
     @property
     def fenced(self) -> bool:
@@ -139,31 +131,38 @@ class Sandbox:
             return landlock.words(argv, home=str(self.home), shown=shown, hidden=hidden)
         if not self.active or box == "outside":
             return argv
-        network = box == "network" or (self.network and box in ("write", "masked"))
+        network = self._has_network(box)
         if sys.platform == "darwin":
-            writable = () if box == "read" else self.writable()
             secrets = [*self.secrets(), *self._masked(box, cwd)]
-            return ["/usr/bin/sandbox-exec", "-p", profile(self.workspace, writable, secrets, network=network), *argv]
+            return self._seatbelt(argv, () if box == "read" else self.writable(), secrets, network=network)
         return [*self.words(cwd, box, network=network), "--", *argv]
+
+    def _has_network(self, box: BoxName) -> bool:
+        return box == "network" or (self.network and box in ("write", "masked"))
+
+    def _seatbelt(
+        self, argv: Sequence[str], writable: Sequence[Path], secrets: Sequence[Path], *, network: bool
+    ) -> list[str]:
+        return [
+            "/usr/bin/sandbox-exec",
+            "-p",
+            carriers.profile(self.workspace, writable, secrets, network=network),
+            *argv,
+        ]
 
     def explain(self, output: str, command: str, cwd: Path, box: BoxName) -> list[str]:
         """What of a command's output its box is the reason for, in words for the model."""
         if not (self.active or (self.fenced and box == "read")) or box == "outside":
             return []
-        masked = [
-            name for path in self._masked(box, cwd) if path.name in command and (name := self.workspace.show(path))
-        ]
-        network = box == "network" or (self.network and box != "read")
+        masked = [self.workspace.show(path) for path in self._masked(box, cwd) if path.name in command]
+        network = self._has_network(box)
         return reasons(output, cwd, self.roots, self.home, masked, network=network, reads=box == "read")
 
     def hides_git(self, cwd: Path) -> str:
         """The file for which the read box hides what git has here: a tracked secret, or an address with a password."""
-        found = repository_of(cwd)
-        if found is None:
+        if not (found := repository_of(cwd)):
             return ""
-        if secret := self.masks.tracked(*found):
-            return secret
-        return next((str(path) for path in git_passwords(common_of(found[0]))), "")
+        return self.masks.tracked(*found) or next(map(str, git_passwords(common_of(found[0]))), "")
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -192,8 +191,9 @@ class Sandbox:
         movable = any(_TMP in path.parents for path in places)
         if not movable and self.temporary and (shared := self.temporary.folder()):
             places[_TMP] = ["--bind", str(shared), str(_TMP)]
-        others = self._shared or not self.alone
-        return self._around(places, masked, self._fixed(), self.writable(), cwd, network=network, nested=others)
+        what, self.known = self.known or guarded(self.roots), None
+        fixed = dict.fromkeys((*what.fixed, *self._unwritable()))
+        return self._around(places, masked, list(fixed), self.writable(), cwd, network=network)
 
     def wrap_server(self, argv: Sequence[str], cwd: Path, *, writable: Sequence[Path], network: bool) -> list[str]:
         """The words that run a long-running program, such as an MCP server, in a box of its own.
@@ -209,15 +209,11 @@ class Sandbox:
         for folder in folders:
             if not os.path.isdir(folder) or self.home.is_relative_to(folder):
                 raise UserError(f"{folder} cannot be writable in a box.", "Name folders that exist, below your home.")
-        hidden = [path for path in self.secrets() if path not in folders]
-        masked = self.masks.find()
+        hidden, masked = [path for path in self.secrets() if path not in folders], self.masks.find()
         if sys.platform == "darwin":
-            shown = profile(self.workspace, folders, [*hidden, *masked], network=network)
-            return ["/usr/bin/sandbox-exec", "-p", shown, *argv]
-        self._shared = self._shared or any(_meet(folder, root) for folder in folders for root in self.roots)
+            return self._seatbelt(argv, folders, [*hidden, *masked], network=network)
         places = self._places(hidden, other_homes(self.home, self.roots), network=network)
-        fixed = guarded(folders).fixed
-        return [*self._around(places, masked, fixed, folders, cwd, network=network, nested=True), "--", *argv]
+        return [*self._around(places, masked, guarded(folders).fixed, folders, cwd, network=network), "--", *argv]
 
     def _around(
         self,
@@ -228,13 +224,12 @@ class Sandbox:
         cwd: Path,
         *,
         network: bool,
-        nested: bool = False,
     ) -> list[str]:
         """bubblewrap with these places, of which some can be written, but for what is masked or fixed.
 
         What is guarded lies where others can write: one could swap a folder for a link while it is mounted, and have a
-        folder of its choice mounted instead. So where others run it is mounted in a second box inside the first
-        (`nested`), from which no link leads to more than the first one has.
+        folder of its choice mounted instead. So it is mounted in a second box inside the first, from which no link
+        leads to more than the first one has.
         """
         bwrap = self._bwrap or "bwrap"
         hidden = [path for path, words in places.items() if words[0] == "--tmpfs" or words[1] == _EMPTY]
@@ -243,20 +238,20 @@ class Sandbox:
         # Masks count as places, for a folder with one in it must not become one that is not searched.
         guards = self._guards(places | masks, hidden, fixed, writable) | masks
         words = self._start(network=network, caches=_CACHES if writable else _CACHES | _CHECKERS)
-        if nested and guards and bubblewrap.nests(bwrap):
-            inner = [bwrap, *bubblewrap.INNER, *bubblewrap.settings(), *bubblewrap.NO_NAMESPACES]
+        if writable and guards and carriers.nests(bwrap):
+            inner = [bwrap, *carriers.INNER, *carriers.settings(), *carriers.NO_NAMESPACES]
             if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
                 places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}
-            words += [*bubblewrap.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
+            words += [*carriers.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
         else:
-            words += [*bubblewrap.settings(), *bubblewrap.probe(bwrap).extra, *_downwards(guards | places | masks)]
+            words += [*carriers.settings(), *carriers.probe(bwrap)[1], *_downwards(guards | places | masks)]
         return [*words, "--chdir", str(cwd)]
 
     def _start(self, *, network: bool, caches: Mapping[str, str]) -> list[str]:
         """bubblewrap with its options, up to the mounts."""
-        words = [self._bwrap or "bwrap", *bubblewrap.BARE, "--new-session", "--hostname", "sandbox"]
+        words = [self._bwrap or "bwrap", *carriers.BARE, "--new-session", "--hostname", "sandbox"]
         words += ["--share-net"] if network else []
-        words += [word for name in AGENTS if name in self._environ for word in ("--unsetenv", name)]
+        words += [word for name in AGENTS.split() if name in self._environ for word in ("--unsetenv", name)]
         words += [word for name in _TMP_NAMES if name in self._environ for word in ("--setenv", name, str(_TMP))]
         for name, cache in caches.items():
             words += ["--setenv", name, cache] if name not in self._environ else []
@@ -297,11 +292,6 @@ class Sandbox:
         kept = [*self.writable(), *self.workspace.readable]
         own = reads and len(self.home.parts) > 1 and os.path.isdir(self.home) and self.home not in self.roots
         return [*([self.home] if own else []), *other_homes(self.home, kept)]
-
-    def _fixed(self) -> list[Path]:
-        """What commands must leave as it is in the folders they may write."""
-        what, self.known = self.known or guarded(self.roots), None
-        return list(dict.fromkeys((*what.fixed, *self._unwritable())))
 
     def _guards(
         self, places: Mapping[Path, object], hidden: Sequence[Path], fixed: Sequence[Path], tops: Sequence[Path]
@@ -352,7 +342,7 @@ class Sandbox:
         if bwrap is None:
             within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
             return "bubblewrap (bwrap) lies in a folder commands may write" if within else _NOT_THERE
-        return bubblewrap.probe(bwrap).missing
+        return carriers.probe(bwrap)[0]
 
 
 def _mask(path: Path) -> list[str]:
@@ -362,10 +352,6 @@ def _mask(path: Path) -> list[str]:
     """
     empty = ["--tmpfs", str(path), "--remount-ro"] if os.path.isdir(path) else ["--ro-bind", _EMPTY]
     return ["--ro-bind", str(path), str(path), *empty, str(path)]
-
-
-def _meet(one: Path, other: Path) -> bool:
-    return one.is_relative_to(other) or other.is_relative_to(one)
 
 
 def _nearest(path: Path, places: Mapping[Path, object]) -> Path | None:

@@ -20,19 +20,17 @@ from cowork.permissions.rules import Rule, Rules, path_matches
 from cowork.permissions.sandbox.guarded import scan
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
-_FOLDERS = (
+_HOME_SECRETS = (
     ".ssh .gnupg .aws .azure .kube .docker .password-store .config/gh .config/gcloud .config/cowork"
     " .local/state/cowork .local/share/keyrings .mozilla .config/google-chrome .config/chromium .config/op .1password"
     " .terraform.d .oci .config/git/credentials .config/containers .local/share/kwalletd Library/Keychains"
-)
-_FILES = (
-    ".netrc .npmrc .pypirc .git-credentials .pgpass .my.cnf .s3cfg .boto .vault-token .bash_history .zsh_history"
+    " .netrc .npmrc .pypirc .git-credentials .pgpass .my.cnf .s3cfg .boto .vault-token .bash_history .zsh_history"
     " .python_history .config/hub .cargo/credentials .cargo/credentials.toml .gem/credentials .dockercfg .Xauthority"
     " .ICEauthority"
 )
 # Variables that name another place for what lies in a folder of the home, and those that name keys by themselves.
-_MOVED = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share",
-          "CARGO_HOME": ".cargo"}  # fmt: skip
+_MOVED = {"XDG_CONFIG_HOME": ".config", "XDG_STATE_HOME": ".local/state", "XDG_DATA_HOME": ".local/share"}
+_MOVED["CARGO_HOME"] = ".cargo"
 _NAMED = (
     "COWORK_HOME GNUPGHOME AWS_SHARED_CREDENTIALS_FILE AWS_CONFIG_FILE AWS_WEB_IDENTITY_TOKEN_FILE KUBECONFIG"
     " DOCKER_CONFIG NETRC NPM_CONFIG_USERCONFIG GH_CONFIG_DIR GLAB_CONFIG_DIR CLOUDSDK_CONFIG AZURE_CONFIG_DIR"
@@ -41,11 +39,11 @@ _NAMED = (
 )
 # Variables that lead to agents, containers, the session bus or the screen; a value may hold a path to a socket.
 AGENTS = (
-    "SSH_AUTH_SOCK", "SSH_AGENT_PID", "GPG_AGENT_INFO", "GNOME_KEYRING_CONTROL", "DOCKER_HOST", "CONTAINER_HOST",
-    "DBUS_SESSION_BUS_ADDRESS", "DBUS_SYSTEM_BUS_ADDRESS", "XDG_RUNTIME_DIR", "DISPLAY", "WAYLAND_DISPLAY",
-    "XAUTHORITY", "ICEAUTHORITY", "TMUX", "STY", "VSCODE_IPC_HOOK_CLI", "VSCODE_GIT_IPC_HANDLE", "SWAYSOCK", "I3SOCK",
-    "NVIM", "NVIM_LISTEN_ADDRESS", "KITTY_LISTEN_ON", "WEZTERM_UNIX_SOCKET",
-)  # fmt: skip
+    "SSH_AUTH_SOCK SSH_AGENT_PID GPG_AGENT_INFO GNOME_KEYRING_CONTROL DOCKER_HOST CONTAINER_HOST"
+    " DBUS_SESSION_BUS_ADDRESS DBUS_SYSTEM_BUS_ADDRESS XDG_RUNTIME_DIR DISPLAY WAYLAND_DISPLAY XAUTHORITY ICEAUTHORITY"
+    " TMUX STY VSCODE_IPC_HOOK_CLI VSCODE_GIT_IPC_HANDLE SWAYSOCK I3SOCK NVIM NVIM_LISTEN_ADDRESS KITTY_LISTEN_ON"
+    " WEZTERM_UNIX_SOCKET"
+)
 # What programs need of a home folder to run and to read: all else of it is not there in the read box.
 _TOOLCHAINS = (
     ".gitconfig .config/git .local/bin .local/lib .local/share/uv .local/share/pipx .local/share/mise"
@@ -66,16 +64,13 @@ _CERTIFICATE = 64 * 1024
 
 def home_secrets(home: Path, environ: Mapping[str, str]) -> list[str]:
     """Keys and passwords below a home folder, and where variables say they are instead."""
-    found = [path for path in _below(str(home), f"{_FOLDERS} {_FILES}") if os.path.lexists(path)]
-    found += [str(home / name) for name in sensitive_names(_names_in(home))]
+    secrets = _HOME_SECRETS.split()
+    found = [f"{home}/{name}" for name in (*secrets, *sensitive_names(_names_in(home)))]
     for variable, folder in _MOVED.items():
         if place := environ.get(variable):
-            inside = (
-                name.removeprefix(folder) for name in f"{_FOLDERS} {_FILES}".split() if name.startswith(f"{folder}/")
-            )
-            found += [place + name for name in inside]
-    named = (path for variable in _NAMED.split() for path in environ.get(variable, "").split(os.pathsep))
-    return [path for path in (*found, *named) if os.path.isabs(path) and os.path.lexists(path)]
+            found += [place + name.removeprefix(folder) for name in secrets if name.startswith(f"{folder}/")]
+    found += [path for variable in _NAMED.split() for path in environ.get(variable, "").split(os.pathsep)]
+    return [path for path in found if os.path.isabs(path) and os.path.lexists(path)]
 
 
 def _names_in(folder: Path | str) -> list[str]:
@@ -92,39 +87,25 @@ def system_secrets() -> list[str]:
 def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
     """The homes of others, which only root can read, as root."""
     homes = [*(Path("/home", name) for name in _names_in("/home")), Path("/root"), Path("/var/root")]
-    return [
-        path
-        for path in (homes if os.geteuid() == 0 else ())
-        if path.is_dir() and not any(one.is_relative_to(path) for one in (home, *kept))
-    ]
+    others = (path for path in homes if not any(one.is_relative_to(path) for one in (home, *kept)))
+    return [path for path in others if path.is_dir()] if os.geteuid() == 0 else []
 
 
 def toolchains(home: Path, path: str) -> list[Path]:
     """What of a home folder the read box shows: what programs need, and where PATH leads."""
-    return [Path(place) for place in _shown(str(home), path) if os.path.exists(place)]
-
-
-@lru_cache(maxsize=16)
-def _shown(home: str, path: str) -> tuple[str, ...]:
-    wanted = dict.fromkeys(_below(home, _TOOLCHAINS))
+    wanted = dict.fromkeys(f"{home}/{name}" for name in _TOOLCHAINS.split())
     for place in map(Path, path.split(os.pathsep)):
-        if place.is_relative_to(home) and place != Path(home):
-            wanted[str(place.parent if place.parent != Path(home) else place)] = None
-    return tuple(place for place in wanted if not any(place.startswith(f"{other}/") for other in wanted))
-
-
-@lru_cache(maxsize=32)
-def _below(home: str, names: str) -> tuple[str, ...]:
-    return tuple(os.path.join(home, name) for name in names.split())
+        if place.is_relative_to(home) and place != home:
+            wanted[str(place.parent if place.parent != home else place)] = None
+    whole = (place for place in wanted if not any(place.startswith(f"{other}/") for other in wanted))
+    return [Path(place) for place in whole if os.path.exists(place)]
 
 
 class WorkspaceSecrets:
     """Finds what in the folders of a run must not be read, looking again only into folders that changed."""
 
     def __init__(self, roots: Callable[[], Sequence[Path]], root: Path, rules: Callable[[], Rules]) -> None:
-        self._roots = roots
-        self._root = root
-        self._rules = rules
+        self._roots, self._root, self._rules = roots, root, rules
         self._folders: dict[str, tuple[int, list[str], list[str]]] = {}  # path -> ctime, secrets, folders in it
         self._ruled: tuple[Rule, ...] = ()
 
@@ -144,8 +125,7 @@ class WorkspaceSecrets:
 
     def tracked(self, git: Path, top: Path) -> str:
         """A file that looks like a secret and whose content git has, by its index."""
-        names = _tracked(str(git / "index"), _state(git / "index"))
-        rules = self._rules()
+        names, rules = _tracked(str(git / "index"), _state(git / "index")), self._rules()
         return next((name for name in names if not self._let(top / name, rules)), "")
 
     def _let(self, path: Path, rules: Rules) -> bool:
@@ -232,15 +212,8 @@ def _secret_path(path: str) -> bool:
 def holds_password(path: Path) -> bool:
     """Whether a file of git holds an address with a password: its configuration, or its notes of what was pulled."""
     noted = "/logs/" in str(path) and ("/.git/" in str(path) or "/worktrees/" in str(path))
-    if not noted and path.name.casefold() not in (
-        "config",
-        "config.worktree",
-        ".gitconfig",
-        ".gitmodules",
-        "fetch_head",
-    ):
-        return False
-    return _login(str(path), _state(path))
+    named = path.name.casefold() in ("config", "config.worktree", ".gitconfig", ".gitmodules", "fetch_head")
+    return (noted or named) and _login(str(path), _state(path))
 
 
 @lru_cache(maxsize=256)
@@ -255,9 +228,8 @@ def _login(path: str, state: tuple[int, ...]) -> bool:
 def git_passwords(git: Path) -> list[Path]:
     """Files of a repository that hold an address with a password."""
     logs = [Path(place) / name for place, _, found in os.walk(git / "logs") for name in found][:_MOST_MASKS]
-    return [
-        path for path in (git / "config", git / "config.worktree", git / "FETCH_HEAD", *logs) if holds_password(path)
-    ]
+    files = [*(git / name for name in ("config", "config.worktree", "FETCH_HEAD")), *logs]
+    return [path for path in files if holds_password(path)]
 
 
 def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]) -> list[str]:
@@ -265,7 +237,7 @@ def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence
 
     Not those in `covered` folders, which are not there inside, nor those the workspace has of its own.
     """
-    named = [path for name in AGENTS if name in environ for path in re.findall(r"/[^,:;]+", environ[name])]
+    named = [path for name in AGENTS.split() if name in environ for path in re.findall(r"/[^,:;]+", environ[name])]
     opened = [path for path in map(os.path.realpath, _open_sockets()) if not _within(path, roots)]
     found = dict.fromkeys((*map(os.path.realpath, named), *opened))
     seen = (path for path in found if _within(path, roots) or not _within(path, covered))

@@ -11,26 +11,25 @@ from pathlib import Path
 from cowork.core.workspace import protected
 
 _MOST = 16 * 1024  # characters of output that are looked at
-_MOST_WORDS, _MOST_LETTERS, _MOST_PARTS = 200, 300, 8
+_MOST_WORDS, _MOST_PARTS = 200, 8
 _SHOWN = 6
 _KEPT = re.compile(r"Read-only file system|Device or resource busy|\b(?:EROFS|EBUSY)\b|error writing to the directory")
-_PATH = re.compile(r"[\w.~@%+/-]+")
-_OFFLINE = re.compile(
-    r"resolve host|in name resolution|Name or service not known|EAI_AGAIN|ENOTFOUND|Network is unreachable|ENETUNREACH"
-    r"|no such host|dns error"
-)
+_PATH = re.compile(r"(?<![\w.~@%+/-])[\w.~@%+/-]{1,300}(?![\w.~@%+/-])")
 _SOCKETS = re.compile(
     r"connect to the Docker daemon|docker\.sock|podman\.sock|connect to bus|authentication agent"
     r"|(?:open|connect to) display"
 )
-_LOOPBACK = re.compile(
-    r"(?i)(?:localhost|127\.0\.0\.1|::1)\b.{0,200}refused|refused.{0,200}(?:localhost|127\.0\.0\.1|::1)\b"
-)
-
-_OWN_LOOPBACK = (
-    "In the sandbox each command has a loopback of its own: start the server in the same command as its client."
-)
-_NO_NETWORK = 'The sandbox has no network. Call Bash again with needs: "network" and why; the user is then asked.'
+_OFFLINE = {
+    'The sandbox has no network. Call Bash again with needs: "network" and why; the user is then asked.': re.compile(
+        r"resolve host|in name resolution|Name or service not known|EAI_AGAIN|ENOTFOUND|Network is unreachable"
+        r"|ENETUNREACH|no such host|dns error"
+    ),
+    "In the sandbox each command has a loopback of its own: start the server in the same command as its client.": (
+        re.compile(
+            r"(?i)(?:localhost|127\.0\.0\.1|::1)\b.{0,200}refused|refused.{0,200}(?:localhost|127\.0\.0\.1|::1)\b"
+        )
+    ),
+}
 _NO_SOCKETS = (
     "The sandbox hides the sockets of containers, agents, the session bus and the screen."
     ' Call Bash again with needs: "outside" and why; the user is then asked.'
@@ -51,15 +50,11 @@ def reasons(
     if reads and _KEPT.search(output):
         told.append("It ran read-only.")
     elif kept:
-        text = (
-            f"The sandbox keeps {listed(kept)} as it is: other programs run or obey it. Edit and Write can change it,"
-        )
-        told.append(
-            f"{text} after a question." + (" git -c name=value needs no file." if ".git/config" in kept else "")
-        )
+        text = f"The sandbox keeps {listed(kept)} as it is: other programs run or obey it."
+        hint = " git -c name=value needs no file." if ".git/config" in kept else ""
+        told.append(f"{text} Edit and Write can change it, after a question.{hint}")
     told += [_OUTSIDE] if outside and not reads else []
-    told += [_NO_NETWORK] if not network and _OFFLINE.search(output) else []
-    told += [_OWN_LOOPBACK] if not network and _LOOPBACK.search(output) else []
+    told += [text for text, sign in _OFFLINE.items() if not network and sign.search(output)]
     told += [_NO_SOCKETS] if _SOCKETS.search(output) else []
     if masked:
         text = f"{listed(masked)} is empty to commands: it looks like a secret, or a rule denies it."
@@ -69,27 +64,20 @@ def reasons(
 
 def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple[list[str], bool]:
     """Protected names that could not be changed, and whether something outside could not."""
-    kept: dict[str, None] = {}
-    outside = False
+    kept, outside = dict[str, None](), False
     lines = (line for line in output.splitlines() if _KEPT.search(line))
     for word in islice((word for line in lines for word in _PATH.findall(line)), _MOST_WORDS):
-        if len(word) > _MOST_LETTERS:
-            continue
         path = Path(os.path.normpath(home / word[2:] if word.startswith("~/") else cwd / word))
         root = next((root for root in roots if path.is_relative_to(root)), None)
         if root is None:
             outside = outside or "/" in word
-        elif name := _protected(path.relative_to(root)):
-            kept[name] = None
+            continue
+        parts = path.relative_to(root).parts[:_MOST_PARTS]
+        for at in range(1, len(parts) + 1):  # as much of it as says what is protected
+            if protected(Path(*parts[:at])):
+                kept[str(Path(*parts[: at + (parts[at - 1] == ".git")]))] = None
+                break
     return list(kept), outside
-
-
-def _protected(path: Path) -> str:
-    """As much of a path as says what is protected."""
-    for at in range(1, min(len(path.parts), _MOST_PARTS) + 1):
-        if protected(Path(*path.parts[:at])):
-            return str(Path(*path.parts[: at + (path.parts[at - 1] == ".git")]))
-    return ""
 
 
 def listed(names: Sequence[str]) -> str:

@@ -24,16 +24,13 @@ class Temporary:
     def folder(self) -> Path | None:
         """The folder; None where none can be made."""
         with contextlib.suppress(OSError):
-            return self._made()
+            if self._folder is None or not self._folder.is_dir():
+                self.close()
+                _sweep(Path(tempfile.gettempdir()))
+                self._folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+                self._lock = _locked(self._folder, fcntl.LOCK_SH)
+            return self._folder
         return None
-
-    def _made(self) -> Path:
-        if self._folder is None or not self._folder.is_dir():
-            self.close()
-            _sweep(Path(tempfile.gettempdir()))
-            self._folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
-            self._lock = _locked(self._folder, fcntl.LOCK_SH)
-        return self._folder
 
     def close(self) -> None:
         """Remove it with all it holds."""
