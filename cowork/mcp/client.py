@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import field
 from itertools import count
 from typing import Any
@@ -12,9 +12,8 @@ from typing import Any
 from cowork.core.blocks import Json, as_object
 from cowork.core.frozen import frozen
 from cowork.mcp import protocol
-from cowork.mcp.http import HttpChannel
 from cowork.mcp.param_headers import header_paths, headers_for
-from cowork.mcp.protocol import LEGACY, MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone
+from cowork.mcp.protocol import LEGACY, MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone
 
 CONNECT_S = 30.0
 SILENCE_S = 300.0  # that a call may be silent; progress counts as a word
@@ -63,7 +62,7 @@ class McpClient:
         self._tokens = count(1)
         self._progress: dict[int, tuple[Progress, asyncio.Timeout]] = {}  # by token
         self._headers: dict[str, dict[str, tuple[str, ...]]] = {}  # tool -> header -> path in the arguments
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks = Background()
         channel.answer, channel.hear = self._serve, self._hear
 
     async def connect(self, era: str = "") -> ServerFacts:
@@ -72,11 +71,10 @@ class McpClient:
             async with asyncio.timeout(CONNECT_S):
                 await self._channel.open()
                 self.facts = await self._hands(era)
-        except TimeoutError:
+        except BaseException as error:
             await self._channel.aclose()
-            raise McpError(f"did not answer within {CONNECT_S:g} s") from None
-        except BaseException:
-            await self._channel.aclose()
+            if isinstance(error, TimeoutError):
+                raise McpError(f"did not answer within {CONNECT_S:g} s") from None
             raise
         return self.facts
 
@@ -84,34 +82,27 @@ class McpClient:
         """Hear of changes, where the server tells them."""
         told = [what for what in ("tools", "prompts", "resources") if self.facts.tells(what)]
         if self.facts.version == MODERN and told:
-            self._start(self._subscribe({f"{what}ListChanged": True for what in told}))
-        elif self.facts.version != MODERN and isinstance(self._channel, HttpChannel):
+            self._tasks.start(self._subscribe({f"{what}ListChanged": True for what in told}))
+        elif self.facts.version != MODERN:
             await self._channel.listen()
 
     async def aclose(self) -> None:
-        for task in list(self._tasks):
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.stop()
         await self._channel.aclose()
-
-    # ------------------------------------------------------------ what a server has
 
     async def tools(self) -> list[Json]:
         """Its tools; one whose header marks are wrong is left out where they would matter."""
-        found = await self._list("tools")
         kept: list[Json] = []
-        for tool in found:
+        for tool in await self._list("tools"):
             name, schema = tool.get("name"), tool.get("inputSchema")
             if not isinstance(name, str) or not name or not isinstance(schema, dict):
                 self._warn(f"a tool without a name or a schema is left out: {protocol.one_line(str(name), 60)}")
                 continue
             try:
                 self._headers[name] = header_paths(schema) if self._channel.remote else {}
+                kept.append(tool)
             except ValueError as problem:
                 self._warn(f"the tool {protocol.one_line(name, 60)} is left out: {problem}")
-                continue
-            kept.append(tool)
         return kept
 
     async def prompts(self) -> list[Json]:
@@ -127,23 +118,21 @@ class McpClient:
 
     async def call(self, tool: str, arguments: Json, progress: Progress = lambda text: None) -> Json:
         """The result of a tool. Its list is asked for again where the headers it wants have changed."""
-        try:
-            return await self._call(tool, arguments, progress)
-        except McpError as error:
-            if error.code != protocol.HEADER_MISMATCH:
-                raise
-        await self.tools()
-        return await self._call(tool, arguments, progress)
+        for again in (True, False):
+            headers = headers_for(self._headers.get(tool, {}), arguments) if self.facts.version == MODERN else {}
+            try:
+                return await self._rounds("tools/call", {"name": tool, "arguments": arguments}, headers, progress)
+            except McpError as error:
+                if error.code != protocol.HEADER_MISMATCH or not again:
+                    raise
+            await self.tools()
+        raise AssertionError  # the last try returns or raises
 
     async def prompt(self, name: str, arguments: Json) -> Json:
         return await self._rounds("prompts/get", {"name": name, "arguments": arguments})
 
     async def read(self, uri: str) -> Json:
         return await self._rounds("resources/read", {"uri": uri})
-
-    async def _call(self, tool: str, arguments: Json, progress: Progress) -> Json:
-        headers = headers_for(self._headers.get(tool, {}), arguments) if self.facts.version == MODERN else {}
-        return await self._rounds("tools/call", {"name": tool, "arguments": arguments}, headers, progress)
 
     async def _list(self, what: str, method: str = "", key: str = "") -> list[Json]:
         """All pages of a list; a server that turns in circles or never ends is stopped."""
@@ -166,8 +155,6 @@ class McpClient:
                 break
             seen.add(cursor := following)
         return found[:_MOST_ITEMS]
-
-    # ------------------------------------------------------------ requests
 
     async def _rounds(
         self, method: str, params: Json, headers: dict[str, str] | None = None, progress: Progress | None = None
@@ -217,13 +204,12 @@ class McpClient:
         finally:
             self._progress.pop(token, None)
 
-    # ------------------------------------------------------------ handshakes
-
     async def _hands(self, era: str) -> ServerFacts:
         """The specification would probe a local server first; that wakes servers which are lazy, so it comes last."""
-        ways: list[Callable[[], Awaitable[ServerFacts]]] = [self._discover, self._initialize]
-        modern_first = era == "modern" or (self._channel.remote and era != "legacy")
-        first, second = ways if modern_first else reversed(ways)
+        ways = [self._discover, self._initialize]
+        if era == "legacy" or (era != "modern" and not self._channel.remote):
+            ways.reverse()
+        first, second = ways
         try:
             return await first()
         except (LoginNeeded, ServerGone):
@@ -267,25 +253,17 @@ class McpClient:
         info = answer.get("serverInfo") or as_object(answer.get("_meta")).get("io.modelcontextprotocol/serverInfo")
         return _facts(MODERN, answer, info)
 
-    # ------------------------------------------------------------ what the server says by itself
-
     def _hear(self, method: str, params: Json) -> None:
-        if method == "notifications/progress":
-            self._hear_progress(params)
+        token = params.get("progressToken")
+        if method == "notifications/progress" and isinstance(token, int) and (found := self._progress.get(token)):
+            tell, limit = found
+            with contextlib.suppress(RuntimeError):  # it ended in this moment
+                limit.reschedule(asyncio.get_running_loop().time() + self._silence_s)
+            tell(_progress_line(params))
         elif method.endswith("/list_changed"):
             self._changed(method.split("/")[1])
         elif method == "notifications/elicitation/complete":
             self._changed("elicitation")
-
-    def _hear_progress(self, params: Json) -> None:
-        token = params.get("progressToken")
-        found = self._progress.get(token) if isinstance(token, int) else None
-        if not found:
-            return
-        tell, limit = found
-        with contextlib.suppress(RuntimeError):  # it ended in this moment
-            limit.reschedule(asyncio.get_running_loop().time() + self._silence_s)
-        tell(_progress_line(params))
 
     async def _serve(self, method: str, params: Json) -> Json:
         """Answer what a server of a legacy revision asks."""
@@ -298,25 +276,14 @@ class McpClient:
     async def _subscribe(self, wanted: Json) -> None:
         """Keep a stream of changes open; one that breaks off is opened again a few times."""
         for attempt in range(_LISTENS):
-            with contextlib.suppress(ServerGone):
-                try:
-                    await self._ask("subscriptions/listen", {"notifications": wanted})
-                    return  # the server ended it in good order
-                except ServerGone:
-                    raise
-                except McpError:
-                    return
-            await asyncio.sleep(2**attempt)
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()):
-            self._warn(protocol.one_line(f"{type(error).__name__}: {error}"))
+            try:
+                await self._ask("subscriptions/listen", {"notifications": wanted})
+            except ServerGone:
+                await asyncio.sleep(2**attempt)
+            except McpError:
+                return
+            else:
+                return  # the server ended it in good order
 
 
 def _facts(version: str, answer: Json, info: Any) -> ServerFacts:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError
-from cowork.core.json_rpc import Answer, Hear, Peer, RpcError, encode
+from cowork.core.json_rpc import RpcError, encode
 from cowork.http.client import NETWORK_ERRORS, HttpClient, Response, proxy_for
 from cowork.http.errors import connection_error
 from cowork.http.sse import SseParser
 from cowork.mcp import protocol
 from cowork.mcp.param_headers import header_value
-from cowork.mcp.protocol import MODERN, LoginNeeded, McpError, ServerGone, SessionEnded, refuse_all
+from cowork.mcp.protocol import MODERN, Background, Channel, LoginNeeded, McpError, ServerGone, SessionEnded
 
-T = TypeVar("T")
 _ACCEPT = "application/json, text/event-stream"
 _RESUMES = 5  # of one stream that broke off
 _RETRY_S = 1.0  # before that, where the server does not say
@@ -51,53 +50,44 @@ class _Events(SseParser):
         return super().data_of(event)
 
 
-class HttpChannel:
+class HttpChannel(Channel):
     """Messages over POSTs; the connection is stateless, or a session by its id."""
 
     remote = True
 
     def __init__(self, url: str, headers: Mapping[str, str], auth: Authorizer | None = None) -> None:
-        self.answer: Answer = refuse_all
-        self.hear: Hear = lambda method, params: None
-        self.on_close: Callable[[ServerGone], None] = lambda gone: None
-        self.version = ""
+        super().__init__(self._post_soon)  # for what the server asks and tells; each request has an answer of its own
         self.host = urlsplit(url).netloc.rpartition("@")[2]
-        self._url, self._auth = url, auth
+        self._auth = auth
         self._headers = {name.lower(): value for name, value in headers.items()}
         self._session = ""
         self._client = HttpClient(url, proxy=proxy_for(url))
         self._ids = count(1)
-        self._tasks: set[asyncio.Task[Any]] = set()  # requests under way, and messages that have no answer
-        self._peer = Peer(  # for what the server asks and tells; each request has an answer of its own
-            self._post_soon,
-            lambda method, params: self.answer(method, params),
-            lambda method, params: self.hear(method, params),
-            cancel=protocol.CANCEL,
-            tells_cancelled=False,
-        )
+        self._tasks = Background()  # requests under way, and messages that have no answer
 
-    async def open(self) -> None:
-        """Nothing is sent before the first request."""
-
-    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
+    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any:
         id = next(self._ids)
-        exchange = self._start(self._exchange({"id": id, "method": method, "params": params}, headers))
+        answer = self._tasks.start(self._answer_to({"id": id, "method": method, "params": params}, headers))
         try:
-            message = await protocol.unless_stopped(exchange)
+            message = await protocol.unless_stopped(answer)
         except asyncio.CancelledError:
             if self.version != MODERN:  # there, closing the stream says it
                 self._peer.notify(protocol.CANCEL, {"requestId": id})
             raise
         if message.get("error") is not None:
-            raise protocol.refusal_of(RpcError.from_dict(message["error"]))
-        return protocol.result_of(message.get("result"))
+            raise RpcError.from_dict(message["error"])
+        return message.get("result")
 
-    async def _exchange(self, message: Json, headers: Mapping[str, str]) -> Json:
+    async def _answer_to(self, message: Json, headers: Mapping[str, str]) -> Json:
         response = await self._send("POST", message, headers)
         try:
             if "text/event-stream" in response.headers.get("content-type", ""):
                 return await self._answer_in(response, message["id"])
-            return protocol.decode(await self._whole(response))
+            with self._unbroken():
+                body = await response.start_of(protocol.MOST_BYTES + 1)
+            if len(body) > protocol.MOST_BYTES:
+                raise McpError(f"sent a message longer than {protocol.MOST_BYTES >> 20} MB")
+            return protocol.decode(bytes(body))
         finally:
             response.close()
 
@@ -116,13 +106,7 @@ class HttpChannel:
             with contextlib.suppress(McpError):
                 await self._post(message)
 
-        self._start(post())
-
-    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+        self._tasks.start(post())
 
     async def listen(self) -> None:
         """Hear what a server of a legacy revision says by itself, if it has a stream for that.
@@ -130,23 +114,18 @@ class HttpChannel:
         What it says before the stream is there is lost, so that is waited for, a little.
         """
         there = asyncio.Event()
-        self._start(self._listen(there))
+        self._tasks.start(self._listen(there))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(there.wait(), _LISTEN_S)
 
     async def aclose(self) -> None:
         await self._peer.stop()
-        for task in (ending := list(self._tasks)):
-            task.cancel()
-        if ending:
-            await asyncio.wait(ending)
+        await self._tasks.stop()
         if self._session:
             with contextlib.suppress(McpError, TimeoutError):
                 async with asyncio.timeout(_GOODBYE_S):
                     (await self._send("DELETE", None, {})).close()
         await self._client.aclose()
-
-    # ------------------------------------------------------------ one request
 
     async def _send(self, method: str, message: Json | None, headers: Mapping[str, str]) -> Response:
         """A response that is no refusal; a refused token is renewed, a few times at most."""
@@ -166,7 +145,7 @@ class HttpChannel:
                 return response
             challenge = response.headers.get("www-authenticate", "")
             wanted = response.status == 401 or (response.status == 403 and "insufficient_scope" in challenge)
-            refused = await self._refusal(response, message)
+            refused = await self._refusal(response)
             if not wanted:
                 raise refused
             if logins == _LOGINS or not (self._auth and await self._auth.challenged(response.status, challenge, token)):
@@ -188,7 +167,7 @@ class HttpChannel:
             found["mcp-session-id"] = self._session
         return found
 
-    async def _refusal(self, response: Response, message: Json | None) -> McpError:
+    async def _refusal(self, response: Response) -> McpError:
         body = await response.start_of(64 * 1024)
         response.close()
         if response.status == 404 and self._session:
@@ -198,21 +177,13 @@ class HttpChannel:
                 return protocol.refusal_of(RpcError.from_dict(error))
         return McpError(f"{self.host} answered {response.status}")
 
-    async def _whole(self, response: Response) -> bytes:
-        body = await self._guarded(response.start_of(protocol.MOST_BYTES + 1))
-        if len(body) > protocol.MOST_BYTES:
-            raise McpError(f"sent a message longer than {protocol.MOST_BYTES >> 20} MB")
-        return bytes(body)
-
-    async def _guarded(self, work: Any) -> Any:
+    @contextlib.contextmanager
+    def _unbroken(self) -> Iterator[None]:
         try:
-            return await work
+            yield
         except (*NETWORK_ERRORS, ProviderError) as error:
-            raise ServerGone(
-                f"{self.host} broke off: {protocol.one_line(str(error) or type(error).__name__)}"
-            ) from error
-
-    # ------------------------------------------------------------ streams
+            why = protocol.one_line(str(error) or type(error).__name__)
+            raise ServerGone(f"{self.host} broke off: {why}") from error
 
     async def _answer_in(self, response: Response, id: int) -> Json:
         """The answer to a request in a stream of events, which a server of a legacy revision may break off."""
@@ -236,36 +207,32 @@ class HttpChannel:
         raise ServerGone(f"{self.host} closed the stream without an answer")
 
     async def _messages(self, response: Response, events: _Events) -> AsyncIterator[Json]:
-        while data := await self._guarded(response.read()):
-            for payload in await self._guarded(_parsed(events, data)):
+        data = b"."
+        while data:
+            with self._unbroken():
+                data = await response.read()
+                payloads = events.feed(data) if data else events.close()
+            for payload in payloads:
                 yield protocol.decode(payload)
-        for payload in events.close():
-            yield protocol.decode(payload)
 
     async def _listen(self, there: asyncio.Event) -> None:
         last, delay = "", _RETRY_S
         for _ in range(_RESUMES):
-            with contextlib.suppress(ServerGone):
-                try:
-                    response = await self._send("GET", None, {"last-event-id": last} if last else {})
-                except ServerGone:
-                    raise
-                except McpError:  # it has no such stream
-                    return
-                finally:
-                    there.set()
-                events = _Events(self.host)
-                try:
+            events = _Events(self.host)
+            try:
+                response = await self._send("GET", None, {"last-event-id": last} if last else {})
+                there.set()
+                with contextlib.closing(response):
                     async for message in self._messages(response, events):
                         self._peer.take(message)
-                finally:
-                    response.close()
-                    last, delay = events.last_id or last, events.retry_s
+            except ServerGone:
+                pass
+            except McpError:  # it has no such stream
+                return
+            finally:
+                there.set()
+                last, delay = events.last_id or last, events.retry_s
             await asyncio.sleep(delay)
-
-
-async def _parsed(events: _Events, data: bytes) -> list[bytes]:
-    return events.feed(data)
 
 
 async def fetch(

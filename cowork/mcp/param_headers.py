@@ -24,34 +24,33 @@ def header_value(value: object) -> str:
 def header_paths(schema: Any) -> dict[str, tuple[str, ...]]:
     """Header -> where its value lies in the arguments, by the `x-mcp-header` marks; ValueError where one is wrong."""
     found: dict[str, tuple[str, ...]] = {}
-    marks = _marks_in(schema)
     _collect(schema, (), found)
-    if marks != len(found):
-        raise ValueError("x-mcp-header where no plain property is, or twice")
     return found
 
 
-def _collect(schema: Any, path: tuple[str, ...], found: dict[str, tuple[str, ...]]) -> None:
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    for name, inner in properties.items() if isinstance(properties, dict) else ():
-        if isinstance(inner, dict) and "x-mcp-header" in inner:
-            header = inner["x-mcp-header"]
-            if not isinstance(header, str) or not _TOKEN.fullmatch(header):
-                raise ValueError("x-mcp-header is not a header name")
-            if inner.get("type") not in ("string", "integer", "boolean"):
-                raise ValueError(f"x-mcp-header {header} is not on a string, an integer or a boolean")
-            if f"mcp-param-{header.lower()}" in found:
-                raise ValueError(f"x-mcp-header {header} is there twice")
-            found[f"mcp-param-{header.lower()}"] = (*path, name)
-        _collect(inner, (*path, name), found)
-
-
-def _marks_in(schema: Any, depth: int = 0) -> int:
+def _collect(part: Any, path: tuple[str, ...] | None, found: dict[str, tuple[str, ...]], depth: int = 0) -> None:
+    """Find the marks in a part of the schema; `path` leads to it in the arguments, if a plain one does."""
     if depth > 60:
         raise ValueError("nested too deeply")
-    inner = schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ()
-    own = isinstance(schema, dict) and "x-mcp-header" in schema and not isinstance(schema["x-mcp-header"], dict)
-    return own + sum(_marks_in(part, depth + 1) for part in inner)
+    if not isinstance(part, dict):
+        for inner in part if isinstance(part, list) else ():
+            _collect(inner, None, found, depth + 1)
+        return
+    header = part.get("x-mcp-header")
+    if path and "x-mcp-header" in part:
+        if not isinstance(header, str) or not _TOKEN.fullmatch(header):
+            raise ValueError("x-mcp-header is not a header name")
+        if part.get("type") not in ("string", "integer", "boolean"):
+            raise ValueError(f"x-mcp-header {header} is not on a string, an integer or a boolean")
+        if f"mcp-param-{header.lower()}" in found:
+            raise ValueError(f"x-mcp-header {header} is there twice")
+        found[f"mcp-param-{header.lower()}"] = path
+    elif "x-mcp-header" in part and not isinstance(header, dict):  # else it is a property of that name
+        raise ValueError("x-mcp-header where no plain property is")
+    for key, inner in part.items():
+        plain = path is not None and key == "properties" and isinstance(inner, dict)
+        for name, value in inner.items() if plain else [("", inner)]:
+            _collect(value, (*(path or ()), name) if plain else None, found, depth + 1)
 
 
 def headers_for(paths: Mapping[str, tuple[str, ...]], arguments: Json) -> dict[str, str]:

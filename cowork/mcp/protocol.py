@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
 
 from cowork import __version__
 from cowork.core import json_rpc
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible_line
-from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, RpcError
+from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, Peer, RpcError
 
 T = TypeVar("T")
 MODERN = "2026-07-28"  # stateless: every request says who we are
@@ -48,19 +48,65 @@ class LoginNeeded(McpError):
     """The server wants a person to log in first."""
 
 
-class Channel(Protocol):
+class Channel:
     """Carries requests to one server and back; what the server asks goes to `answer`, what it tells to `hear`."""
 
-    answer: Answer
-    hear: Hear
-    on_close: Callable[[ServerGone], None]
-    version: str  # the revision in use, once it is known
-    remote: bool
+    remote = False
 
-    async def open(self) -> None: ...
-    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json: ...
-    async def notify(self, method: str) -> None: ...
-    async def aclose(self) -> None: ...
+    def __init__(self, send: Callable[[Json], None], flush: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.answer: Answer = refuse_all
+        self.hear: Hear = lambda method, params: None
+        self.on_close: Callable[[ServerGone], None] = lambda gone: None
+        self.version = ""  # the revision in use, once it is known
+        self._peer = Peer(
+            send,
+            lambda method, params: self.answer(method, params),
+            lambda method, params: self.hear(method, params),
+            cancel=CANCEL,
+            tells_cancelled=False,
+            flush=flush,
+        )
+
+    async def open(self) -> None:
+        """Make ready for the first request."""
+
+    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
+        """The result of a request."""
+        try:
+            found = await self._exchange(method, params, headers)
+        except RpcError as error:
+            raise refusal_of(error) from error
+        if not isinstance(found, dict):
+            raise McpError("answered without a result")
+        return found
+
+    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any:
+        raise NotImplementedError
+
+    async def notify(self, method: str) -> None:
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        raise NotImplementedError
+
+    async def listen(self) -> None:
+        """Hear what the server says by itself, where that needs a stream of its own."""
+
+
+class Background(set[asyncio.Task[Any]]):
+    """Tasks under way, which end with what started them."""
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+        return task
+
+    async def stop(self) -> None:
+        for task in (ending := list(self)):
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending)
 
 
 Elicit = Callable[[Json], Awaitable[Json]]
@@ -101,13 +147,6 @@ def decode(raw: bytes | str) -> Json:
 def refusal_of(error: RpcError) -> McpError:
     """A server's error answer, in one line."""
     return McpError(one_line(error.message), error.code, error.data)
-
-
-def result_of(found: Any) -> Json:
-    """The result of a request; McpError where it is none."""
-    if not isinstance(found, dict):
-        raise McpError("answered without a result")
-    return found
 
 
 async def refuse_all(method: str, params: Json) -> Json:

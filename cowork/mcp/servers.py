@@ -10,14 +10,14 @@ import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.mcp import protocol
 from cowork.mcp.entries import ServerEntry
-from cowork.mcp.protocol import MODERN, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
+from cowork.mcp.protocol import MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
 
 with later(__name__):
     from cowork.mcp.client import McpClient, Progress, ServerFacts
@@ -51,7 +51,7 @@ class Server:
         self._client: McpClient | None = None
         self._former: list[McpClient] = []  # whose sessions the server has forgotten
         self._connecting: asyncio.Task[McpClient] | None = None
-        self._background: set[asyncio.Task[Any]] = set()
+        self._background = Background()
         self._resources: list[Json] | None = None
         self.known = ports.cache.get(entry)  # from an earlier run, until it is connected
 
@@ -70,7 +70,7 @@ class Server:
         if self._client:
             return self._client
         if self._connecting is None or self._connecting.done():
-            self._connecting = asyncio.create_task(self._connect())
+            self._connecting = self._background.start(self._connect())
             self._connecting.add_done_callback(lambda done: done.cancelled() or done.exception())
         return await protocol.unless_stopped(asyncio.shield(self._connecting))
 
@@ -97,18 +97,13 @@ class Server:
         self.state = "idle" if on else "off"
 
     async def close(self) -> None:
-        for task in (self._connecting, *self._background):
-            if task and not task.done():
-                task.cancel()
-                await asyncio.wait([task])
+        await self._background.stop()
         clients = [*self._former, *([self._client] if self._client else [])]
         self._client, self._former, self._resources = None, [], None
         for client in clients:
             await client.aclose()
         if self.state != "off":
             self.state = "idle"
-
-    # ------------------------------------------------------------ inside
 
     async def _using(self, work: Callable[[McpClient], Awaitable[Json]], elicit: Elicit) -> Json:
         started = time.monotonic()
@@ -180,7 +175,7 @@ class Server:
     def _changed(self, what: str) -> None:
         self._resources = None
         if what in ("tools", "prompts") and (client := self._client):
-            self._start(self._relearn(client))
+            self._background.start(self._relearn(client))
 
     async def _relearn(self, client: McpClient) -> None:
         with contextlib.suppress(McpError):  # the next call tells what is wrong
@@ -192,7 +187,7 @@ class Server:
             return
         self.state, self.problem = "lost", str(gone)
         self._ports.notice(f"MCP server {self.name} {gone}. It is started again.", "warning")
-        self._start(self._bring_back(client))
+        self._background.start(self._bring_back(client))
 
     async def _bring_back(self, old: McpClient) -> None:
         await old.aclose()
@@ -203,11 +198,6 @@ class Server:
                 self._ports.notice(f"MCP server {self.name} runs again.", "info")
                 return
         self._ports.notice(f"MCP server {self.name} could not be started again: {self.problem}.", "warning")
-
-    def _start(self, work: Any) -> None:
-        task = asyncio.ensure_future(work)
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
 
 
 class Servers(dict[str, Server]):
@@ -234,9 +224,6 @@ class Servers(dict[str, Server]):
 
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self.values()))
-
-
-# ------------------------------------------------------------ what earlier runs knew
 
 
 @frozen

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from cowork.core.blocks import Json
-from cowork.core.json_rpc import Answer, Hear, Peer, RpcError, encode
+from cowork.core.json_rpc import encode
 from cowork.mcp import protocol
-from cowork.mcp.protocol import McpError, ServerGone, refuse_all
+from cowork.mcp.protocol import Channel, McpError, ServerGone
 
 _MOST_GARBAGE = 20  # lines that are no message, before the server is given up
 
@@ -25,38 +25,22 @@ class ServerProcess(Protocol):
     async def stop(self) -> None: ...  # closes its input, waits, then ends it with all it started
 
 
-class StdioChannel:
+class StdioChannel(Channel):
     """Messages over the pipes of a process."""
 
-    remote = False
-
     def __init__(self, launch: Callable[[], Awaitable[ServerProcess]]) -> None:
-        self.answer: Answer = refuse_all
-        self.hear: Hear = lambda method, params: None
-        self.on_close: Callable[[ServerGone], None] = lambda gone: None
-        self.version = ""
+        super().__init__(self._write, self._flush)
         self._launch = launch
         self._process: ServerProcess | None = None
         self._reading: asyncio.Task[None] | None = None
         self._gone: ServerGone | None = None
-        self._peer = Peer(
-            self._write,
-            lambda method, params: self.answer(method, params),
-            lambda method, params: self.hear(method, params),
-            cancel=protocol.CANCEL,
-            tells_cancelled=False,
-            flush=self._flush,
-        )
 
     async def open(self) -> None:
         self._process = await self._launch()
         self._reading = asyncio.create_task(self._read(self._process))
 
-    async def request(self, method: str, params: Json, headers: Mapping[str, str]) -> Json:
-        try:
-            return protocol.result_of(await self._peer.request(method, params))
-        except RpcError as error:
-            raise protocol.refusal_of(error) from error
+    async def _exchange(self, method: str, params: Json, headers: Mapping[str, str]) -> Any:
+        return await self._peer.request(method, params)
 
     async def notify(self, method: str) -> None:
         self._peer.notify(method, {})
