@@ -15,7 +15,7 @@ from pathlib import Path
 from cowork.config.options import RunOptions
 from cowork.core.events import AgentEnded, Event
 from cowork.flows.journal import FlowJournal
-from cowork.flows.run import FlowCall, FlowRequest, run_flow
+from cowork.flows.run import FlowRequest, load_call, run_flow
 
 TASKS, JOBS, REPLY_MS = 1_000, 8, 10
 _FLOW = (
@@ -57,7 +57,7 @@ async def _many() -> tuple[float, float]:
 
         began = time.process_time()  # the model waits without computing, so all of it is overhead
         journal = FlowJournal(environ)
-        await run_flow(request, journal, FlowCall.of(request), ask=None, sinks=[watch])
+        await run_flow(request, journal, load_call(request), ask=None, sinks=[watch])
         return (time.process_time() - began) / TASKS * 1000, (sizes[1] - sizes[0]) / 1e6
 
 

@@ -47,10 +47,10 @@ def run(
     given: dict[str, Any],
 ) -> int:
     """Run a flow; its result goes to stdout, what happens to stderr."""
-    from cowork.flows import command
     from cowork.flows.run import FlowRequest
+    from cowork.flows.run import run as run_flow
 
-    return command.run(FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
+    return run_flow(FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
 
 
 @flow.command("resume")
@@ -64,20 +64,20 @@ def resume(
     given: dict[str, Any],
 ) -> int:
     """Go on with a flow: tasks that are done are taken from its journal, changed ones run again."""
-    from cowork.flows import command
     from cowork.flows.journal import find
     from cowork.flows.run import resumed
+    from cowork.flows.run import run as run_flow
 
     known = find(os.environ, flow_id).name
-    return command.run(resumed(os.environ, known, options=given, on=on, jobs=jobs), resume=known, dry=dry_run)
+    return run_flow(resumed(os.environ, known, on, jobs, given), resume=known, dry=dry_run)
 
 
 @flow.command("list")
 def list_(as_json: JsonArray = False) -> None:
     """List the flows, last used first."""
-    from cowork.flows.command import listed
+    from cowork.flows.journal import listed
 
-    found = listed(dict(os.environ))
+    found = listed(os.environ)
     show_rows(found, map(_flow_line, found), as_json=as_json, none="no flows")
 
 
@@ -86,9 +86,9 @@ def show(
     flow_id: FlowId = "", as_json: Annotated[bool, typer.Option("--json", help="One JSON object a task.")] = False
 ) -> None:
     """Show the tasks of a flow: key, state, cost and the start of the result."""
-    from cowork.flows.command import shown
+    from cowork.flows.journal import tasks_of
 
-    for task in shown(dict(os.environ), flow_id):
+    for task in tasks_of(os.environ, flow_id):
         if as_json:
             print(ascii_json(task))
             continue
@@ -127,10 +127,9 @@ def batch(
 
     Run it again to go on: what succeeded is not run twice."""
     from cowork.core import signals
-    from cowork.flows.batch import Batch, BatchRequest
+    from cowork.flows.batch import Batch
 
-    request = BatchRequest(tasks, out, made(given), on, jobs, repo, shard, model_name)
     try:
-        return signals.run(Batch(request).run())
+        return signals.run(Batch(tasks, out, made(given), on, jobs, repo, shard, model_name).run())
     except signals.Stopped as stop:
         return stop.exit_code

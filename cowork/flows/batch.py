@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,17 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, add_cost
 from cowork.core.errors import UserError
 from cowork.core.format import duration, money, one_line
-from cowork.core.frozen import frozen
 from cowork.core.hygiene import ascii_json
-from cowork.flows.jobs import job_of
+from cowork.flows.jobs import Place, job_of, open_place
 from cowork.flows.journal import read
-from cowork.flows.places import Place, open_place
 
 _KEPT = ("status", "result", "structured_output", "terminal_reason", "error", "session_id", "num_turns", "duration_ms",
          "usage", "total_cost_usd", "model", "patch")  # fmt: skip
 
 
-@frozen
-class BatchRequest:
-    """What `cowork batch` was asked for."""
+@dataclass
+class Batch:
+    """What `cowork batch` was asked for, and while it is under way what is done and what it cost."""
 
     tasks: Path
     out: Path
@@ -39,86 +37,54 @@ class BatchRequest:
     shard: str = ""  # I/N: every N-th task from the I-th, from 0
     model_name: str = ""  # in predictions.jsonl; else the model of the run
 
+    def __post_init__(self) -> None:
+        self.cost_usd: float | None = 0.0
+        self.failed = self.done = 0
+        self.over = False
+        self.started = time.monotonic()
+        self.work: list[asyncio.Task[None]] = []
 
-def load_tasks(request: BatchRequest) -> list[Json]:
-    """The tasks of this shard; each has an id, a prompt, and perhaps repo, ref, agent and schema."""
-    tasks, seen = [], set[str]()
-    try:
-        lines = request.tasks.read_bytes().splitlines()
-    except OSError as error:
-        raise UserError(f"{request.tasks} cannot be read: {error.strerror}.") from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
+    def load_tasks(self) -> list[Json]:
+        """The tasks of this shard; each has an id, a prompt, and perhaps repo, ref, agent and schema."""
+        tasks: dict[str, Json] = {}
         try:
-            task = _task(json.loads(line), number, request.repo)
-        except (ValueError, TypeError) as error:
-            hint = 'A line is an object such as {"id": "a", "prompt": "fix it", "repo": "…", "ref": "…"}.'
-            raise UserError(f"{request.tasks}:{number} is not a task: {error}", hint) from error
-        if task["id"] in seen:
-            raise UserError(f"{request.tasks}:{number} has the id {task['id']!r} of an earlier line.")
-        seen.add(task["id"])
-        tasks.append(task)
-    index, count = shard_of(request.shard)
-    return tasks[index::count]
+            lines = self.tasks.read_bytes().splitlines()
+        except OSError as error:
+            raise UserError(f"{self.tasks} cannot be read: {error.strerror}.") from error
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                task = _task(json.loads(line), number, self.repo)
+            except (ValueError, TypeError) as error:
+                hint = 'A line is an object such as {"id": "a", "prompt": "fix it", "repo": "…", "ref": "…"}.'
+                raise UserError(f"{self.tasks}:{number} is not a task: {error}", hint) from error
+            if task["id"] in tasks:
+                raise UserError(f"{self.tasks}:{number} has the id {task['id']!r} of an earlier line.")
+            tasks[task["id"]] = task
+        index, count = self._shard()
+        return list(tasks.values())[index::count]
 
-
-def _task(raw: Any, number: int, repo: str) -> Json:
-    """One line of the file, by the names that we or SWE-bench give its parts."""
-    if not isinstance(raw, dict) or not (raw.get("prompt") or raw.get("problem_statement")):
-        raise TypeError("it has no prompt" if isinstance(raw, dict) else "it is not an object")
-    task = {
-        **raw,
-        "id": str(raw.get("id") or raw.get("instance_id") or number),
-        "prompt": raw.get("prompt") or raw["problem_statement"],
-        "ref": raw.get("ref") or raw.get("base_commit") or "",
-        "repo": raw.get("repo") or "",
-    }
-    if wrong := [name for name in ("prompt", "ref", "repo") if not isinstance(task[name], str)]:
-        raise TypeError(f"{wrong[0]!r} is no text")
-    return {**task, "repo": _repo(repo, task["repo"])}
-
-
-def shard_of(words: str) -> tuple[int, int]:
-    """(index from 0, count) of `I/N`."""
-    index, _, count = (words or "0/1").partition("/")
-    if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
-        raise UserError(f"--shard {words}: give I/N with I from 0 to N-1.", "0/4 is the first of four.")
-    return int(index), int(count)
-
-
-def _repo(wanted: str, named: str) -> str:
-    """The repository of a task: a folder by its whole path, for a worker is somewhere else."""
-    repo = wanted.replace("{repo}", named) if "{repo}" in wanted else named or wanted
-    return os.path.abspath(os.path.expanduser(repo)) if repo and "://" not in repo and "@" not in repo else repo
-
-
-@dataclass
-class Batch:
-    """A batch under way: what is done, and what it cost."""
-
-    request: BatchRequest
-    cost_usd: float | None = 0.0
-    failed: int = 0
-    done: int = 0
-    over: bool = False
-    started: float = field(default_factory=time.monotonic)
-    work: list[asyncio.Task[None]] = field(default_factory=list)
+    def _shard(self) -> tuple[int, int]:
+        """(index from 0, count) of `I/N`."""
+        index, _, count = (self.shard or "0/1").partition("/")
+        if not (index.isdecimal() and count.isdecimal() and int(index) < int(count)):
+            raise UserError(f"--shard {self.shard}: give I/N with I from 0 to N-1.", "0/4 is the first of four.")
+        return int(index), int(count)
 
     async def run(self) -> int:
         """Run what is not done yet; gives the exit code."""
-        request = self.request
-        tasks = load_tasks(request)
+        tasks, limit = self.load_tasks(), self.options.max_cost
         try:
-            request.out.mkdir(parents=True, exist_ok=True)
+            self.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"{request.out} cannot be made: {error.strerror}.") from error
+            raise UserError(f"{self.out} cannot be made: {error.strerror}.") from error
         earlier = self._read()
         tasks = [t for t in tasks if earlier.get(t["id"], {}).get("status") != "success"]
-        if request.options.max_cost and (self.cost_usd or 0) >= request.options.max_cost:
+        if limit and (self.cost_usd or 0) >= limit:
             raise UserError("The budget is spent.", "Raise it: --max-cost.", exit_code=4)
         self._say(f"{len(tasks)} tasks to run, {len(earlier)} results from before")
-        place = await open_place(request.on, request.jobs)
+        place = await open_place(self.on, self.jobs)
         try:
             self.work = [asyncio.create_task(self._one(place, task, len(tasks))) for task in tasks]
             await asyncio.gather(*self.work)
@@ -136,11 +102,11 @@ class Batch:
 
     @property
     def results(self) -> Path:
-        index, count = shard_of(self.request.shard)
-        return self.request.out / ("results.jsonl" if count == 1 else f"results-{index}-of-{count}.jsonl")
+        index, count = self._shard()
+        return self.out / ("results.jsonl" if count == 1 else f"results-{index}-of-{count}.jsonl")
 
     async def _one(self, place: Place, task: Json, total: int) -> None:
-        options = self.request.options
+        options = self.options
         left = None if not options.max_cost else max(0.000001, options.max_cost - (self.cost_usd or 0.0))
         job = job_of(task["id"], task["prompt"], options, agent=task.get("agent", options.agent),
                      schema=task.get("schema"), repo=task["repo"], ref=task["ref"], max_cost=left)  # fmt: skip
@@ -177,7 +143,7 @@ class Batch:
             return
         spent.append(json.loads(line).get("cost_usd") or 0.0)
         self.cost_usd = add_cost(self.cost_usd, spent[-1])
-        limit = self.request.options.max_cost
+        limit = self.options.max_cost
         if limit and (self.cost_usd or 0.0) >= limit and not self.over:
             self.over = True
             self._say(f"Stopped at the budget of {money(limit)}.")
@@ -195,13 +161,13 @@ class Batch:
         self._say(f"{' · '.join(filter(None, facts))} · {one_line(task['id'], 40)} {state}")
 
     def _say(self, text: str) -> None:
-        if not self.request.options.quiet:
+        if not self.options.quiet:
             print(f"cowork: {text}", file=sys.stderr, flush=True)
 
     def _write_predictions(self) -> None:
         """The patches in the form that SWE-bench evaluates; whole, from what is done."""
         rows = [
-            {"instance_id": id, "model_name_or_path": self.request.model_name or result.get("model", ""),
+            {"instance_id": id, "model_name_or_path": self.model_name or result.get("model", ""),
              "model_patch": result["patch"]}
             for id, result in self._read().items()
             if "patch" in result
@@ -209,3 +175,22 @@ class Batch:
         if rows:
             file = self.results.with_name(self.results.name.replace("results", "predictions"))
             file.write_text("".join(ascii_json(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def _task(raw: Any, number: int, repo: str) -> Json:
+    """One line of the file, by the names that we or SWE-bench give its parts."""
+    if not isinstance(raw, dict) or not (raw.get("prompt") or raw.get("problem_statement")):
+        raise TypeError("it has no prompt" if isinstance(raw, dict) else "it is not an object")
+    task = {
+        **raw,
+        "id": str(raw.get("id") or raw.get("instance_id") or number),
+        "prompt": raw.get("prompt") or raw["problem_statement"],
+        "ref": raw.get("ref") or raw.get("base_commit") or "",
+        "repo": raw.get("repo") or "",
+    }
+    if wrong := [name for name in ("prompt", "ref", "repo") if not isinstance(task[name], str)]:
+        raise TypeError(f"{wrong[0]!r} is no text")
+    where = repo.replace("{repo}", task["repo"]) if "{repo}" in repo else task["repo"] or repo
+    if where and "://" not in where and "@" not in where:  # a folder, by its whole path: a worker is somewhere else
+        where = os.path.abspath(os.path.expanduser(where))
+    return {**task, "repo": where}

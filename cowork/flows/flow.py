@@ -6,9 +6,9 @@ import asyncio
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import field
-from typing import Any, Literal, Protocol, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from cowork.api.errors import TaskFailed
 from cowork.api.options import TaskOptions
@@ -23,6 +23,7 @@ from cowork.tools.base import Interrupted
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+RunTask = Callable[["FlowTask"], Awaitable[ToolRecord]]
 
 
 class FlowTaskOptions(TaskOptions, total=False):
@@ -57,13 +58,6 @@ class FlowTask:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-class Executor(Protocol):
-    """Where tasks run."""
-
-    async def run(self, task: FlowTask) -> ToolRecord: ...
-    async def aclose(self) -> None: ...
-
-
 @frozen
 class Plan:
     """What a dry run found: tasks that are done, and tasks that would run now."""
@@ -80,14 +74,14 @@ class Flow:
     """Runs tasks of agents; `flow.task` can be awaited, gathered, looped over and put under an `if`."""
 
     def __init__(
-        self, session: Session, journal: FlowJournal, executor: Executor, *, jobs: int, plan: Plan | None = None
+        self, session: Session, journal: FlowJournal, run_task: RunTask, *, jobs: int, plan: Plan | None = None
     ) -> None:
         self.session = session
         self.journal = journal
         self.reused = 0  # tasks whose results came from the journal
-        self._executor = executor
+        self.plan = plan  # of a dry run
+        self._run_task = run_task
         self._places = asyncio.Semaphore(jobs)
-        self._plan = plan
         self._seen: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -125,12 +119,12 @@ class Flow:
         key, input = self._key(task), task.input
         if done := self.journal.done(key, input):
             self.reused += 1
-            if self._plan:
-                self._plan.known.append(task)
+            if self.plan:
+                self.plan.known.append(task)
             data: Json = done["data"]
             return data
-        if self._plan:
-            self._plan.open.append(task)
+        if self.plan:
+            self.plan.open.append(task)
             raise PlanEnds
         async with self._places:
             return await self._paid(task, key, input)
@@ -139,7 +133,7 @@ class Flow:
         self.journal.add("started", key=key, input=input)
         facts: Json = {"key": key, "input": input, "agent": task.agent_name}
         try:
-            record = await self._executor.run(task)
+            record = await self._run_task(task)
         except Interrupted as stop:  # what it had used is spent
             cost = stop.record.data.get("total_cost_usd", 0.0)
             self.journal.add("failed", **facts, cost_usd=cost, message="interrupted")
@@ -165,7 +159,7 @@ class Flow:
     ) -> list[Any]:
         """One task an item, side by side; results in the order of the items. A failure is raised when all have ended,
         or stands in the place of its result."""
-        listed: Sequence[Item] = [i async for i in items] if isinstance(items, AsyncIterable) else list(items)
+        listed = [i async for i in items] if isinstance(items, AsyncIterable) else list(items)
         tasks = [
             self.task(agent, prompt(item), schema=schema, key=key(item) if key else "", **options) for item in listed
         ]
@@ -187,14 +181,11 @@ class Flow:
         return name if number == 1 else f"{name}#{number}"
 
 
-class InSession:
-    """Runs tasks as children of the flow's own session, in this process."""
+def run_in(session: Session) -> RunTask:
+    """Run tasks as children of the flow's own session, in this process."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def run(self, task: FlowTask) -> ToolRecord:
-        return await self._session.task_record(
+    async def run(task: FlowTask) -> ToolRecord:
+        return await session.task_record(
             task.agent,
             task.prompt,
             schema=task.schema,
@@ -204,5 +195,4 @@ class InSession:
             check=task.check,
         )
 
-    async def aclose(self) -> None:
-        return None
+    return run

@@ -1,22 +1,34 @@
-"""One task as one process, on this machine or a worker: `cowork run` in a folder, told of line by line."""
+"""Tasks as processes of `cowork run`, told of line by line: on this machine, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import importlib
 import json
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
+from uuid import uuid4
 
-from cowork.config.options import Option, RunOptions
+from cowork.api.session import Session
+from cowork.config.options import RunOptions, options_of
 from cowork.core import spawn
-from cowork.core.blocks import Json
-from cowork.core.errors import UserError
+from cowork.core.blocks import Json, Usage, add_cost, cost_since
+from cowork.core.errors import ToolErrorCode, UserError
+from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ReplyAdded, from_dict
 from cowork.core.git import git_output
+from cowork.core.ports import ToolRecord
+from cowork.engine.budget import BudgetExceeded
+from cowork.engine.subagents.result import ChildResult, record_of
+from cowork.flows.flow import FlowTask
+from cowork.tools.base import Interrupted
 
 Hear = Callable[[str], None]  # a line of what happens, which is JSON
 _OWN = ("output", "non_interactive", "quiet", "cwd", "output_schema", "continue_", "resume", "agent", "max_cost")
@@ -47,7 +59,9 @@ def no_result(message: str) -> Json:
 def _run(job: Json, hear: Hear) -> Json:
     with contextlib.ExitStack() as stack:
         folder, base = stack.enter_context(_folder(job))
-        flags = [*job["flags"], *_flag("--agent", job.get("agent")), *_flag("--max-cost", job.get("max_cost"))]
+        flags = [*job["flags"]]
+        for name, value in (("--agent", job.get("agent")), ("--max-cost", job.get("max_cost"))):
+            flags += [name, str(value)] if value else []
         if job.get("schema"):
             file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cowork-"))) / "schema.json"
             file.write_text(json.dumps(job["schema"]))
@@ -101,10 +115,9 @@ def _git(folder: Path, *words: str) -> str:
 def _flags(options: RunOptions) -> list[str]:
     """The words of a command line that stand for these options."""
     words: list[str] = []
-    for spec in fields(options):
-        shown: Option | None = spec.metadata.get("option")
-        value = getattr(options, spec.name)
-        if shown is None or spec.name in _OWN or value == spec.default:
+    for name, _, default, shown in options_of(chat=False):
+        value = getattr(options, name)
+        if name in _OWN or value == default:
             continue
         if isinstance(value, bool):
             words.append(shown.flags[0])
@@ -114,5 +127,246 @@ def _flags(options: RunOptions) -> list[str]:
     return words
 
 
-def _flag(name: str, value: object) -> list[str]:
-    return [] if value in (None, "") else [name, str(value)]
+def _pid_in(line: str) -> list[int]:
+    """The process of a job, by the line that says that it was started."""
+    return [json.loads(line)["pid"]] if line.startswith('{"type": "job.started"') else []
+
+
+class Place(Protocol):
+    """Runs jobs, and tells what happens in them as it does. A failure is a result; a cancelled job ends its process."""
+
+    async def run(self, job: Json, hear: Hear) -> Json: ...
+    async def aclose(self) -> None: ...
+
+
+class LocalPlace:
+    """One process a job on this machine, so many at once."""
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._threads = ThreadPoolExecutor(count, "cowork-job")  # the loop's own are few, and others need them
+
+    async def run(self, job: Json, hear: Hear) -> Json:
+        async with self._free:
+            loop, pids = asyncio.get_running_loop(), list[int]()
+
+            def told(line: str) -> None:
+                pids.extend(_pid_in(line))
+                loop.call_soon_threadsafe(hear, line)
+
+            work = loop.run_in_executor(self._threads, run_job, job, told)
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                while not work.done():  # the thread ends when the process does
+                    for pid in pids:
+                        terminate(pid)
+                    await asyncio.wait([work], timeout=0.2)
+                raise
+
+    async def aclose(self) -> None:
+        self._threads.shutdown(wait=False)
+
+
+class DaskPlace:
+    """The workers of a Dask cluster: a lost worker's job runs again on another one."""
+
+    def __init__(self, client: Any, *, own: bool = True) -> None:
+        self._client = client
+        self._own = own  # close it at the end
+        self._topic = f"cowork-{uuid4().hex[:12]}"
+        self._hears: dict[str, Hear] = {}
+        self._where: dict[str, tuple[str, int]] = {}  # job -> worker and process
+        client.subscribe_topic(self._topic, self._told)
+
+    @classmethod
+    async def connect(cls, address: str) -> DaskPlace:
+        try:
+            distributed = importlib.import_module("distributed")
+        except ImportError as error:
+            raise UserError("--on dask needs the package distributed.", "pip install 'cowork[dask]'") from error
+        try:
+            client = await distributed.Client(address, asynchronous=True, timeout="5s")
+        except (OSError, ValueError) as error:
+            raise UserError(f"There is no Dask scheduler at {address}.", str(error)) from error
+        return cls(client)
+
+    async def run(self, job: Json, hear: Hear) -> Json:
+        self._hears[job["id"]] = hear
+        future = self._client.submit(work, job, self._topic, pure=False, key=f"{self._topic}-{job['id']}")
+        try:
+            result: Json = await future
+            return result
+        except asyncio.CancelledError:
+            await future.cancel()
+            if found := self._where.get(job["id"]):
+                worker, pid = found
+                with contextlib.suppress(Exception):  # the worker may be gone, and its process with it
+                    await self._client.run(terminate, pid, workers=[worker])
+            raise
+        except Exception as error:  # every worker that took it died, say
+            return no_result(f"{type(error).__name__}: {error}")
+        finally:
+            self._hears.pop(job["id"], None)
+            future.release()
+
+    async def aclose(self) -> None:
+        self._client.unsubscribe_topic(self._topic)
+        if self._own:
+            await self._client.close()
+
+    def _told(self, event: Any) -> None:
+        _, message = event
+        id, worker, line = message["id"], message["worker"], message["line"]
+        for pid in _pid_in(line):
+            self._where[id] = worker, pid
+        if hear := self._hears.get(id):
+            hear(line)
+
+
+def work(job: Json, topic: str) -> Json:
+    """What a Dask worker runs: the job, whose lines go back as they come."""
+    worker: Any = importlib.import_module("distributed").get_worker()
+
+    def hear(line: str) -> None:
+        worker.log_event(topic, {"id": job["id"], "worker": worker.address, "line": line})
+
+    return run_job(job, hear)
+
+
+def terminate(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+
+
+async def open_place(on: str, jobs: int) -> Place:
+    """The place for `local[:N]` or `dask:ADDRESS`."""
+    kind, _, rest = on.partition(":")
+    if kind == "local" and (not rest or (rest.isdecimal() and int(rest))):
+        return LocalPlace(int(rest or jobs))
+    if kind == "dask" and rest:
+        return await DaskPlace.connect(rest)
+    raise UserError(f"--on {on}: there is no such place.", "Use here, local:4 or dask:tcp://HOST:8786.")
+
+
+class JobRunner:
+    """Runs a task as one process a task, with a session of its own; events and costs come back while it runs."""
+
+    def __init__(self, session: Session, options: RunOptions, place: Place) -> None:
+        self._session, self._place = session, place
+        self._options = replace(options, cwd=session.run.root)
+        self._number = 0
+        self._running = set[asyncio.Task[Json]]()
+
+    async def run(self, task: FlowTask) -> ToolRecord:
+        if not isinstance(task.agent, str) or task.isolation:
+            what = "isolation" if task.isolation else "an AgentDef"
+            raise UserError(f"A task with {what} runs only here.", "Leave --on out, or use an agent file.")
+        self._number += 1
+        child = RemoteChild(self._session, task, f"{task.agent}-{self._number}", self._stop_all)
+        ledger = self._session.run.ledger
+        limit = ledger.limits.cost_usd
+        left = None if limit is None else max(0.000001, limit - (ledger.cost_usd or 0.0))
+        job = job_of(child.id, task.prompt, replace(self._options, model=task.model or self._options.model),
+                     agent=task.agent, schema=task.schema, max_cost=left)  # fmt: skip
+        try:
+            ledger.check()
+            work = asyncio.create_task(self._place.run(job, child.hear))
+            self._running.add(work)
+            work.add_done_callback(self._running.discard)
+            return child.end(await work)
+        except BudgetExceeded as over:
+            return child.fail("QUOTA_EXCEEDED", over.message)
+        except asyncio.CancelledError:
+            if child.over:
+                return child.fail("QUOTA_EXCEEDED", child.over)
+            raise Interrupted(child.fail("ABORTED", "It was interrupted.")) from None
+
+    async def aclose(self) -> None:
+        self._stop_all()
+        if self._running:
+            await asyncio.wait(self._running)
+        await self._place.aclose()
+
+    def _stop_all(self) -> None:
+        for work in self._running:
+            work.cancel()
+
+
+class RemoteChild:
+    """A task that runs elsewhere, as the flow's session knows it."""
+
+    def __init__(self, session: Session, task: FlowTask, id: str, stop_all: Callable[[], None]) -> None:
+        self.id, self.over, self._stop_all = id, "", stop_all
+        self._run, self._sinks, self._task = session.run, session.sinks, task
+        self._path = f"main/{id}"
+        self._usage, self._cost, self._turns = Usage(), 0.0, 0
+        started = AgentStarted(id, description=task.description or task.key or task.prompt[:60], prompt=task.prompt,
+                               subagent_type=task.agent_name, model=task.model or "main")  # fmt: skip
+        self._run.emitter.publish(started, self._path)
+
+    def hear(self, line: str) -> None:
+        """Follow what its process tells: events for who watches, costs for the budget."""
+        try:
+            raw = json.loads(line)
+        except ValueError:
+            return
+        if raw.get("type") == "job.started":  # once more where a worker was lost: receipts are of the last try
+            self._usage, self._cost, self._turns = Usage(), 0.0, 0
+        event = from_dict(raw)
+        if event is None:
+            return
+        if isinstance(event, ReplyAdded):
+            self._turns += 1
+            self._book(event.usage, event.cost_usd)
+            self._run.emitter.publish(
+                AgentUpdated(self.id, "active", self._turns, 0, self._usage, self._cost), self._path
+            )
+        self._show(event)
+
+    def end(self, result: Json) -> ToolRecord:
+        """The record of its end."""
+        usage, cost = Usage.from_dict(result.get("usage") or {}), result.get("total_cost_usd")
+        self._book(usage - self._usage, cost_since(cost, self._cost))
+        done = result.get("status") == "success"
+        return self._close(
+            "completed" if done else "error",
+            str(result.get("result") or ""),
+            turns=int(result.get("num_turns") or 0),
+            usage=usage,
+            cost_usd=cost,
+            duration_ms=int(result.get("duration_ms") or 0),
+            model_id=str(result.get("model") or ""),
+            structured=result.get("structured_output"),
+            code=None if done else "EXECUTION_ERROR",
+            reason=str((result.get("error") or {}).get("message") or ""),
+        )
+
+    def fail(self, code: ToolErrorCode, message: str) -> ToolRecord:
+        return self._close("error", "", code=code, reason=message, usage=self._usage, cost_usd=self._cost)
+
+    def _close(self, status: Any, text: str, *, model_id: str = "", **facts: Any) -> ToolRecord:
+        task, model = self._task, self._task.model or "main"
+        end = ChildResult(status, text, task.agent_name, self.id, task.description or task.key, 1, model, model,
+                          model_id, **facts)  # fmt: skip
+        record, _ = record_of(end, keep_in=self._run.tree.scratch / f"result-{self.id}", max_bytes=1 << 30)
+        self._run.emitter.publish(AgentEnded(self.id, end.status, record.to_dict()), self._path)
+        return record
+
+    def _book(self, usage: Usage, cost: float | None) -> None:
+        ledger = self._run.ledger
+        ledger.book(usage, cost)
+        self._usage = self._usage + usage
+        self._cost = add_cost(self._cost, cost) or self._cost
+        try:
+            ledger.check()
+        except BudgetExceeded as over:
+            self.over = self.over or over.message
+            self._stop_all()
+
+    def _show(self, event: Event) -> None:
+        """Draw it below the flow; the log of this session holds only that it was sent out and how it ended."""
+        inner = self._path + event.agent.removeprefix("main")
+        for sink in self._sinks:
+            if event.type not in ("session.started", "run.ended"):
+                sink(replace(event, agent=inner))

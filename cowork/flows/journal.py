@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -16,7 +15,7 @@ from cowork.core.blocks import Json, add_cost
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
 from cowork.private_files import open_private, private_folder
-from cowork.sessions.log.lock import Lock
+from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.writer import is_id, new_id
 
 FILE, LOCK = "journal.jsonl", "lock"
@@ -39,15 +38,13 @@ class FlowJournal:
         self.cost_usd = cost_of(records)  # of all tasks that ended; None when a price is not known
         self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         os.ftruncate(self._fd, whole)  # half a line of a process that was killed
-        self._syncing: asyncio.Future[None] | None = None
-        self._unsynced = False
 
     def done(self, key: str, input: str) -> Json | None:
         """The record of a task that an earlier run of the flow did with this input."""
         return self._before.get((key, input))
 
     def add(self, type: str, **fields: Any) -> None:
-        """Write a record; the disk is asked to keep it soon after, for several at once."""
+        """Write a record; what was paid for is on the disk before the flow goes on."""
         record = {"type": type, "at": round(time.time(), 3), **fields}
         data = ascii_json(record, separators=(",", ":"), default=str).encode() + b"\n"
         while data:
@@ -56,22 +53,9 @@ class FlowJournal:
         if type == "done":
             self.done_tasks.add((fields["key"], fields["input"]))
         if type != "started":
-            self._sync_soon()
+            getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has no fdatasync
 
-    def _sync_soon(self) -> None:
-        self._unsynced = True
-        if self._syncing is None:
-            self._syncing = asyncio.ensure_future(self._sync())
-
-    async def _sync(self) -> None:
-        while self._unsynced:
-            self._unsynced = False
-            await asyncio.to_thread(getattr(os, "fdatasync", os.fsync), self._fd)  # macOS has no fdatasync
-        self._syncing = None
-
-    async def close(self) -> None:
-        if self._syncing:
-            await self._syncing
+    def close(self) -> None:
         os.close(self._fd)
         self._lock.release()
 
@@ -129,3 +113,30 @@ def cost_of(records: list[Json]) -> float | None:
         if record.get("type") in ("done", "failed"):
             total = add_cost(total, record.get("cost_usd"))
     return total
+
+
+def listed(environ: Mapping[str, str]) -> list[Json]:
+    """Every flow with its file, tasks, cost and whether it ended."""
+    rows = []
+    for folder in known_flows(environ):
+        records, _ = read(folder / FILE)
+        if not records or records[0].get("type") != "flow":
+            continue
+        done = {(r["key"], r["input"]) for r in records if r["type"] == "done"}
+        open = {(r["key"], r["input"]) for r in records if r["type"] in ("started", "failed")} - done
+        ended = records[-1].get("type") == "end"
+        head = {key: records[0][key] for key in ("file", "args", "cwd", "at")}
+        state = "done" if ended else "interrupted" if holder(folder / LOCK) is None else "running"
+        rows.append({"id": folder.name, **head, "state": state, "tasks": len(done), "open": len(open),
+                     "cost_usd": cost_of(records)})  # fmt: skip
+    return rows
+
+
+def tasks_of(environ: Mapping[str, str], flow_id: str) -> list[Json]:
+    """The tasks of a flow, each as its journal has it last."""
+    last: dict[tuple[str, str], Json] = {}
+    for record in read(find(environ, flow_id) / FILE)[0]:
+        if record["type"] in ("started", "done", "failed"):
+            key = record["key"], record["input"]
+            last[key] = last.get(key, {}) | record
+    return list(last.values())

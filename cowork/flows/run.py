@@ -1,35 +1,42 @@
-"""Runs a flow file: `async def main(flow, …)`, with its journal, one budget and one policy for questions."""
+"""`cowork flow`: runs a flow file, `async def main(flow, …)`, with its journal, one budget and one who is asked."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import os
 import re
 import shutil
 import sys
+import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, field, fields, is_dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, field, is_dataclass, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType, SimpleNamespace, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cowork.api.session import Session
-from cowork.config import paths
+from cowork.config import load, paths
 from cowork.config.options import RunOptions
-from cowork.core.blocks import Json
-from cowork.core.errors import UserError
+from cowork.core import signals
+from cowork.core.blocks import Json, Usage
+from cowork.core.errors import CoworkError, UserError
+from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
+from cowork.core.format import duration, money, one_line, plural
 from cowork.core.frozen import frozen
+from cowork.core.hygiene import ascii_json
 from cowork.core.ports import Ask, Emit
-from cowork.flows.executors import open_executor
-from cowork.flows.flow import Flow, Plan, PlanEnds
+from cowork.flows.flow import Flow, Plan, PlanEnds, run_in
+from cowork.flows.jobs import JobRunner, open_place
 from cowork.flows.journal import FILE, FlowJournal, find, head_of, known_flows, read
 from cowork.sessions.index import list_sessions
 
 SHIPPED = Path(__file__).parent / "shipped"
 _KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
          "max_cost", "max_turns", "max_tokens", "config_file", "bare", "settings")  # fmt: skip
+_CHARS_A_TOKEN = 4
 
 
 @frozen
@@ -44,74 +51,87 @@ class FlowRequest:
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
-@frozen
-class FlowEnd:
-    """How a flow ended."""
+def run(request: FlowRequest, *, resume: str | None = None, dry: bool = False) -> int:
+    """Run a flow or go on with one; gives the exit code."""
+    call = load_call(request)
+    journal = FlowJournal(request.environ, resume)
+    shown, how = Shown(quiet=request.options.quiet or dry), f"Go on with: cowork flow resume {journal.id}"
+    try:
+        value, flow = signals.run(run_flow(request, journal, call, ask=shown.ask, sinks=[shown], dry=dry))
+    except signals.Stopped as stop:
+        print(f"The flow was {stop.reason}. {how}", file=sys.stderr)
+        return stop.exit_code
+    except UserError:
+        raise
+    except CoworkError as failure:
+        raise UserError(f"The flow stopped: {failure}", how, exit_code=1) from failure
+    except Exception as error:  # in the flow's own code
+        raise UserError(where_in(flow_file(request.file), error), how, exit_code=1) from error
+    finally:
+        shown.close()
+    if dry:
+        _print_plan(flow, request, ended=value is not None)
+    elif request.options.output == "text":
+        _print_end(value, flow, shown)
+    else:
+        facts = {"id": journal.id, "result": value, "tasks": len(journal.done_tasks), "reused": flow.reused}
+        facts |= {"cost_usd": journal.cost_usd, "duration_ms": round(shown.seconds * 1000)}
+        print(ascii_json({"type": "flow", **facts}))
+    return 0
 
-    id: str
-    value: Any
-    done: int
-    reused: int
-    cost_usd: float | None
-    plan: Plan | None = None
 
+def load_call(request: FlowRequest) -> Callable[[Flow], Awaitable[Any]]:
+    """The `main` of a flow file with its arguments, which gives what `main` returns as JSON holds it."""
+    main = load_main(flow_file(request.file))
+    args, kwargs = arguments(main, request.args)
 
-@frozen
-class FlowCall:
-    """The `main` of a flow file with its arguments."""
-
-    main: Callable[..., Any]
-    args: list[Any]
-    kwargs: dict[str, Any]
-
-    @classmethod
-    def of(cls, request: FlowRequest) -> FlowCall:
-        main = load_main(flow_file(request.file))
-        return cls(main, *arguments(main, request.args))
-
-    async def __call__(self, flow: Flow) -> Any:
-        """What `main` returns, as JSON holds it; None where a dry run knows no further."""
+    async def call(flow: Flow) -> Any:
         try:
-            return plain(await self.main(flow, *self.args, **self.kwargs))
+            return plain(await main(flow, *args, **kwargs))
         except BaseException as error:
             while isinstance(error, BaseExceptionGroup):  # of a TaskGroup: what went wrong first tells the most
                 error = error.exceptions[0]
-            if isinstance(error, PlanEnds):
+            if isinstance(error, PlanEnds):  # a dry run knows no further
                 return None
             raise error
+
+    return call
 
 
 async def run_flow(
     request: FlowRequest,
     journal: FlowJournal,
-    call: FlowCall,
+    call: Callable[[Flow], Awaitable[Any]],
     *,
     ask: Ask | None,
     sinks: Sequence[Emit],
     dry: bool = False,
-) -> FlowEnd:
+) -> tuple[Any, Flow]:
     """Run a flow, or go on with one whose journal has a beginning. Raises what its `main` raises."""
-    plan, begins = Plan() if dry else None, not journal.begun
+    begins, options = not journal.begun, request.options
     if begins:
         file = flow_file(request.file)
         journal.add("flow", file=request.file if file.parent == SHIPPED else str(file), args=list(request.args),
-                    options=_stored(request.options), on=request.on, jobs=request.jobs,
-                    cwd=str(request.options.cwd or paths.here()))  # fmt: skip
+                    options=_stored(options), on=request.on, jobs=request.jobs,
+                    cwd=str(options.cwd or paths.here()))  # fmt: skip
     try:
         async with Session.of(_within_budget(request, journal), request.environ, ask, sinks) as session:
             if not dry:
                 journal.add("session", id=session.id)
-            executor = await open_executor(request.on, session, request.options, request.jobs)
-            flow = Flow(session, journal, executor, jobs=_places(request), plan=plan)
+            here = request.on == "here"
+            jobs = None if here else JobRunner(session, options, await open_place(request.on, request.jobs))
+            run_task = jobs.run if jobs else run_in(session)
+            flow = Flow(session, journal, run_task, jobs=_places(request), plan=Plan() if dry else None)
             try:
                 value = await call(flow)
             finally:
-                await executor.aclose()
+                if jobs:
+                    await jobs.aclose()
             if not dry:
                 journal.add("end", value=value)
-            return FlowEnd(journal.id, value, len(journal.done_tasks), flow.reused, journal.cost_usd, plan)
+            return value, flow
     finally:
-        await journal.close()
+        journal.close()
         if dry and begins:
             shutil.rmtree(journal.folder)
 
@@ -129,19 +149,12 @@ def _plain_part(value: Any) -> Any:
     return vars(value) if hasattr(value, "__dict__") else str(value)
 
 
-def resumed(environ: Mapping[str, str], flow_id: str, **changes: Any) -> FlowRequest:
+def resumed(environ: Mapping[str, str], flow_id: str, on: str, jobs: int, given: Mapping[str, Any]) -> FlowRequest:
     """What to run to go on with a flow."""
     head = head_of(find(environ, flow_id))
-    given: dict[str, Any] = {name: _revived(name, value) for name, value in head["options"].items()}
-    given |= {"cwd": Path(head["cwd"])}
-    return FlowRequest(
-        head["file"],
-        head["args"],
-        RunOptions(**given | changes.pop("options", {})),
-        changes.get("on") or head["on"],
-        changes.get("jobs") or head["jobs"],
-        environ,
-    )
+    kept: dict[str, Any] = {name: _revived(name, value) for name, value in head["options"].items()}
+    options = RunOptions(**kept | {"cwd": Path(head["cwd"])} | dict(given))
+    return FlowRequest(head["file"], head["args"], options, on or head["on"], jobs or head["jobs"], environ)
 
 
 def flow_file(file: str) -> Path:
@@ -219,22 +232,15 @@ def _typed(name: str, word: str, kind: Any) -> Any:
 
 def _within_budget(request: FlowRequest, journal: FlowJournal) -> RunOptions:
     """The options, with what is left of the budget and room for as many children as there are places."""
-    options, spent = request.options, _spent(request, journal)
-    settings = {"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings}
+    options, spent = request.options, journal.cost_usd or 0.0
+    if options.max_cost and journal.sessions:  # which know of killed tasks too
+        entries = list_sessions(paths.sessions_dir(request.environ), None)
+        spent = max(spent, sum(entry.cost_usd or 0.0 for entry in entries if entry.id in journal.sessions))
     if options.max_cost and spent:
         if spent >= options.max_cost:
             raise UserError(f"The budget of ${options.max_cost:g} is spent.", "Raise it: --max-cost.", exit_code=4)
         options = replace(options, max_cost=options.max_cost - spent)
-    return replace(options, settings=settings)
-
-
-def _spent(request: FlowRequest, journal: FlowJournal) -> float:
-    """USD that earlier parts of the flow took: by its journal, or by its sessions, which know of killed tasks too."""
-    if not request.options.max_cost or not journal.sessions:
-        return journal.cost_usd or 0.0
-    entries = list_sessions(paths.sessions_dir(request.environ), None)
-    of_flow = sum(entry.cost_usd or 0.0 for entry in entries if entry.id in journal.sessions)
-    return max(journal.cost_usd or 0.0, of_flow)
+    return replace(options, settings={"agent.subagent.max_concurrent": min(50, request.jobs), **options.settings})
 
 
 def _places(request: FlowRequest) -> int:
@@ -246,12 +252,8 @@ def _places(request: FlowRequest) -> int:
 def _stored(options: RunOptions) -> Json:
     """Options that a resumed flow keeps, as JSON."""
     default = RunOptions()
-    kept = {f.name: getattr(options, f.name) for f in fields(options) if f.name in _KEPT}
-    return {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in kept.items()
-        if value != getattr(default, name)
-    }
+    kept = {name: value for name in _KEPT if (value := getattr(options, name)) != getattr(default, name)}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
 
 
 def _revived(name: str, value: Any) -> Any:
@@ -260,7 +262,92 @@ def _revived(name: str, value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def price_of(plan: Plan, environ: Mapping[str, str], price: Callable[[str], float | None]) -> tuple[float | None, bool]:
+class Shown:
+    """What a person sees while tasks run: a live tree on a terminal, else a line a task; all on stderr."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._started = time.monotonic()
+        self._running = self._ended = 0
+        self._cost: float | None = 0.0
+        self._sink: Emit = lambda event: None
+        self._tree: Any = None
+        self.ask: Ask | None = None
+        from cowork.frontends.task_tree import TaskTree, drawable
+
+        if quiet:
+            return
+        if drawable(sys.stderr):
+            self._sink = self._tree = TaskTree(sys.stderr, os.environ, self._status)
+            from cowork.frontends.prompt import LinePrompt, available
+
+            self.ask = self._asking(LinePrompt()) if available() else None
+        else:
+            from cowork.frontends.text import TextOutput
+
+            self._sink = TextOutput(sys.stderr, sys.stderr)
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case AgentStarted():
+                self._running += 1
+            case AgentEnded():
+                self._running, self._ended = self._running - 1, self._ended + 1
+                cost = (event.record.get("data") or {}).get("total_cost_usd")
+                self._cost = None if cost is None or self._cost is None else self._cost + cost
+        if not isinstance(event, RunEnded):
+            self._sink(event)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
+
+    def close(self) -> None:
+        if self._tree:
+            self._tree.close()
+
+    def _status(self) -> str:
+        rate = f"{self._ended / self.seconds * 60:.0f} a minute" if self._ended else ""
+        facts = [f"{self._ended} done", f"{self._running} at work", money(self._cost), duration(self.seconds), rate]
+        return " · ".join(filter(None, facts))
+
+    def _asking(self, prompt: Ask) -> Ask:
+        async def ask(question: Any) -> Any:
+            self._tree.close()
+            return await prompt(question)
+
+        return ask
+
+
+def _print_end(value: Any, flow: Flow, shown: Shown) -> None:
+    if value is not None:
+        print(value if isinstance(value, str) else json.dumps(value, indent=2))
+    facts = [plural(len(flow.journal.done_tasks), "task"), f"{flow.reused} from before" if flow.reused else ""]
+    facts += [money(flow.cost), duration(shown.seconds), f"flow {flow.journal.id}"]
+    print(" · ".join(filter(None, facts)), file=sys.stderr)
+
+
+def _print_plan(flow: Flow, request: FlowRequest, *, ended: bool) -> None:
+    plan = flow.plan
+    assert plan is not None
+    config = load(cwd=request.options.cwd or paths.here(), environ=request.environ, flags=request.options.flags())
+    prices = config.model("main").prices or None
+    from cowork.providers.prices import price
+
+    def cost_of_prompt(prompt: str) -> float | None:
+        return price(config.models.main.model, Usage(len(prompt) // _CHARS_A_TOKEN), prices)
+
+    for task in plan.open:
+        print(f"{task.agent_name:<16} {one_line(task.key or task.description or task.prompt, 90)}")
+    cost, known = _price_of(plan, request.environ, cost_of_prompt)
+    about = f"about {money(cost)} by what such tasks cost before"
+    about = about if known else f"at least {money(cost)} for the prompts"
+    rest = "; what follows depends on their results" if plan.open and not ended else ""
+    print(f"{len(plan.known)} done, {plural(len(plan.open), 'task')} to run now: {about}{rest}")
+
+
+def _price_of(
+    plan: Plan, environ: Mapping[str, str], price: Callable[[str], float | None]
+) -> tuple[float | None, bool]:
     """(USD of the open tasks, whether by what tasks of the same agents cost before); else for their prompts alone."""
     costs: dict[str, list[float]] = {}
     for folder in known_flows(environ)[:50]:

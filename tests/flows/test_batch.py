@@ -16,9 +16,8 @@ import pytest
 
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
-from cowork.flows.batch import BatchRequest, load_tasks
-from cowork.flows.jobs import job_of
-from cowork.flows.places import DaskPlace, LocalPlace
+from cowork.flows.batch import Batch
+from cowork.flows.jobs import DaskPlace, LocalPlace, job_of
 from tests.flows.conftest import FlowPlace
 
 
@@ -77,8 +76,8 @@ def test_shards_share_the_tasks_and_the_budget_stops_a_batch(place: FlowPlace) -
     tasks = [{"prompt": f"task {n}"} for n in range(5)]
     assert batch(place, *tasks[:2], words=("--shard", "1/2")).returncode == 0
     assert [r["id"] for r in lines(place.folder / "out" / "results-1-of-2.jsonl")] == ["2"]
-    request = BatchRequest(place.folder / "tasks.jsonl", place.folder, RunOptions())
-    shards = [[task["id"] for task in load_tasks(replace(request, shard=f"{n}/3"))] for n in range(3)]
+    request = Batch(place.folder / "tasks.jsonl", place.folder, RunOptions())
+    shards = [[task["id"] for task in replace(request, shard=f"{n}/3").load_tasks()] for n in range(3)]
     assert sorted(id for shard in shards for id in shard) == ["1", "2"]
     done = batch(place, *tasks, words=("--jobs", "1", "--max-cost", "0.5"))
     assert done.returncode == 4
