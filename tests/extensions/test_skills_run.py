@@ -84,6 +84,13 @@ def test_a_name_that_no_file_can_have_is_text(command: Command) -> None:
     assert done.result["status"] == "success"
 
 
+def test_a_file_among_the_words_of_a_skill_is_sent_once(command: Command) -> None:
+    (command.folder / "a.md").write_text("WORD-OF-THE-FILE")
+    skill(command.folder / ".cowork", body="Look at $ARGUMENTS")
+    play(command, {"say": "ok"}, prompt="/greet @a.md")
+    assert json.dumps(requests(command)).count("WORD-OF-THE-FILE") == 1
+
+
 def test_a_command_of_a_text_is_judged(command: Command) -> None:
     commands = command.folder / ".cowork" / "commands"
     commands.mkdir(parents=True)

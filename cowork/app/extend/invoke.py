@@ -91,7 +91,9 @@ class Invoker:
         recipe, typed = found
         prompt.label = prompt.label or prompt.text
         try:
-            prompt.text = await self.filled(recipe, typed, agent.runner)
+            # What the person named goes along with the prompt already; a child is told no more than the text.
+            attached = set() if recipe.fork else {line.partition(" · ")[0] for line in prompt.attached}
+            prompt.text = await self.filled(recipe, typed, agent.runner, attached)
         except ToolError as error:
             raise UserError(error.text) from error
         before = agent.provider
@@ -166,7 +168,7 @@ class Invoker:
 
     # ------------------------------------------------------------ for both
 
-    async def filled(self, recipe: Recipe, typed: str, runner: Runner) -> str:
+    async def filled(self, recipe: Recipe, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:
         """The text with its arguments, its commands' output and its files. Each is judged as a call of the agent."""
         await self._ask_grants(recipe, runner)
         own = str(recipe.folder)
@@ -182,7 +184,7 @@ class Invoker:
                 parts.append(text)
                 cwd = runner.state.cwd
                 files += [name for name in FILE.findall(text) if os.path.isfile(cwd / os.path.expanduser(name))]
-        for name in dict.fromkeys(files[:MOST_FILES]):
+        for name in dict.fromkeys(name for name in files[:MOST_FILES] if name not in attached):
             content = await _output(runner, "Read", {"file_path": name}, f"@{name} of /{recipe.name}")
             parts.append(f'\n\n<file path="{name}">\n{content}\n</file>')
         if recipe.disallowed_tools:
