@@ -4,29 +4,26 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 from cowork import prompts
-from cowork.agents import Agents
 from cowork.app import logs
 from cowork.app.extend.hooks import ProjectHooks
-from cowork.app.kept_files import KeptFiles
 from cowork.app.models import Models
 from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
 from cowork.app.run import Run
-from cowork.app.safety import safety, tightened
+from cowork.app.safety import KeptFiles, safety, tightened
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Json, Usage
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
-from cowork.core.frozen import frozen
 from cowork.core.hooks import HookGroup, Hooks, NoHooks
 from cowork.core.later import later
-from cowork.core.ports import AgentDef, Answer, Ask, Emit, Provider, Question
+from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.assembly import AgentSpec, Rights, Services
@@ -35,18 +32,16 @@ from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent, AgentOptions
 from cowork.engine.subagents.children import Subagents
-from cowork.permissions import Permissions
 from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import SessionLog, is_id, new_id
 from cowork.sessions.retention import OUTPUTS, drop_old_outputs
 from cowork.tools.ask import ask_user, exit_plan
-from cowork.tools.base import TreeState
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
-    from cowork.app.worktrees import Worktree
+    from cowork.app.worktrees import Worktrees
     from cowork.sessions import index
     from cowork.sessions.log.fork import origins
     from cowork.telemetry.exporters import TelemetryExport
@@ -60,9 +55,9 @@ def build(
     options: RunOptions,
     environ: Mapping[str, str],
     *,
-    ask: Ask | None,
-    sinks: Sequence[Emit],
-    on_sink_failure: SinkFailed,
+    ask: Ask | None = None,
+    sinks: Sequence[Emit] = (),
+    on_sink_failure: SinkFailed = lambda sink, error: None,
     chat: bool = False,
     program: Additions | None = None,
 ) -> Run:
@@ -72,11 +67,11 @@ def build(
     builds a run keeps what belongs to its process, such as where log lines go.
     """
     place = load_project(options, environ, program)
+    config = place.config
     if program is None:
-        logs.set_up(place.config.log.level, place.config.log.file)
+        logs.set_up(config.log.level, config.log.file)
     schema = _output_schema(options.output_schema)
-    session = _open_session(place)
-    log = session.log
+    log, troubles = _open_session(place)
     try:
         emitter = Emitter(
             log.id if log else options.session_id or new_id(),
@@ -84,23 +79,23 @@ def build(
             on_failure=on_sink_failure,
         )
         if log:
-            emitter.add(log if place.config.agent.subagent.persistence_enabled else _without_children(log))
-        hooks = program.hooks if program else NoHooks()
-        run = _join(place, session, emitter, ask, hooks, waits=not chat)
+            emitter.add(log if config.agent.subagent.persistence_enabled else _without_children(log))
+        run = _join(place, log, emitter, ask, program.hooks if program else NoHooks(), waits=not chat)
     except BaseException:
         if log:
             log.close()  # nothing was said in it, so it leaves no trace
         raise
     run.output_schema = schema
-    run.notes += tuple(Notice(text, "warning", "session.trouble") for text in session.troubles)
-    if chat and place.config.log.level and not place.config.log.file:
+    notes = () if options.replay else start_notes(config, environ)
+    run.notes = tuple(Notice(text, "info", "start") for text in notes)
+    run.notes += tuple(Notice(text, "warning", "session.trouble") for text in troubles)
+    if chat and config.log.level and not config.log.file:
         file = (log.folder if log else run.tree.scratch) / LOG_LINES
-        logs.set_up(place.config.log.level, str(file))
+        logs.set_up(config.log.level, str(file))
         run.notes += (Notice(f"Log lines go to {file}.", "info", "start"),)
-    if place.config.telemetry.otel:
+    if config.telemetry.otel:
         run.telemetry = _telemetry(place, run)
-    emitter.add(lambda event: _keep_warning(run, event))
-    for sink in sinks:
+    for sink in (run.keep_warning, *sinks):
         emitter.add(sink)
     return run
 
@@ -113,10 +108,10 @@ def _telemetry(place: Project, run: Run) -> TelemetryExport | None:
         raise UserError("telemetry.otel needs OpenTelemetry.", "Install it: pip install 'cowork[otel]'") from error
     if disabled(place.environ):
         return None
-    made = TelemetryExport(place.environ, content=place.config.telemetry.content)
-    run.emitter.add(made.sink)
-    run.tree.call_environ = made.sink.traceparent
-    return made
+    export = TelemetryExport(place.environ, content=place.config.telemetry.content)
+    run.emitter.add(export.sink)
+    run.tree.call_environ = export.sink.traceparent
+    return export
 
 
 async def nobody(question: Question) -> Answer:
@@ -124,22 +119,22 @@ async def nobody(question: Question) -> Answer:
     return Answer("no", NO_ONE_TO_ASK)
 
 
-def _keep_warning(run: Run, event: Event) -> None:
-    if isinstance(event, Notice) and event.level == "warning":
-        run.warnings.append(event.text)
-
-
-def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, hooks: Hooks, *, waits: bool) -> Run:
+def _join(
+    place: Project, log: SessionLog | None, emitter: Emitter, ask: Ask | None, hooks: Hooks, *, waits: bool
+) -> Run:
     """Models, tools, permissions and children around one conversation."""
-    log, past = session.log, session.past
+    config, past = place.config, log.loaded.events if log else ()
     scratch = log.folder / OUTPUTS if log else Path(tempfile.mkdtemp(prefix="cowork-"))
     workspace = _workspace(place, log, past, scratch)
-    models = Models(place.config, place.options, place.root, place.environ)
+    models = Models(config, place.options, place.root, place.environ)
     kept_files = _kept_files(place, log, emitter)
     permissions, tree = safety(place, workspace, scratch, emitter, kept_files)
-    mcp = _servers(place, emitter, ask, tree, lambda: subagents.main) if any_servers(place) else None
-    ledger = _ledger(place.config, emitter)
+    mcp = McpRun(place, emitter.bind("main"), ask, tree, lambda: subagents.main) if any_servers(place) else None
+    limits = Limits(config.limits.max_tokens or None, config.limits.max_cost_usd or None)
+    ledger = Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
     files = ProjectHooks(place, emitter, log, permissions, tree, lambda: subagents.main)
+    worktrees = cache(lambda: Worktrees(place, emitter, permissions, tree))
+    compaction = Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)
     services = Services(
         emitter=emitter,
         ask=ask or nobody,
@@ -147,64 +142,22 @@ def _join(place: Project, session: _Session, emitter: Emitter, ask: Ask | None, 
         tree=tree,
         permit_for=lambda modes: tightened(permissions, modes),
         model=models,
-        compact=(compaction := _compaction(place.config)),
+        compact=compaction,
         hooks=HookGroup([hooks, files, place.invoker.withheld]),
-        isolate=_worktrees(place, emitter, permissions, tree),
+        isolate=lambda services, name: worktrees()(services, name),
         recall=lambda path: _recalled(log, path),
         prepare=mcp.ready_for if mcp else None,
     )
-    subagents = _subagents(place, services, ledger, past)
+    # Children go on being numbered where the past ended.
+    first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
+    subagents = Subagents(services, place.agents, config.agent.subagent, ledger, first_number=first)
+    place.invoker.subagents = subagents
     if kept_files:
         emitter.add(kept_files)
     transcript = fold(past, recall=(lambda: events_of(log.path, "main")) if log else None)
     emitter.add(transcript.apply)
     main = _main_agent(place, subagents, ledger, transcript, waits=waits)
-    return Run(
-        place,
-        main,
-        subagents,
-        permissions,
-        models,
-        compaction,
-        log,
-        kept_files,
-        notes=_start_notes(place),
-        mcp=mcp,
-    )
-
-
-def _start_notes(place: Project) -> tuple[Notice, ...]:
-    if place.options.replay:
-        return ()
-    return tuple(Notice(text, "info", "start") for text in start_notes(place.config, place.environ))
-
-
-def _subagents(place: Project, services: Services, ledger: Ledger, past: Sequence[Event]) -> Subagents:
-    """The agents of the run; children go on being numbered where the past ended."""
-    first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
-    subagents = Subagents(services, place.agents, place.config.agent.subagent, ledger, first_number=first)
-    place.invoker.subagents = subagents
-    return subagents
-
-
-def _servers(place: Project, emitter: Emitter, ask: Ask | None, tree: TreeState, agent: Callable[[], Agent]) -> McpRun:
-    from cowork.app.mcp.join import McpPorts, open_mcp
-
-    return open_mcp(place, McpPorts(emitter.bind("main"), ask, tree, agent))
-
-
-def _worktrees(
-    place: Project, emitter: Emitter, permissions: Permissions, tree: TreeState
-) -> Callable[[Services, str], Worktree]:
-    """Makes the places of children that work apart."""
-
-    @cache
-    def worktrees() -> Callable[[Services, str], Worktree]:
-        from cowork.app.worktrees import Worktrees
-
-        return Worktrees(place, emitter, permissions, tree)
-
-    return lambda services, name: worktrees()(services, name)
+    return Run(place, main, subagents, permissions, models, compaction, log, kept_files, mcp)
 
 
 def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], scratch: Path) -> Workspace:
@@ -216,15 +169,6 @@ def _workspace(place: Project, log: SessionLog | None, past: Sequence[Event], sc
     workspace = Workspace(place.root, added, readable=[scratch, *earlier], own=own)
     workspace.lend(r.folder for r in place.invoker.extensions.recipes.values() if r.kind == "skill")
     return workspace
-
-
-def _ledger(config: Config, emitter: Emitter) -> Ledger:
-    limits = Limits(config.limits.max_tokens or None, config.limits.max_cost_usd or None)
-    return Ledger(limits, near=lambda text: emitter.publish(Notice(text, "warning", "budget.near")))
-
-
-def _compaction(config: Config) -> Compaction:
-    return Compaction(prompts.text_of("compact"), config.compaction.auto, config.compaction.threshold)
 
 
 def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> ToolSet:
@@ -241,7 +185,9 @@ def chosen_tools(tools: ToolSet, config: Config, *, person: bool = True) -> Tool
 def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript: Transcript, *, waits: bool) -> Agent:
     options, config, services = place.options, place.config, subagents.services
     tools = chosen_tools(place.tools, config, person=services.ask is not nobody)
-    role = _role(options.agent, place.agents)
+    role = place.agents.find(options.agent) if options.agent else None
+    if options.agent and role is None:
+        raise UserError(f"There is no agent {options.agent!r}.", f"The agents are {', '.join(sorted(place.agents))}.")
     if role:
         tools = tools.only(role.tools, refused=role.disallowed_tools)
     provider, tier = services.model(options.model or (role.model if role and role.model != "inherit" else "main"))
@@ -250,7 +196,11 @@ def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript
             f"No service is known for the model {options.model!r}.",
             "Say where it is: --provider and a key, or LLM_BASE_URL; `cowork config init` finds local servers.",
         )
-    _need_price(config, provider)
+    if config.limits.max_cost_usd and provider.price(Usage(1, 1)) is None:
+        raise UserError(
+            f"--max-cost needs prices, and none are known for {provider.model}.",
+            f'Set [pricing."{provider.model}"] in the configuration.',
+        )
     modes = (role.permission_mode,) if role else ()
     offered = Rights("main", tools.only(refused=[exit_plan.name]), services.permit_for(modes)).offers(
         place.agents, config.agent.subagent
@@ -285,17 +235,8 @@ def _kept_files(place: Project, log: SessionLog | None, emitter: Emitter) -> Kep
     return KeptFiles(log.folder / "checkpoints", place.root, extra, say) if place.config.session.checkpoints else None
 
 
-@frozen
-class _Session:
-    """The log to write to, the events it already holds, and what a person should know about it."""
-
-    log: SessionLog | None = None
-    past: Sequence[Event] = ()
-    troubles: tuple[str, ...] = ()
-
-
-def _open_session(place: Project) -> _Session:
-    """A new log, or the one to go on with; none where nothing is kept."""
+def _open_session(place: Project) -> tuple[SessionLog | None, list[str]]:
+    """A new log, or the one to go on with, none where nothing is kept; and what a person should know about it."""
     options = place.options
     sessions = paths.sessions_dir(place.environ)
     if options.continue_ or options.resume:
@@ -312,18 +253,18 @@ def _open_session(place: Project) -> _Session:
                 f"`cowork sessions show {entry.id}` still reads it.",
             ) from error
         log.summary = entry.summary
-        return _Session(log, log.loaded.events)
+        return log, []
     if not place.config.session.enabled:
-        return _Session()
+        return None, []
     try:
         log = SessionLog.create(sessions, options.session_id)
         if days := place.config.session.retention_days:
             index.prune(sessions, keep_days=days)
         kept = place.config.session.output_days
         said = drop_old_outputs(sessions, kept) if kept else ""
-        return _Session(log, troubles=(said,) if said else ())
+        return log, [said] if said else []
     except OSError as error:
-        return _Session(troubles=(f"This conversation is not kept: {sessions} cannot be written ({error.strerror}).",))
+        return None, [f"This conversation is not kept: {sessions} cannot be written ({error.strerror})."]
 
 
 def _without_children(log: SessionLog) -> Emit:
@@ -347,22 +288,6 @@ def _recalled(log: SessionLog | None, path: str) -> Transcript | None:
         return None
     log.sync()
     return fold(events_of(log.path, path), path)
-
-
-def _role(name: str, agents: Agents) -> AgentDef | None:
-    if not name:
-        return None
-    if found := agents.find(name):
-        return found
-    raise UserError(f"There is no agent {name!r}.", f"The agents are {', '.join(sorted(agents))}.")
-
-
-def _need_price(config: Config, provider: Provider) -> None:
-    if config.limits.max_cost_usd and provider.price(Usage(1, 1)) is None:
-        raise UserError(
-            f"--max-cost needs prices, and none are known for {provider.model}.",
-            f'Set [pricing."{provider.model}"] in the configuration.',
-        )
 
 
 def _output_schema(path: Path | None) -> Json | None:

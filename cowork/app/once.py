@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
+from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in
 from cowork.app.trust import steering
 from cowork.config.options import RunOptions
@@ -89,12 +90,7 @@ class _Once:
             self.stop("pipe")
 
     async def _answered(self, run: Run) -> Outcome:
-        if run.goes_on:
-            from cowork.app.resume import begin
-
-            begin(run)
-        else:
-            run.begin()
+        begin(run)
         for note in run.notes:
             run.emit(note)
         if not run.project.trusted and not self.options.bare and steering(run.root):

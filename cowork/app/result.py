@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from cowork.core.blocks import Json
+from cowork.core.blocks import Json, Usage
 
 EXIT_CODES = {
     "completed": 0,
@@ -24,41 +22,23 @@ EXIT_CODES = {
 PIPE_CLOSED = 141
 
 
-def result_object(
-    *,
-    reason: str,
-    text: str = "",
-    session_id: str = "",
-    turns: int = 0,
-    duration_ms: int = 0,
-    usage: Json,
-    cost_usd: float | None,
-    estimated: bool = False,
-    model: str = "",
-    tasks: Sequence[Json] = (),
-    cost_by_type: Json | None = None,
-    denials: Sequence[Json] = (),
-    warnings: Sequence[str] = (),
-    structured: object = None,
-    error: Json | None,
-) -> Json:
-    """SPEC's result; its keys are always all there, and `usage_estimated` where a request was cut off."""
-    result = {
+def result_object(reason: str, error: Json | None, **values: object) -> Json:
+    """SPEC's result; its keys are always all there, also for a run that could not begin."""
+    return {
         "type": "result",
         "status": "success" if EXIT_CODES.get(reason, 1) == 0 else "error",
-        "result": text,
+        "result": "",
         "terminal_reason": reason,
-        "session_id": session_id,
-        "num_turns": turns,
-        "duration_ms": duration_ms,
-        "usage": usage,
-        "total_cost_usd": cost_usd,
-        "model": model,
-        "tasks": list(tasks),
-        "cost_by_subagent_type": cost_by_type or {},
-        "denials": list(denials),
-        "warnings": list(warnings),
-        "structured_output": structured,
+        "session_id": "",
+        "num_turns": 0,
+        "duration_ms": 0,
+        "usage": Usage().to_dict(),
+        "total_cost_usd": 0.0,
+        "model": "",
+        "tasks": [],
+        "cost_by_subagent_type": {},
+        "denials": [],
+        "warnings": [],
+        "structured_output": None,
         "error": error,
-    }
-    return result | {"usage_estimated": True} if estimated else result
+    } | values

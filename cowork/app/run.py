@@ -6,35 +6,31 @@ import asyncio
 import shutil
 import time
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
-from cowork.app.kept_files import KeptFiles
 from cowork.app.models import Models
 from cowork.app.project import Project, Unjudged
 from cowork.app.result import result_object
-from cowork.config.load import Config
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
-from cowork.core.events import Notice, RunEnded, SessionStarted
+from cowork.core.events import Event, Notice, RunEnded, SessionStarted
 from cowork.core.hooks import EndReason, HookCall, HookVerdict
 from cowork.core.later import later
-from cowork.core.ports import Answer, Emit, Question
-from cowork.engine.budget import Ledger
+from cowork.core.ports import Answer, Question
 from cowork.engine.compaction import Compaction
-from cowork.engine.emitter import Emitter
 from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.loop import Agent
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions
 from cowork.sessions.log.writer import SessionLog
-from cowork.tools.base import NoHold, Tool, TreeState, unwrapped
+from cowork.tools.base import NoHold, Tool, unwrapped
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
+    from cowork.app.safety import KeptFiles
     from cowork.engine import output_schema
     from cowork.sessions.checkpoints.recorder import Checkpoints
     from cowork.telemetry.exporters import TelemetryExport
@@ -43,7 +39,7 @@ with later(__name__):  # loaded only where they are used
 _LAST_WAIT_S = 1.5  # for the hooks of SessionStart, when the session ends that early
 
 
-@dataclass(slots=True)
+@dataclass
 class Run:
     """A conversation in a folder, ready for prompts."""
 
@@ -55,56 +51,29 @@ class Run:
     compaction: Compaction
     log: SessionLog | None = None
     kept_files: KeptFiles | None = None
+    mcp: McpRun | None = None
     notes: tuple[Notice, ...] = ()  # what a person should see at the start
     warnings: list[str] = field(default_factory=list)  # every warning so far, for the result
     output_schema: Json | None = None
     started: float = field(default_factory=time.monotonic)
     structured: object = None
     telemetry: TelemetryExport | None = None
-    mcp: McpRun | None = None
     _starting: asyncio.Task[HookVerdict] | None = None  # the hooks of SessionStart, at work
 
-    @property
-    def config(self) -> Config:
-        return self.project.config
-
-    @property
-    def root(self) -> Path:
-        return self.project.root
-
-    @property
-    def emitter(self) -> Emitter:
-        return self.subagents.services.emitter
-
-    @property
-    def tree(self) -> TreeState:
-        return self.subagents.services.tree
-
-    @property
-    def ledger(self) -> Ledger:
-        """What the whole run spent: the main agent's ledger is the root of all."""
-        return self.agent.ledger
+    def __post_init__(self) -> None:
+        self.config, self.root = self.project.config, self.project.root
+        services = self.subagents.services
+        self.emitter, self.tree, self._hooks = services.emitter, services.tree, services.hooks
+        self.session_id, self.emit = self.emitter.session_id, self.emitter.bind("main")
+        self.ledger = self.agent.ledger  # what the whole run spent: the main agent's is the root of all
 
     @property
     def checkpoints(self) -> Checkpoints | None:
-        return self.kept_files.checkpoints() if self.kept_files else None
+        return self.kept_files.checkpoints if self.kept_files else None
 
     @property
     def agents(self) -> Agents:
         return self.project.agents
-
-    @property
-    def session_id(self) -> str:
-        return self.emitter.session_id
-
-    @property
-    def emit(self) -> Emit:
-        return self.emitter.bind("main")
-
-    @property
-    def goes_on(self) -> bool:
-        """Whether it takes up a stored session."""
-        return bool(self.project.options.resume or self.project.options.continue_)
 
     def light_is_another(self) -> bool:
         """Whether light work goes to a model of its own."""
@@ -134,10 +103,10 @@ class Run:
                 self.emit(Notice(str(wrong), "warning", "extensions.bad_file"))
         for note in self.config.notes:
             self.emit(Notice(note, "warning", "config.note"))
-        source, hooks = "resume" if resumed else "clear" if cleared else "startup", self.subagents.services.hooks
-        if hooks.listens("SessionStart", source):
+        source = "resume" if resumed else "clear" if cleared else "startup"
+        if self._hooks.listens("SessionStart", source):
             data = {"source": source, "model": self.agent.provider.model, "cwd": str(self.root)}
-            self._starting = asyncio.create_task(hooks.fire(HookCall("SessionStart", source, data)))
+            self._starting = asyncio.create_task(self._hooks.fire(HookCall("SessionStart", source, data)))
 
     async def ask(self, prompt: Prompt) -> Outcome:
         """One prompt to the main agent, or the skill or command that it names."""
@@ -182,13 +151,16 @@ class Run:
         try:
             self.structured, outcome = await output_schema.typed(self.agent, outcome, self.output_schema)
         except output_schema.SchemaFailed as failure:
-            if failure.outcome.reason != "completed":
-                return (
-                    failure.outcome
-                )  # a limit or the service ended the repair, and that is what the caller can act on
+            if failure.outcome.reason != "completed":  # a limit or the service ended the repair: callers can act on it
+                return failure.outcome
             error = {"code": "schema", "message": failure.message}
             return replace(failure.outcome, reason="schema", error=error)
         return outcome
+
+    def keep_warning(self, event: Event) -> None:
+        """Note a warning for the result."""
+        if isinstance(event, Notice) and event.level == "warning":
+            self.warnings.append(event.text)
 
     def own_runner(self, shell: Tool) -> Runner:
         """Runs what the person typed themselves, by `shell`: in the agent's folder, unasked and without a sandbox."""
@@ -224,23 +196,23 @@ class Run:
 
     def end(self, reason: str, text: str, error: Json | None) -> Json:
         """Publish the last event; gives the result object."""
-        denials = [d.to_dict() for d in (*self.agent.runner.denials, *self.subagents.accounts.denials)]
+        accounts = self.subagents.accounts
         result = result_object(
-            reason=reason,
-            text=text,
+            reason,
+            error or None,
+            result=text,
             session_id=self.session_id,
-            turns=self.agent.turns,
+            num_turns=self.agent.turns,
             duration_ms=round((time.monotonic() - self.started) * 1000),
             usage=self.ledger.usage.to_dict(),
-            cost_usd=self.ledger.cost_usd,
-            estimated=self.ledger.estimated,
+            total_cost_usd=self.ledger.cost_usd,
             model=self.agent.provider.model,
-            tasks=self.subagents.accounts.tasks(),
-            cost_by_type=self.subagents.accounts.cost_by_type(),
-            denials=denials,
+            tasks=accounts.tasks(),
+            cost_by_subagent_type=accounts.cost_by_type(),
+            denials=[d.to_dict() for d in (*self.agent.runner.denials, *accounts.denials)],
             warnings=self.warnings,
-            structured=self.structured,
-            error=error or None,
+            structured_output=self.structured,
+            **({"usage_estimated": True} if self.ledger.estimated else {}),
         )
         self.emit(RunEnded(result))
         return result
@@ -248,13 +220,12 @@ class Run:
     async def close(self, why: EndReason = "other") -> None:
         """End children and background commands, close connections and the log."""
         await self.subagents.stop_all()
-        hooks = self.subagents.services.hooks
         if self._starting:  # what begins a session is over before what ends it begins
             await asyncio.wait([self._starting], timeout=_LAST_WAIT_S)
             self._starting.cancel()
-        if hooks.listens("SessionEnd", why):
-            await hooks.fire(HookCall("SessionEnd", why, {"reason": why, "cwd": str(self.root)}))
-        await hooks.aclose()
+        if self._hooks.listens("SessionEnd", why):
+            await self._hooks.fire(HookCall("SessionEnd", why, {"reason": why, "cwd": str(self.root)}))
+        await self._hooks.aclose()
         if self.mcp:
             await self.mcp.close()
         if self.tree.jobs or self.tree.reaper or self.tree.holds:
@@ -262,8 +233,8 @@ class Run:
         else:
             self.tree.closing()
         await self.models.close()
-        if self.kept_files:
-            await self.kept_files.aclose()
+        if self.kept_files and self.kept_files.made:
+            await self.kept_files.checkpoints.aclose()
         if self.telemetry:
             await asyncio.to_thread(self.telemetry.close)
         if self.log:

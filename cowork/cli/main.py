@@ -50,12 +50,12 @@ def start(command: str, prompt: str | None, options: RunOptions) -> int:
     """Begin a chat or a one-shot run; without a terminal a chat is a run whose prompt comes from stdin."""
     conceal()
     if command == "chat" and standard_streams.terminal():
-        from cowork.app import chat
+        from cowork.app.chat.start import chat
 
         release()
         return chat(replace(options, prompt=standard_streams.clean(prompt or "")))
     words, context = standard_streams.gather(prompt, non_interactive=options.non_interactive, say=complain)
-    from cowork.app import run_once
+    from cowork.app.once import run_once
 
     return run_once(replace(options, prompt=words, context=context))
 
@@ -78,13 +78,10 @@ def _tell_programs(argv: Sequence[str], reason: str, message: str) -> None:
     import time
 
     from cowork.app.result import result_object
-    from cowork.core.blocks import Usage
     from cowork.core.events import RunEnded
     from cowork.frontends.json import JsonResult, JsonStream
 
-    result = result_object(
-        reason=reason, usage=Usage().to_dict(), cost_usd=0.0, error={"code": reason, "message": message}
-    )
+    result = result_object(reason, {"code": reason, "message": message})
     write = JsonResult if output == "json" else JsonStream
     write(sys.stdout)(RunEnded(result, id=1, at=round(time.time(), 3)))
 

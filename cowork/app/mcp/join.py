@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 
 from cowork import prompts
 from cowork.app.mcp import questions
@@ -15,7 +14,6 @@ from cowork.app.project import Project
 from cowork.config import paths
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
-from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask, Emit
 from cowork.engine.exchange import Prompt
@@ -41,29 +39,30 @@ _MOST_OFFERED = 40  # resources in a completion
 AGENT_WAIT_S = 30.0  # that a child waits for a server its file names
 
 
-@frozen
-class McpPorts:
-    """What the servers of a run need of it."""
-
-    emit: Emit
-    ask: Ask | None
-    tree: TreeState
-    agent: Callable[[], Agent] = field(repr=False)
-
-
 class McpRun:
     """Implements what a run asks of its servers."""
 
     def __init__(
-        self, place: Project, entries: Mapping[str, ServerEntry], ports: McpPorts, problems: Iterable[str] = ()
+        self, place: Project, emit: Emit, ask: Ask | None, tree: TreeState, agent: Callable[[], Agent]
     ) -> None:
-        self.place, self.ports, self.problems = place, ports, list(problems)
+        self.place, self._emit, self._ask, self._tree, self._agent = place, emit, ask, tree, agent
+        entries, self.problems = configured(place)
         cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
         server_ports = ServerPorts(self._channel, self._notice, self._listed, cache)
-        self.servers = Servers(entries, server_ports)
+        self.servers = Servers(self._usable_entries(entries), server_ports)
         self._approvals = Approvals(place.environ)
         self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
         self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
+
+    def _usable_entries(self, entries: Mapping[str, ServerEntry]) -> dict[str, ServerEntry]:
+        """Those that can be used; what is wrong with the others is told with the first prompt."""
+        usable = {}
+        for name, entry in entries.items():
+            try:
+                usable[name] = filled(entry, self.place.environ)
+            except UserError as error:
+                self.problems.append(error.message)
+        return usable
 
     # ------------------------------------------------------------ before requests
 
@@ -117,7 +116,7 @@ class McpRun:
             if name not in usable:
                 continue
             try:
-                said = said_by_resource(await usable[name].read(uri, questions.elicit_by(self.ports.ask, "main", name)))
+                said = said_by_resource(await usable[name].read(uri, questions.elicit_by(self._ask, "main", name)))
             except McpError as error:
                 self._notice(f"@{name}:{uri} was not read: the MCP server {error}.", "warning")
                 continue
@@ -143,7 +142,7 @@ class McpRun:
 
     def tokens(self, name: str) -> tuple[int, int]:
         """(tokens its definitions take in each request, tools that a search finds instead)."""
-        tools, specs = tools_of(self.servers[name]), {spec.name for spec in self.ports.agent().specs}
+        tools, specs = tools_of(self.servers[name]), {spec.name for spec in self._agent().specs}
         told = [tool for tool in tools if tool.name in specs]
         return tokens_of(told), len(tools) - len(told)
 
@@ -154,7 +153,7 @@ class McpRun:
 
     @property
     def _tools(self) -> ToolSet:
-        return self.ports.agent().runner.tools
+        return self._agent().runner.tools
 
     def _usable(self) -> dict[str, Server]:
         """The servers that may be started: switched on, not refused by the settings, and approved."""
@@ -189,11 +188,11 @@ class McpRun:
         return bool(not theirs or known)
 
     async def _ask_leave(self, entry: ServerEntry) -> bool:
-        if self.ports.ask is None:
+        if self._ask is None:
             said = f"MCP server {entry.name} of this project is not used before you approve it"
             self._notice(f"{said}: `cowork mcp approve {entry.name}`.", "warning")
             return False
-        answer = await self.ports.ask(questions.approval(entry))
+        answer = await self._ask(questions.approval(entry))
         if answer.choice == "always":
             self._approvals.add(self.place.root, entry)
         return answer.choice != "no"
@@ -202,7 +201,7 @@ class McpRun:
         """Give the agents every tool that is known, deferred where all of them would take too much of the window."""
         by_server = {server: tools_of(server) for server in servers}
         rest = [tool for server, tools in by_server.items() if not server.entry.always_load for tool in tools]
-        window = self.ports.agent().provider.context_window
+        window = self._agent().provider.context_window
         many = tokens_of(rest) > self.place.config.mcp.defer * window
         deferred = rest if many else []
         self._add(tool for server, tools in by_server.items() for tool in tools if tool not in deferred)
@@ -232,7 +231,7 @@ class McpRun:
         if fresh:
             names = ", ".join(tool.name for tool in fresh[:20])
             said = f"The MCP server {server.name} has new tools, which ToolSearch finds: {names}"
-            self.ports.agent().tell(Prompt(said, source="system", label="note"))
+            self._agent().tell(Prompt(said, source="system", label="note"))
 
     def _tell_late(self, server: Server) -> None:
         match server.state:
@@ -245,7 +244,7 @@ class McpRun:
         self._notice(f"MCP server {server.name} {said}; {hint}.", "warning")
 
     def _notice(self, text: str, level: str) -> None:
-        self.ports.emit(Notice(text, "warning" if level == "warning" else "info", "mcp"))
+        self._emit(Notice(text, "warning" if level == "warning" else "info", "mcp"))
 
     def _channel(self, entry: ServerEntry) -> Channel:
         if entry.url:
@@ -253,16 +252,4 @@ class McpRun:
             auth = None if given else OAuth(entry.url, entry.oauth, KeptTokens(entry, self.place.environ))
             return HttpChannel(entry.url, entry.headers, auth)
         place = self.place
-        return StdioChannel(lambda: start_server(entry, self.ports.tree, place.root, place.environ))
-
-
-def open_mcp(place: Project, ports: McpPorts) -> McpRun:
-    """The servers of a run; those that cannot be used are told with the first prompt."""
-    entries, problems = configured(place)
-    usable: dict[str, ServerEntry] = {}
-    for name, entry in entries.items():
-        try:
-            usable[name] = filled(entry, place.environ)
-        except UserError as error:
-            problems.append(error.message)
-    return McpRun(place, usable, ports, problems)
+        return StdioChannel(lambda: start_server(entry, self._tree, place.root, place.environ))
