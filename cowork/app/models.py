@@ -16,7 +16,6 @@ from cowork.core.ports import Provider
 from cowork.providers.retry import Retrying
 
 with later(__name__):
-    from cowork.providers.open import open_provider
     from cowork.providers.recording.record import Recorder, RequestDump
     from cowork.providers.recording.replay import Replay
 
@@ -48,6 +47,8 @@ class Models:
     def _opened(self, tier: str) -> Provider:
         if self._options.replay:  # its waits are played as they were, so nothing is retried around it
             return self._replay.open(tier)
+        from cowork.providers.open import open_provider
+
         retry = self._config.retry
         provider = open_provider(self._config.model(tier), idle_timeout=retry.idle_timeout, on_request=self._dump)
         provider = Retrying(provider, max_attempts=retry.max_attempts, max_delay=retry.max_delay)
