@@ -16,7 +16,7 @@ from cowork.api.result import Result
 from cowork.api.schemas import schema_of, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
-from cowork.app.run import Run, bug_in
+from cowork.app.run import Run, bug_in, finished
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Image, Json, Usage, cost_since
 from cowork.core.errors import ToolError, UserError
@@ -69,7 +69,6 @@ class Session:
                 self._environ,
                 ask=self._person,
                 sinks=self.sinks,
-                on_sink_failure=lambda sink, error: None,
                 program=self._added,
             )
             try:
@@ -188,8 +187,7 @@ class Session:
                 run.emitter.add(on_event)
             self._answer = asyncio.create_task(_in_time(run, prompt))
             try:
-                await _done(self._answer)
-                return self._result(run, self._answer, kind, before)
+                return self._result(run, await finished(self._answer), kind, before)
             finally:
                 self._answer = None
                 if on_event:
@@ -291,13 +289,3 @@ def in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
 async def _in_time(run: Run, prompt: Prompt) -> Outcome:
     async with asyncio.timeout(run.config.limits.timeout or None):
         return await run.ask(prompt)
-
-
-async def _done(task: asyncio.Task[Any]) -> None:
-    """Wait until it ended; a cancel of who waits ends it first."""
-    try:
-        await asyncio.wait([task])
-    except asyncio.CancelledError:
-        task.cancel()
-        await asyncio.wait([task])
-        raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,34 +17,24 @@ from cowork.sessions.log.lock import holder
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOCK, LOG
 
-Pieces = Iterable[str]
+REDACTABLE = ("html",)  # the forms that can be without contents
 
 
-@dataclass(frozen=True)
-class ExportForm:
-    """How a session is written; `redacts` where it can be without contents."""
-
-    write: Callable[[Sequence[Event]], Pieces]
-    write_redacted: Callable[[Sequence[Event]], Pieces] | None = None
-
-    @property
-    def redacts(self) -> bool:
-        return self.write_redacted is not None
-
-
-EXPORTS: dict[str, ExportForm] = {
-    "md": ExportForm(lambda events: [markdown(events)]),
-    "json": ExportForm(lambda events: [as_json(events)]),
-    "atif": ExportForm(lambda events: [ascii_json(trajectory(events), indent=2) + "\n"]),
-    "html": ExportForm(session_page, lambda events: session_page(events, redact=True)),
-}
+def written(events: Sequence[Event], form: str, *, redact: bool = False) -> Iterable[str]:
+    """A conversation as md, json, atif or html, in pieces."""
+    match form:
+        case "md":
+            return [markdown(events)]
+        case "json":
+            return [as_json(events)]
+        case "atif":
+            return [ascii_json(trajectory(events), indent=2) + "\n"]
+    return session_page(events, redact=redact)
 
 
-def export_session(sessions: Path, session_id: str, form: str, *, redact: bool = False) -> Pieces:
+def export_session(sessions: Path, session_id: str, form: str, *, redact: bool = False) -> Iterable[str]:
     """A stored session in one of the forms, in pieces."""
-    events = read(sessions / session_id / LOG).events
-    chosen = EXPORTS[form]
-    return chosen.write_redacted(events) if redact and chosen.write_redacted else chosen.write(events)
+    return written(read(sessions / session_id / LOG).events, form, redact=redact)
 
 
 def export_beside(sessions: Path, report: Path, ids: Iterable[str]) -> dict[str, str]:

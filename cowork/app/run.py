@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import time
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from cowork import __version__, prompts
 from cowork.agents import Agents
@@ -36,6 +37,7 @@ with later(__name__):  # loaded only where they are used
     from cowork.telemetry.exporters import TelemetryExport
     from cowork.tools.shell import jobs
 
+T = TypeVar("T")
 _LAST_WAIT_S = 1.5  # for the hooks of SessionStart, when the session ends that early
 
 
@@ -66,6 +68,8 @@ class Run:
         self.emitter, self.tree, self._hooks = services.emitter, services.tree, services.hooks
         self.session_id, self.emit = self.emitter.session_id, self.emitter.bind("main")
         self.ledger = self.agent.ledger  # what the whole run spent: the main agent's is the root of all
+        is_own = self.config.models.light.provider not in ("offline", "scripted")
+        self.has_own_light = self.config.has_light and is_own  # light work goes to a model of its own
 
     @property
     def checkpoints(self) -> Checkpoints | None:
@@ -75,9 +79,10 @@ class Run:
     def agents(self) -> Agents:
         return self.project.agents
 
-    def light_is_another(self) -> bool:
-        """Whether light work goes to a model of its own."""
-        return self.config.models.light.provider not in ("offline", "scripted")
+    @property
+    def boxes_commands(self) -> bool:
+        box = self.permissions.sandbox
+        return box is not None and box.boxes == "both"
 
     def begin(self, *, resumed: bool = False, cleared: bool = False) -> None:
         """Say who and where we are; `cleared`: the person wanted a new conversation in place of another."""
@@ -247,6 +252,17 @@ def bug_in(task: asyncio.Task[Outcome]) -> BaseException | None:
     """What nobody foresaw: an exception that is no way for an answer to end."""
     error = None if task.cancelled() else task.exception()
     return None if isinstance(error, TimeoutError | UserError) else error
+
+
+async def finished(task: asyncio.Task[T]) -> asyncio.Task[T]:
+    """Wait until a task ended; a cancel of who waits ends it first."""
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    return task
 
 
 async def _unasked(question: Question) -> Answer:

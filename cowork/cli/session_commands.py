@@ -126,13 +126,13 @@ def export(
                                          times and costs without what was said
       cowork sessions export --atif -o trajectory.json
                                          the last of this folder, for evaluations"""
-    from cowork.app.exports import EXPORTS, chosen_session, export_session, form_of
+    from cowork.app.exports import REDACTABLE, chosen_session, export_session, form_of
 
     asked = [name for name, wanted in (("html", html), ("md", md), ("json", json), ("atif", atif)) if wanted]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} ask for two forms.", "Leave one of them out.")
     form = asked[0] if asked else form_of(output) if output else "md"
-    if redact and not EXPORTS[form].redacts:
+    if redact and form not in REDACTABLE:
         raise UserError(f"--redact cannot be used with --{form}.", "It is for --html.")
     entry = chosen_session(_folder(), session, paths.here())
     _write(export_session(_folder(), entry.id, form, redact=redact), output)

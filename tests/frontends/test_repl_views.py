@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cowork.agents import Agents
-from cowork.app.changes import changes
-from cowork.app.chat import pages, pick_rows
+from cowork.app.chat import pages
 from cowork.core.blocks import Text
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionRewound
 from cowork.core.ports import AgentDef
@@ -59,7 +58,7 @@ def test_the_first_sentence_says_what_a_tool_does(text: str, first: str) -> None
 
 def test_a_row_of_agents_tells_role_tools_and_problems() -> None:
     explore = AgentDef("explore", "finds  things", "You explore.", tools=("Read", "Grep"), model="light", max_turns=1)
-    (row,) = pick_rows.agent_rows(Agents([explore]))
+    (row,) = pages.agent_rows(Agents([explore]))
     assert row.value == "explore"
     assert row.preview == (
         "**explore**: finds things\n\ntools: Read, Grep  \nmodel: light · at most 1 turn · shipped\n\nYou explore."
@@ -101,7 +100,7 @@ def test_changes_are_diffs_from_the_first_prompt_to_now(folder: Folder) -> None:
     folder.change(3, "new.py", b"fresh\n")
     folder.change(4, "gone.py", None)
     folder.change(5, "logo.bin", b"\0\1\2")
-    found = {c.path: c for c in changes(folder.plan(), folder.checkpoints, Workspace(folder.root))}
+    found = {c.path: c for c in pages.changes(folder.plan(), folder.checkpoints, Workspace(folder.root))}
     assert found["a.py"].diff.split("\n")[2:] == ["@@ -1,2 +1,3 @@", " one", "-two", "+2", "+three"]
     assert (found["a.py"].remark, found["a.py"].edited) == ("+2 −1", True)
     assert (found["new.py"].remark, found["new.py"].edited) == ("new +1 −0", False)
@@ -111,14 +110,14 @@ def test_changes_are_diffs_from_the_first_prompt_to_now(folder: Folder) -> None:
 
 def test_a_rewind_offers_files_only_when_some_would_change(folder: Folder) -> None:
     folder.checkpoints.begin(1)
-    assert [row.value for row in pick_rows.rewind_rows(folder.plan())] == ["chat"]
-    assert [row.value for row in pick_rows.rewind_rows(None)] == ["chat"]
+    assert [row.value for row in pages.rewind_rows(folder.plan())] == ["chat"]
+    assert [row.value for row in pages.rewind_rows(None)] == ["chat"]
     folder.change(2, "a.py", b"x\n")
-    rows = pick_rows.rewind_rows(folder.plan())
+    rows = pages.rewind_rows(folder.plan())
     assert [row.value for row in rows] == ["both", "chat", "files"]
     assert rows[0].preview == "- removes `a.py` +0 −1"
     (folder.root / "a.py").write_text("someone else\n")
-    rows = pick_rows.rewind_rows(folder.plan())
+    rows = pages.rewind_rows(folder.plan())
     assert [row.value for row in rows] == ["both", "chat", "files", "both force"]
     assert "`a.py`" in str(rows[3].preview)
 
@@ -126,10 +125,10 @@ def test_a_rewind_offers_files_only_when_some_would_change(folder: Folder) -> No
 async def test_prompts_are_previewed_by_the_files_that_would_change(folder: Folder) -> None:
     folder.change(1, "a.py", b"x\n")
     points = [PromptAdded("first", id=1), PromptAdded("second", id=2)]
-    rows = pick_rows.prompt_rows(points, folder.checkpoints)
+    rows = pages.prompt_rows(points, folder.checkpoints)
     assert [(row.value, row.label) for row in rows] == [("1", "first"), ("2", "second")]
     found = [await row.preview() for row in rows if not isinstance(row.preview, str)]
     assert found == ["- removes `a.py` +0 −1", "No files would change."]
-    assert [row.preview for row in pick_rows.prompt_rows(points[:1], None)] == [
+    assert [row.preview for row in pages.prompt_rows(points[:1], None)] == [
         "Files are not covered: checkpoints are off."
     ]

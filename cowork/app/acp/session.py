@@ -11,7 +11,6 @@ from urllib.parse import unquote, urlsplit
 from cowork.app.acp.files import EditorFiles
 from cowork.app.acp.terminals import in_terminals
 from cowork.app.chat.host import ChatHost, open_chat
-from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.app.run import Run
 from cowork.config.options import RunOptions
 from cowork.core import format
@@ -20,7 +19,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
 from cowork.core.hooks import NoHooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
-from cowork.core.modes import ABOUT, MODES, mode_of
+from cowork.core.modes import ABOUT, mode_of
 from cowork.core.ports import Answer, Question
 from cowork.engine.exchange import Prompt
 from cowork.frontends import host as pages
@@ -54,7 +53,7 @@ class EditorSession:
         forms = isinstance(client.get("elicitation"), dict) and client["elicitation"].get("form") is not None
         self._updates = Updates(self._host.run.root, self._update)
         self._questions = EditorQuestions(self.id, self._host.run.root, peer.request, forms=forms)
-        self._trust = trust_question(self._host)
+        self._trust = self._host.trust_question()
         self._silent = False  # while a story is retold that the editor knows
         self._busy = False
         self._cancelled = False
@@ -75,7 +74,7 @@ class EditorSession:
 
     def state(self) -> Json:
         """Modes and options, as an answer that opens a session carries them."""
-        modes = [{"id": mode, "name": mode, "description": ABOUT[mode]} for mode in self._modes()]
+        modes = [{"id": mode, "name": mode, "description": ABOUT[mode]} for mode in self._host.modes()]
         current = {"currentModeId": self._host.run.permissions.mode, "availableModes": modes}
         return {"modes": current, "configOptions": self.config_options()}
 
@@ -83,7 +82,7 @@ class EditorSession:
         run = self._host.run
         names = dict.fromkeys([run.agent.provider.model, "main", *(["light"] if run.config.has_light else [])])
         return [
-            _select("mode", "Mode", run.permissions.mode, [(m, m, ABOUT[m]) for m in self._modes()]),
+            _select("mode", "Mode", run.permissions.mode, [(m, m, ABOUT[m]) for m in self._host.modes()]),
             _select("model", "Model", run.agent.provider.model, [(name, name, "") for name in names]),
         ]
 
@@ -92,7 +91,7 @@ class EditorSession:
             chosen = mode_of(mode)
         except UserError as error:
             raise RpcError(INVALID_PARAMS, f"{error.message} {error.hint}") from None
-        if chosen not in self._modes():
+        if chosen not in self._host.modes():
             raise RpcError(INVALID_PARAMS, "bypass is only there when cowork is started with it.")
         self._host.set_mode(chosen)
 
@@ -154,13 +153,10 @@ class EditorSession:
     def _show_terminal(self, call: str, terminal: str) -> None:
         self._updates.show_terminal(call, terminal)
 
-    def _modes(self) -> list[str]:
-        return [m for m in MODES if m != "bypass" or self._host.options.permission_mode == "bypass"]
-
     async def _settle_trust(self, question: Question) -> None:
         self._silent = True  # the folder's files may be used from now on; the story so far is empty either way
         try:
-            await settle_trust(self._host, question, self._ask_aside, self._rejoin)
+            await self._host.settle_trust(question, self._ask_aside, self._rejoin)
         finally:
             self._silent = False
 

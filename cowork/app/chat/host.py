@@ -13,13 +13,13 @@ from typing import Any, Literal, Protocol
 
 from cowork import __version__, prompts
 from cowork.app.attachments import attach
-from cowork.app.build import build
+from cowork.app.build import build, nobody
 from cowork.app.chat.mcp_commands import prompt_commands
 from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
 from cowork.app.resume import begin
-from cowork.app.run import Run
+from cowork.app.run import Run, finished
 from cowork.app.trust import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
@@ -67,7 +67,7 @@ class ChatHost:
         self.summary = Summary("")
         self._open = open_run
         self._sink: Emit = lambda event: None
-        self._ask: Ask = _no
+        self._ask: Ask = nobody
         self._screen: Screen | None = None
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
@@ -76,10 +76,7 @@ class ChatHost:
         self._look_at = 0.0  # when files are to be looked at again
         self.busy_with: Callable[[], str] = str  # says what a command of the chat waits for
         self._told_mode = ""  # the mode in force when something was last said to the model
-        self.run = open_run(options, environ, self)
-        self._steering = steering(self.run.root)  # what trust would be about
-
-    # ------------------------------------------------------------ joining
+        self._use(open_run(options, environ, self), options)
 
     def join(self, sink: Emit, ask: Ask, screen: Screen | None = None) -> None:
         """Connect the screen; what a resumed conversation holds is shown again."""
@@ -88,6 +85,10 @@ class ChatHost:
         self._list_commands()
         self.begin()
         jobs.prepare(self.run.tree)  # while the person reads the screen, so that the first command need not wait
+
+    def _use(self, run: Run, options: RunOptions) -> None:
+        self.run, self.options = run, options
+        self._steering = steering(run.root)  # what trust would be about
 
     def _list_commands(self) -> None:
         from cowork.app.chat.slash_commands import commands
@@ -131,12 +132,6 @@ class ChatHost:
             self.run.log.close()  # it is taken up again at once
         await self.reopen(options, seen=True)
 
-    async def replace_run(self, options: RunOptions) -> None:
-        """Open another run in place of one that nothing was said in yet."""
-        await self.run.close()
-        self.run, self.options = self._open(options, self.environ, self), options
-        self._steering = steering(self.run.root)
-
     def on_event(self, event: Event) -> None:
         if event.durable:
             self.events.append(event)
@@ -149,45 +144,82 @@ class ChatHost:
 
     async def ask(self, question: Question) -> Answer:
         if question.kind == "plan":
-            box = self.run.permissions.sandbox
-            modes = (
-                ("accept-edits", "auto", "ask") if box is not None and box.boxes == "both" else ("accept-edits", "ask")
-            )
+            modes = ("accept-edits", "auto", "ask") if self.run.boxes_commands else ("accept-edits", "ask")
             question = replace(question, options=modes)
         answer = await self._ask(question)
-        self.follow(answer)
+        self._follow(answer)
         return answer
 
-    def follow(self, answer: Answer) -> None:
+    def _follow(self, answer: Answer) -> None:
         """Go on in the mode that was chosen with an answer."""
         if answer.choice != "no" and (mode := answer.data.get("mode")) and mode != self.run.permissions.mode:
             self._told_mode = self.set_mode(str(mode))
-
-    def warm(self) -> None:
-        """Look at the workspace before the first command asks for it."""
-        if self.run.checkpoints:
-            self.run.checkpoints.warm()
 
     async def close(self, why: EndReason = "other") -> None:
         if self._line:
             self._line.stop()
         await self.run.close(why)
 
+    # ------------------------------------------------------------ trust
+
+    def trust_question(self) -> Question | None:
+        """What to ask about a folder that would steer the run, if anything; nothing of it is used before."""
+        if self.options.bare or self.run.project.trusted or not (found := steering(self.run.root)):
+            return None
+        shown = "\n".join(paths.short(path, self.environ) for path in found[:12])
+        return Question(
+            "trust",
+            f"Trust {paths.short(self.run.root, self.environ)}?",
+            reason="Its own settings, agents, commands and notes would be used. A yes holds until one of them changes.",
+            display={"kind": "text", "text": shown},
+            agent="",
+            mode="auto" if self.run.permissions.mode == "ask" and self.run.boxes_commands else "",
+        )
+
+    async def settle_trust(self, question: Question, ask: Ask, join: Callable[[], None]) -> None:
+        """Ask before the first prompt, then join: the conversation as it is, or one that uses the folder's files."""
+        root = self.run.root
+        seen = fingerprint(root)
+        answer = await ask(question)
+        if answer.choice != "no":
+            if seen != fingerprint(root):  # it is not what the person looked at
+                message = f"What steers in {root} changed while you were asked, or is too much to compare."
+                raise UserError(message, "Start again and look once more; --trust uses it whatever it holds.")
+            if answer.choice == "always":
+                grant(root, self.environ)
+            await self.run.close()
+            options = replace(self.options, trusted_as=seen)
+            self._use(self._open(options, self.environ, self), options)
+        join()
+        self._follow(answer)
+
+    @contextmanager
+    def _own_change(self) -> Iterator[None]:
+        """The person changes what steers, so there is nothing new to ask about."""
+        root = self.run.root
+        trusted = is_trusted(root, self.environ) or not steering(root)
+        for_now = is_trusted_now(root, self.options, self.environ)
+        yield
+        if trusted:
+            grant(root, self.environ)
+        elif for_now:
+            self.options = replace(self.options, trusted_as=fingerprint(root))
+
     # ------------------------------------------------------------ the Host protocol
 
     def status(self) -> Status:
-        run, config = self.run, self.run.config
-        window = run.agent.provider.context_window
+        run = self.run
+        window, spent = run.agent.provider.context_window, run.ledger.cost_usd
         return Status(
             version=__version__,
             cwd=paths.short(run.root, self.environ),
             branch=run.project.branch,
             trusted=run.project.trusted or not self._steering,
             model=run.agent.provider.model,
-            light_model=config.models.light.model if config.has_light and run.light_is_another() else "",
+            light_model=run.config.models.light.model if run.has_own_light else "",
             mode=run.permissions.mode,
             context_percent=100 * run.agent.context_tokens / window if window else None,
-            cost_usd=_sum(self._paid, run.ledger.cost_usd),
+            cost_usd=None if self._paid is None or spent is None else self._paid + spent,
             jobs=sum(job.running for job in run.tree.jobs.values()),
             agents=len(run.agents),
             knowledge=tuple(p.name for p in run.project.notes),
@@ -250,8 +282,12 @@ class ChatHost:
     def tell_child(self, subagent_id: str, text: str) -> None:
         self.run.subagents.tell(subagent_id, text)
 
+    def modes(self) -> list[str]:
+        """Those to choose from: bypass only where the chat was started with it."""
+        return [m for m in MODES if m != "bypass" or self.options.permission_mode == "bypass"]
+
     def cycle_mode(self) -> str:
-        modes = [m for m in MODES if m != "bypass" or self.options.permission_mode == "bypass"]
+        modes = self.modes()
         here = modes.index(self.run.permissions.mode) if self.run.permissions.mode in modes else -1
         return self.set_mode(modes[(here + 1) % len(modes)])
 
@@ -261,20 +297,26 @@ class ChatHost:
         return mode
 
     async def files(self) -> Sequence[str]:
-        found: list[bytes] = []
+        found = bytearray()
 
         def take(chunk: bytes) -> bool:
-            found.append(chunk)
+            found.extend(chunk)
             return True
 
+        def names() -> list[str]:
+            return [name.removeprefix("./") for name in found.decode("utf-8", "replace").split("\0") if name]
+
         await rg.run(["--files", "--hidden"], ".", self.run.root, take)
-        return await asyncio.to_thread(_names, b"".join(found))  # there may be hundreds of thousands
+        return await asyncio.to_thread(names)  # there may be hundreds of thousands
 
     async def resources(self, typed: str) -> Sequence[tuple[str, str]]:
         return await self.run.mcp.completions(typed) if self.run.mcp else ()
 
     def agents(self) -> Sequence[tuple[str, str]]:
         return [(a.name, a.description) for a in self.run.agents.values()]
+
+    def history(self) -> Sequence[Event]:
+        return self.events
 
     async def run_shell(self, command: str) -> None:
         """The user's own command: shown as a Bash call, and in the conversation as one."""
@@ -307,35 +349,13 @@ class ChatHost:
         self.run.agent.tell(Prompt(said, source="system", label="note"))
         return f"{shown} is changed; the model is told with your next message."
 
-    @contextmanager
-    def _own_change(self) -> Iterator[None]:
-        """The person changes what steers, so there is nothing new to ask about."""
-        root = self.run.root
-        trusted = is_trusted(root, self.environ) or not steering(root)
-        for_now = is_trusted_now(root, self.options, self.environ)
-        yield
-        if trusted:
-            grant(root, self.environ)
-        elif for_now:
-            self.options = replace(self.options, trusted_as=fingerprint(root))
-
-    def history(self) -> Sequence[Event]:
-        return self.events
-
-    # ------------------------------------------------------------ inside
-
     async def until_stopped(self, work: Any) -> asyncio.Task[Any]:
         """Run one thing that Esc can stop; gives its task, which is done."""
         self._task = task = asyncio.create_task(work)
         try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            task.cancel()
-            await asyncio.wait([task])
-            raise
+            return await finished(task)
         finally:
             self._task = None
-        return task
 
     async def _stoppable(self, work: Any) -> None:
         """The same for what the model or the person does; children die with it."""
@@ -350,15 +370,8 @@ class ChatHost:
 
 def open_chat(options: RunOptions, environ: Mapping[str, str], host: ChatHost, hooks: Hooks | None = None) -> Run:
     """The run of a conversation that `host` shows and asks for."""
-    return build(
-        options,
-        environ,
-        ask=host.ask,
-        sinks=[host.on_event],
-        on_sink_failure=lambda sink, error: None,
-        chat=True,
-        program=Additions(hooks=hooks) if hooks else None,
-    )
+    added = Additions(hooks=hooks) if hooks else None
+    return build(options, environ, ask=host.ask, sinks=[host.on_event], chat=True, program=added)
 
 
 def append_note(path: Path, text: str) -> None:
@@ -381,17 +394,3 @@ def append_note(path: Path, text: str) -> None:
         raise UserError(f"Not noted: {path.name} is not UTF-8.", hint) from None
     except OSError as error:
         raise UserError(f"Not noted: {path.name} cannot be written: {error.strerror}.") from error
-
-
-def _names(listed: bytes) -> list[str]:
-    return [name.removeprefix("./") for name in listed.decode("utf-8", "replace").split("\0") if name]
-
-
-def _sum(*parts: float | None) -> float | None:
-    """Unknown as soon as a part is."""
-    known = [part for part in parts if part is not None]
-    return sum(known) if len(known) == len(parts) else None
-
-
-async def _no(question: Question) -> Answer:
-    return Answer("no")

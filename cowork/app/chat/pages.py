@@ -1,27 +1,42 @@
-"""What people are shown of a run as Markdown: cost, context, agents, tools, changes. Pure functions."""
+"""What people are shown of a run: pages of Markdown, the rows they choose from, and diffs. Mostly pure functions."""
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 import json
 import re
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
 
+from cowork.agents import Agents
+from cowork.app.onboarding import setup
+from cowork.app.run import Run
 from cowork.core import format
 from cowork.core.blocks import Image, Text, ToolResult, ToolUse
 from cowork.core.events import Event, PromptAdded, ReplyAdded
 from cowork.core.ports import AgentDef
 from cowork.core.transcript import fold
+from cowork.core.workspace import Workspace
 from cowork.engine.loop import Agent
-from cowork.frontends.host import ContextUse
+from cowork.frontends.host import ContextUse, FileChange, Row
+from cowork.sessions.checkpoints.entries import read_bytes
+from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
 from cowork.sessions.cost import Spending
+from cowork.sessions.index import SessionEntry
+from cowork.sessions.log.resume_reader import read_to_resume
+from cowork.sessions.log.writer import LOG
 from cowork.sessions.resume_state import rewind_points, surviving
 from cowork.sessions.summary import Summary
 from cowork.sessions.tasks import TaskRow, figures
 
+FOUND = "found:"  # before the number of a model that `/model` found
 _PROMPTS_SHOWN = 3
 _ANSWER_SHOWN = 800  # characters
+_MOST_LINES = 4_000  # comparing longer files takes too long for what it shows
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -52,8 +67,7 @@ def first_sentence(text: str, most: int = 100) -> str:
 
 def session_preview(events: Sequence[Event]) -> str:
     """The last prompts of a session and the start of its last answer."""
-    prompts = rewind_points(fold(events))[-_PROMPTS_SHOWN:]
-    lines = [f"**❯** {title(prompt)}" for prompt in prompts]
+    lines = [f"**❯** {title(prompt)}" for prompt in rewind_points(fold(events))[-_PROMPTS_SHOWN:]]
     answers = (
         "".join(b.text for b in e.content if isinstance(b, Text)).strip()
         for e in reversed(surviving(events))
@@ -67,66 +81,39 @@ def session_preview(events: Sequence[Event]) -> str:
 
 def cost_page(summary: Summary) -> str:
     """Cost of a session by agent type and by model; the whole is the sum, children and retries counted in."""
-    spent = summary.spent
-
-    def rows(parts: Mapping[str, Spending]) -> list[tuple[str, str, str, str, str]]:
-        return [
-            (
-                name,
-                f"{s.usage.prompt_tokens:,}",
-                f"{s.usage.output_tokens:,}",
-                f"{s.usage.cache_read_tokens:,}",
-                format.money(s.cost_usd, "unknown"),
-            )
-            for name, s in parts.items()
-        ]
-
-    def by(kind: str) -> Mapping[str, Spending]:
+    found = [f"**{format.money(summary.spent.cost_usd, 'unknown')}** · {summary.spent.usage.total:,} tokens"]
+    for name, key in (("agent", "kind"), ("model", "model")):
         sums: dict[str, Spending] = {}
         for part in summary.parts():
-            name = getattr(part, kind)
-            sums[name] = sums.get(name, Spending()) + part.spent
-        return sums
-
-    head = ("input", "output", "from cache", "cost")
-    return "\n\n".join(
-        [
-            f"**{format.money(spent.cost_usd, 'unknown')}** · {spent.usage.total:,} tokens",
-            table(("agent", *head), rows(by("kind"))),
-            table(("model", *head), rows(by("model"))),
-            *_tasks_tables(summary.tasks),
-        ]
-    )
-
-
-def _tasks_tables(tasks: Iterable[TaskRow]) -> list[str]:
-    """Tasks of the session by agent type and by model, where there are any."""
+            sums[getattr(part, key)] = sums.get(getattr(part, key), Spending()) + part.spent
+        rows = []
+        for of, spent in sums.items():
+            counts = (spent.usage.prompt_tokens, spent.usage.output_tokens, spent.usage.cache_read_tokens)
+            rows.append((of, *(f"{count:,}" for count in counts), format.money(spent.cost_usd, "unknown")))
+        found.append(table((name, "input", "output", "from cache", "cost"), rows))
     head = ("tasks", "failed", "a task", "mean", "p50", "p95", "max", "prompt tokens a task")
-    found = []
     for name, key in (("tasks by agent", "subagent_type"), ("tasks by model", "model")):
         groups: dict[str, list[TaskRow]] = {}
-        for row in tasks:
+        for row in summary.tasks:
             groups.setdefault(getattr(row, key), []).append(row)
         if groups:
-            found.append(table((name, *head), [(kind, *_figures(rows)) for kind, rows in groups.items()]))
-    return found
+            found.append(table((name, *head), [(of, *_figures(tasks)) for of, tasks in groups.items()]))
+    return "\n\n".join(found)
 
 
 def _figures(rows: Sequence[TaskRow]) -> list[str]:
     of = figures(rows)
-    times = [of.mean_s, of.p50_s, of.p95_s, of.max_s]
     return [
         str(of.tasks),
         f"{of.failure_rate or 0:.0%}",
         format.money(of.cost_per_task, "unknown"),
-        *("" if seconds is None else format.duration(seconds) for seconds in times),
+        *("" if s is None else format.duration(s) for s in (of.mean_s, of.p50_s, of.p95_s, of.max_s)),
         f"{of.prompt_tokens_per_task or 0:,}",
     ]
 
 
 def context_use(agent: Agent) -> ContextUse:
     """What fills the window, by estimate, beside what the service last counted."""
-    window = agent.provider.context_window
     parts = Counter({"system prompt": len(agent.system), "tools": 0})
     for spec in agent.specs:
         key = f"MCP server {spec.name.split('__')[1]}" if spec.name.startswith("mcp__") else "tools"
@@ -145,7 +132,12 @@ def context_use(agent: Agent) -> ContextUse:
                     parts[f"results of {names.get(id, '?')}"] += size
                 case Image():
                     parts["images"] += _size(block)
-    return ContextUse([(name, size // 4) for name, size in parts.items()], agent.context_tokens, window)
+    tokens = [(name, size // 4) for name, size in parts.items()]
+    return ContextUse(tokens, agent.context_tokens, agent.provider.context_window)
+
+
+def _size(block: Text | Image) -> int:
+    return len(block.text) if isinstance(block, Text) else 6_000
 
 
 def agent_page(agent: AgentDef) -> str:
@@ -157,11 +149,69 @@ def agent_page(agent: AgentDef) -> str:
     return f"**{agent.name}**: {' '.join(agent.description.split())}\n\n{facts}\n\n{agent.role.strip()}"
 
 
+def agent_rows(agents: Agents) -> list[Row]:
+    """Agents, then what is wrong with agent files."""
+    rows = [Row(a.name, a.name, a.description, agent_page(a)) for a in agents.values()]
+    return [*rows, *(Row(f"! {n}", f"! {p}", preview=str(p)) for n, p in enumerate(agents.problems, 1))]
+
+
+def session_rows(entries: Sequence[SessionEntry], sessions: Path) -> list[Row]:
+    """Sessions with their last words as preview."""
+    now = time.time()
+
+    def row(entry: SessionEntry) -> Row:
+        facts = [ago(now - entry.last_used), format.plural(entry.turns, "turn"),
+                 format.money(entry.cost_usd, "unknown"), entry.id]  # fmt: skip
+        look = _in_thread(lambda: session_preview(read_to_resume(sessions / entry.id / LOG).events))
+        return Row(entry.id, entry.title or "(no prompt)", " · ".join(facts), look)
+
+    return [row(entry) for entry in entries]
+
+
+def model_rows(run: Run, found: Sequence[setup.FoundService]) -> list[Row]:
+    """The two models of the settings, then what answers on this machine or has a key."""
+    settings = {"main": run.config.models.main} | ({"light": run.config.models.light} if run.has_own_light else {})
+    rows = []
+    for role, model in settings.items():
+        is_now = model.model == run.agent.provider.model
+        about = "This chat runs on it." if is_now else "From the settings."
+        rows.append(Row(role, model.model or model.provider, f"{role} · {model.provider}", about))
+    known = {row.label for row in rows}
+    for number, (service, name) in enumerate(setup.choices(found), 1):
+        if name not in known:
+            rows.append(Row(f"{FOUND}{number}", name, service.name, service.line))
+    return rows
+
+
+def prompt_rows(points: Sequence[PromptAdded], checkpoints: Checkpoints | None) -> list[Row]:
+    """Prompts with what going back would do to files."""
+    now = time.time()
+
+    def row(number: int, point: PromptAdded) -> Row:
+        found = _in_thread(lambda: plan_list(checkpoints.preview(point.id))) if checkpoints else ""
+        about = found or "Files are not covered: checkpoints are off."
+        return Row(str(number), title(point), ago(now - point.at), about)
+
+    return [row(number, point) for number, point in enumerate(points, 1)]
+
+
+def rewind_rows(plan: RewindPlan | None) -> list[Row]:
+    """What may go back. Files that others changed since are only overwritten when that is chosen."""
+    chat = Row("chat", "Only the conversation", preview="Files stay as they are.")
+    if plan is None or not plan.files:
+        return [chat]
+    count, files = format.plural(len(plan.files), "file"), plan_list(plan)
+    rows = [Row("both", "Conversation and files", count, files), chat, Row("files", "Only the files", count, files)]
+    if plan.conflicts:
+        outside = "\n".join(f"- `{step.path}`" for step in plan.conflicts)
+        about = f"Also what changed outside of cowork since (a copy is kept):\n\n{outside}"
+        rows.append(Row("both force", "Both, overwriting what others changed", "", about))
+    return rows
+
+
 def plan_list(plan: RewindPlan) -> str:
     """What a rewind would do to files, a line each."""
-    if not plan.files:
-        return "No files would change."
-    return "\n".join(map(_step_line, plan.files))
+    return "\n".join(map(_step_line, plan.files)) or "No files would change."
 
 
 def _step_line(step: RewindStep) -> str:
@@ -171,5 +221,25 @@ def _step_line(step: RewindStep) -> str:
     return f"- {action} `{step.path}`{counts}" + (f" ({remark})" if remark else "")
 
 
-def _size(block: Text | Image) -> int:
-    return len(block.text) if isinstance(block, Text) else 6_000
+def changes(plan: RewindPlan, checkpoints: Checkpoints, workspace: Workspace) -> list[FileChange]:
+    """The way forward from what a rewind would bring back to what is on disk now."""
+    return [_change(step, checkpoints.content(step), workspace) for step in plan.files]
+
+
+def _change(step: RewindStep, old: bytes | None, workspace: Workspace) -> FileChange:
+    what = {"create": "deleted", "delete": "new"}.get(step.action, "")
+    counts = "" if step.added is None else f"+{step.removed} −{step.added}"
+    remark = " ".join(filter(None, (what, counts, "also changed outside" if step.conflict else "")))
+    new = read_bytes(workspace, workspace.root / step.path) if step.current and step.current.kind == "f" else b""
+    if old is None or new is None or step.added is None:
+        return FileChange(step.path, remark=remark or "changed")
+    before, after = (data.decode("utf-8", "replace").splitlines() for data in (old, new))
+    diff = ""
+    if max(len(before), len(after)) <= _MOST_LINES:
+        diff = "\n".join(difflib.unified_diff(before, after, f"a/{step.path}", f"b/{step.path}", lineterm=""))
+    return FileChange(step.path, diff, remark, edited=step.action == "modify")
+
+
+def _in_thread(work: Callable[[], str]) -> Callable[[], Awaitable[str]]:
+    """Found when it is looked at, without holding up the keys."""
+    return lambda: asyncio.to_thread(work)

@@ -7,19 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from cowork.app.changes import changes
-from cowork.app.chat import pages, pick_rows
+from cowork.app.chat import pages
 from cowork.app.chat.host import ChatHost
-from cowork.app.chat.login import login
 from cowork.app.chat.mcp_commands import McpCommands
-from cowork.app.chat.permission_commands import PermissionCommands
-from cowork.app.chat.task_commands import TaskCommands
+from cowork.app.chat.state_commands import StateCommands
 from cowork.app.onboarding import doctor, setup
 from cowork.config import paths, render
 from cowork.core import format
 from cowork.core.errors import UserError
-from cowork.core.events import Event, Notice, PromptAdded, SessionRewound, TodoUpdated
-from cowork.core.modes import MODES
+from cowork.core.events import Notice, PromptAdded, SessionRewound, TodoUpdated
+from cowork.core.later import later
+from cowork.core.modes import ABOUT, MODES
 from cowork.extensions.recipes import Recipe
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft, PromptResult, Row
 from cowork.sessions import index
@@ -30,6 +28,9 @@ from cowork.sessions.log.reader import events_of, read
 from cowork.sessions.resume_state import rewind_points, surviving, todos
 from cowork.sessions.summary import title_of
 
+with later(__name__):  # only whoever exports pays for the pages
+    from cowork.app import exports
+
 INIT = """Explore this repository and write AGENTS.md at its root (improve it if it exists): what it is in two \
 sentences, the commands to build, test and run one test, the layout in at most ten lines, the conventions a newcomer \
 would get wrong. Only what you verified; under 60 lines."""
@@ -38,7 +39,7 @@ REWINDS = ("both", "chat", "files")
 
 def commands(host: ChatHost) -> Sequence[Command]:
     """Everything but what the chat knows by itself, and the user's own commands."""
-    on, rules, tasks, servers = _Commands(host), PermissionCommands(host), TaskCommands(host), McpCommands(host)
+    on, state, servers = _Commands(host), StateCommands(host), McpCommands(host)
     own = (
         Command("clear", "start over with an empty conversation", on.clear, resets=True),
         Command("compact", "make room: summarise the conversation so far", on.compact, "[what to keep in mind]"),
@@ -46,7 +47,7 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("context", "what fills the model's window", on.context, busy=True),
         Command("model", "show, find or change the model", on.model, "[main|light|ID|N]", lambda: ("main", "light")),
         Command("mode", "show or change the permission mode", on.mode, "[mode]", lambda: MODES, busy=True),
-        Command("agents", "the agents Task can send out", on.agents, "[name]", on.agent_names, busy=True),
+        Command("agents", "the agents Task can send out", on.agents, "[name]", lambda: [*host.run.agents], busy=True),
         Command("extensions", "skills, commands, hooks, plugins and agents", on.extensions, busy=True),
         Command("tools", "the tools the model has", on.tools, busy=True),
         Command("diff", "what changed on disk since the start of this chat", on.diff, busy=True),
@@ -56,33 +57,30 @@ def commands(host: ChatHost) -> Sequence[Command]:
         Command("export", "write the conversation to a file", on.export, "[file.md|file.html|file.json]"),
         Command("init", "write AGENTS.md by exploring", on.init, sends=True),
         Command("memory", "edit AGENTS.md in your editor", on.memory, "[user]", lambda: ("user",)),
-        Command("permissions", "rules and where they come from", rules.permissions, "[allow|remove|try …]",
+        Command("permissions", "rules and where they come from", state.permissions, "[allow|remove|try …]",
                 lambda: ("allow", "remove", "try"), busy=True),
-        Command("add-dir", "let tools write in another folder too", rules.add_dir, "[folder]"),
-        Command("tasks", "background commands and children: look, stop", tasks.tasks, "[id|stop id]", busy=True),
+        Command("add-dir", "let tools write in another folder too", state.add_dir, "[folder]"),
+        Command("tasks", "background commands and children: look, stop", state.tasks, "[id|stop id]", busy=True),
         Command("mcp", "MCP servers: state, tools, tokens", servers.mcp, "[NAME|reconnect NAME|on NAME|off NAME]",
                 servers.words, busy=True),
-        Command("status", "what this chat is and runs on", tasks.status, busy=True),
+        Command("status", "what this chat is and runs on", state.status, busy=True),
         Command("rename", "give this session a name", on.rename, "NAME", busy=True),
-        Command("login", "enter a key for a service", login(host), "[service]", lambda: tuple(setup.VENDORS)),
+        Command("login", "enter a key for a service", state.login, "[service]", lambda: tuple(setup.VENDORS)),
         Command("doctor", "check the installation, the model and this folder", on.doctor, busy=True),
         Command("config", "the settings and where they come from", on.config, busy=True),
     )  # fmt: skip
-    return (*own, *_called_by_name(host, {c.name for c in own}))
+    taken, recipes = {c.name for c in own}, host.run.project.invoker.extensions.recipes.values()
+    return (*own, *(_command_of(recipe) for recipe in recipes if recipe.for_people and recipe.name not in taken))
 
 
-def _called_by_name(host: ChatHost, taken: set[str]) -> list[Command]:
-    """The skills and commands of files; sent as they are typed, for the run fills them in."""
+def _command_of(recipe: Recipe) -> Command:
+    """A skill or command of a file; sent as it is typed, for the run fills it in."""
 
-    def made(recipe: Recipe) -> Command:
-        async def run(rest: str) -> CommandResult:
-            return PromptResult(f"/{recipe.name} {rest}".strip())
+    async def run(rest: str) -> CommandResult:
+        return PromptResult(f"/{recipe.name} {rest}".strip())
 
-        hint = recipe.hint or " ".join(f"[{name}]" for name in recipe.arguments) or "[arguments]"
-        return Command(recipe.name, recipe.description[:70], run, hint, sends=True)
-
-    found = host.run.project.invoker.extensions.recipes.values()
-    return [made(recipe) for recipe in found if recipe.for_people and recipe.name not in taken]
+    hint = recipe.hint or " ".join(f"[{name}]" for name in recipe.arguments) or "[arguments]"
+    return Command(recipe.name, recipe.description[:70], run, hint, sends=True)
 
 
 class _Commands:
@@ -90,44 +88,25 @@ class _Commands:
         self.host = host
         self.offered: list[setup.FoundService] = []
 
-    async def clear(self, rest: str) -> CommandResult:
-        kept = self.host.run.log is not None and bool(rewind_points(self.host.run.agent.transcript))
-        stopped = self._stops()
-        await self.host.reopen(replace(self.host.options, resume="", continue_=False), why="clear")
-        return f"A new conversation.{' `/resume` has the one before.' if kept else ''} {stopped}".rstrip()
-
-    async def compact(self, rest: str) -> CommandResult:
-        agent = self.host.run.agent
-        if not await self.host.run.compaction(agent, "manual", rest):
-            return "There is nothing to compact yet."
-        return None
-
-    async def cost(self, rest: str) -> CommandResult:
-        servers = McpCommands(self.host)
-        return "\n\n".join([pages.cost_page(self.host.summary), *([servers.table()] if self.host.run.mcp else [])])
-
-    async def context(self, rest: str) -> CommandResult:
-        return pages.context_use(self.host.run.agent)
+    # ------------------------------------------------------------ what the chat runs on
 
     async def model(self, rest: str) -> CommandResult:
         run = self.host.run
         if not rest:
             self.offered = await setup.find(self.host.environ)
-            rows = pick_rows.model_rows(run, self.offered)
+            rows = pages.model_rows(run, self.offered)
             if len(rows) == 1:
                 now = f"Model: **{run.agent.provider.model}** ({run.agent.provider.name})"
                 return f"{now}\n\n{setup.page(self.offered)}"
             here = next((n for n, row in enumerate(rows) if row.label == run.agent.provider.model), 0)
-            return Choose("Go on with which model?", rows, self._picked_model, here)
+            go_on = "Go on with which model?"
+            return Choose(go_on, rows, lambda row: self.model(row.value.removeprefix(pages.FOUND)), here)
         if rest.isdigit():
             return await self._take_model(int(rest))
         run.agent.provider, _ = run.models(rest)
-        text = f"Model: {run.agent.provider.model}"
-        run.emit(Notice(text, code="model.changed", data={"model": run.agent.provider.model}))
+        name = run.agent.provider.model
+        run.emit(Notice(f"Model: {name}", code="model.changed", data={"model": name}))
         return None
-
-    async def _picked_model(self, row: Row) -> CommandResult:
-        return await self.model(row.value.removeprefix(pick_rows.FOUND))
 
     async def _take_model(self, number: int) -> CommandResult:
         """Go on with what `/model` found, in this chat alone; the conversation stays."""
@@ -141,15 +120,12 @@ class _Commands:
         await self.host.reopen_here(replace(self.host.options, provider="", model="main", script=None))
         return f"This chat goes on with **{name}**. `cowork config init` makes it permanent."
 
-    async def doctor(self, rest: str) -> CommandResult:
-        return await doctor.report(self.host.environ, self.host.run.root)
-
     async def mode(self, rest: str) -> CommandResult:
         if not rest:
             now = self.host.run.permissions.mode
-            return Choose(
-                "Permission mode", pick_rows.mode_rows(now), lambda row: self.mode(row.value), _at(MODES, now)
-            )
+            rows = [Row(mode, mode, "now" if mode == now else "", about) for mode, about in ABOUT.items()]
+            here = MODES.index(now) if now in MODES else 0
+            return Choose("Permission mode", rows, lambda row: self.mode(row.value), here)
         if rest not in MODES:
             raise UserError(f"There is no mode {rest!r}.", f"Use {', '.join(MODES)}.")
         self.host.set_mode(rest)
@@ -158,13 +134,14 @@ class _Commands:
     async def agents(self, rest: str) -> CommandResult:
         found = self.host.run.agents
         if not rest:
-            return Choose("Agents Task can send out", pick_rows.agent_rows(found), self._about)
+
+            async def show(row: Row) -> CommandResult:
+                return str(row.preview)
+
+            return Choose("Agents Task can send out", pages.agent_rows(found), show)
         if rest not in found:
             raise UserError(f"There is no agent {rest!r}.", f"There are {', '.join(found)}.")
         return pages.agent_page(found[rest])
-
-    async def _about(self, row: Row) -> CommandResult:
-        return str(row.preview)
 
     async def extensions(self, rest: str) -> CommandResult:
         found = self.host.run.project.invoker.extensions
@@ -173,46 +150,63 @@ class _Commands:
         wrong = [f"- {problem}" for problem in (*found.agents.problems, *found.problems)]
         return "\n".join([pages.table(("kind", "name", "from", "tokens", "adds"), rows), "", *wrong])
 
-    def agent_names(self) -> list[str]:
-        return list(self.host.run.agents)
-
     async def tools(self, rest: str) -> CommandResult:
         rows = [(s.name, pages.first_sentence(s.description)) for s in self.host.run.agent.specs]
         return pages.table(("tool", "does"), rows)
 
-    async def diff(self, rest: str) -> CommandResult:
-        run = self.host.run
-        if run.checkpoints is None:
-            raise UserError("Changes are not followed: this chat is not stored, or checkpoints are off.")
-        points = rewind_points(self.host.run.agent.transcript)
-        if not points:
-            return "Nothing was changed."
-        plan = await self._preview(run.checkpoints, points[0].id)
-        if not plan.files:
-            return "Nothing was changed."
-        return Changes(await asyncio.to_thread(changes, plan, run.checkpoints, run.permissions.workspace))
+    async def doctor(self, rest: str) -> CommandResult:
+        return await doctor.report(self.host.environ, self.host.run.root)
 
-    async def _preview(self, checkpoints: Checkpoints, prompt_id: int) -> RewindPlan:
-        """What going back would do to files; how far the look at them is shows meanwhile."""
-        self.host.busy_with = checkpoints.progress
-        try:
-            return await asyncio.to_thread(checkpoints.preview, prompt_id)
-        finally:
-            self.host.busy_with = str
+    async def config(self, rest: str) -> CommandResult:
+        rows = [(f"`{name}`", f"`{value}`", origin) for name, value, origin in render.shown(self.host.run.config)]
+        return pages.table(("setting", "value", "from"), rows)
+
+    async def init(self, rest: str) -> CommandResult:
+        return PromptResult(INIT, label="/init")
+
+    async def memory(self, rest: str) -> CommandResult:
+        return await self.host.edit_notes(own=rest == "user")
+
+    # ------------------------------------------------------------ the conversation
+
+    async def cost(self, rest: str) -> CommandResult:
+        servers = [McpCommands(self.host).table()] if self.host.run.mcp else []
+        return "\n\n".join([pages.cost_page(self.host.summary), *servers])
+
+    async def context(self, rest: str) -> CommandResult:
+        return pages.context_use(self.host.run.agent)
+
+    async def compact(self, rest: str) -> CommandResult:
+        run = self.host.run
+        return None if await run.compaction(run.agent, "manual", rest) else "There is nothing to compact yet."
+
+    async def rename(self, rest: str) -> CommandResult:
+        if not rest:
+            raise UserError("A session needs a name.", "/rename NAME")
+        title = title_of(rest)
+        said = f"This session is called {title!r} now"
+        self.host.run.emit(Notice(said, code="session.renamed", data={"title": title}))
+        return None
+
+    async def clear(self, rest: str) -> CommandResult:
+        kept = self.host.run.log is not None and bool(rewind_points(self.host.run.agent.transcript))
+        stopped = self._stops()
+        await self.host.reopen(replace(self.host.options, resume="", continue_=False), why="clear")
+        return f"A new conversation.{' `/resume` has the one before.' if kept else ''} {stopped}".rstrip()
 
     def session_ids(self) -> list[str]:
         return [entry.id for entry in index.list_sessions(self._sessions(), self.host.run.root)]
 
     async def resume(self, rest: str) -> CommandResult:
+        here = self.host.run.session_id
         if not rest:
-            here = self.host.run.session_id
             found = [e for e in index.list_sessions(self._sessions(), self.host.run.root) if e.id != here and e.title]
             if not found:
                 return "There is no other session in this folder."
-            rows = pick_rows.session_rows(found, self._sessions())
+            rows = pages.session_rows(found, self._sessions())
             return Choose("Go on with which session?", rows, lambda row: self.resume(row.value))
         entry = index.find(self._sessions(), rest)
-        if entry.id == self.host.run.session_id:
+        if entry.id == here:
             return "You are in it."
         stopped = self._stops()
         await self.host.reopen(replace(self.host.options, resume=entry.id, continue_=False), why="resume")
@@ -231,12 +225,48 @@ class _Commands:
 
     def _stops(self) -> str:
         """What runs in the background and ends when this session is left, in a sentence; empty when nothing does."""
-        children, jobs = len(self.host.run.subagents.running), self.host.status().jobs
-        kinds = ((children, "child"), (jobs, "background command"))
-        parts = [format.plural(number, kind) for number, kind in kinds if number]
-        return (
-            f"{' and '.join(parts)} stopped with the session you left, which says how far they came." if parts else ""
-        )
+        kinds = ((len(self.host.run.subagents.running), "child"), (self.host.status().jobs, "background command"))
+        parts = " and ".join(format.plural(number, kind) for number, kind in kinds if number)
+        return f"{parts} stopped with the session you left, which says how far they came." if parts else ""
+
+    def _sessions(self) -> Path:
+        return paths.sessions_dir(self.host.environ)
+
+    async def export(self, rest: str) -> CommandResult:
+        run = self.host.run
+        target = Path(rest or f"cowork-{run.session_id}.md").expanduser()
+        path = run.root / target
+        if path.exists():
+            raise UserError(f"{target} exists already.", "Give another name: /export FILE")
+        # A session that was taken up holds the bulk of its story only in its log.
+        events = (await asyncio.to_thread(read, run.log.path)).events if run.log else self.host.events
+        try:
+            with path.open("x", encoding="utf-8") as file:
+                file.writelines(exports.written(events, exports.form_of(path)))
+        except OSError as error:
+            hint = "Give another name: /export FILE"
+            raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error
+        return f"Written to {target}."
+
+    # ------------------------------------------------------------ files
+
+    async def diff(self, rest: str) -> CommandResult:
+        run = self.host.run
+        if run.checkpoints is None:
+            raise UserError("Changes are not followed: this chat is not stored, or checkpoints are off.")
+        points = rewind_points(run.agent.transcript)
+        plan = await self._preview(run.checkpoints, points[0].id) if points else None
+        if plan is None or not plan.files:
+            return "Nothing was changed."
+        return Changes(await asyncio.to_thread(pages.changes, plan, run.checkpoints, run.permissions.workspace))
+
+    async def _preview(self, checkpoints: Checkpoints, prompt_id: int) -> RewindPlan:
+        """What going back would do to files; how far the look at them is shows meanwhile."""
+        self.host.busy_with = checkpoints.progress
+        try:
+            return await asyncio.to_thread(checkpoints.preview, prompt_id)
+        finally:
+            self.host.busy_with = str
 
     async def rewind(self, rest: str) -> CommandResult:
         points = rewind_points(self.host.run.agent.transcript)
@@ -244,7 +274,7 @@ class _Commands:
         if not points:
             return "There is nothing to go back to."
         if not words:
-            rows = pick_rows.prompt_rows(points, self.host.run.checkpoints)
+            rows = pages.prompt_rows(points, self.host.run.checkpoints)
             return Choose("Back to just before …", rows, lambda row: self.rewind(row.value), len(rows) - 1)
         if not words[0].isdigit() or not 1 <= int(words[0]) <= len(points):
             raise UserError(f"There is no prompt {words[0]}.", f"Use a number from 1 to {len(points)}.")
@@ -261,7 +291,7 @@ class _Commands:
             plan = looking.result()
         if not what:
             go = f"Back to just before: {pages.title(point)}"
-            return Choose(go, pick_rows.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))
+            return Choose(go, pages.rewind_rows(plan), lambda row: self._rewind_to(point, row.value.split()))
         done: tuple[str, ...] = ()
         said = []
         if what in ("files", "both") and plan and run.checkpoints:
@@ -279,49 +309,3 @@ class _Commands:
             run.emit(TodoUpdated(listed))
         told = "\n\n".join(said)
         return Draft(point.label or point.text, told) if what in ("chat", "both") else told
-
-    async def export(self, rest: str) -> CommandResult:
-        from cowork.app.exports import EXPORTS, form_of  # only whoever exports pays for the pages
-
-        target = Path(rest or f"cowork-{self.host.run.session_id}.md").expanduser()
-        path = self.host.run.root / target
-        if path.exists():
-            raise UserError(f"{target} exists already.", "Give another name: /export FILE")
-        try:
-            with path.open("x", encoding="utf-8") as file:
-                file.writelines(EXPORTS[form_of(path)].write(await asyncio.to_thread(self._whole_story)))
-        except OSError as error:
-            hint = "Give another name: /export FILE"
-            raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error
-        return f"Written to {target}."
-
-    def _whole_story(self) -> Sequence[Event]:
-        """Everything that happened; a session that was taken up holds the bulk of it only in its log."""
-        log = self.host.run.log
-        return read(log.path).events if log else self.host.events
-
-    async def init(self, rest: str) -> CommandResult:
-        return PromptResult(INIT, label="/init")
-
-    async def memory(self, rest: str) -> CommandResult:
-        return await self.host.edit_notes(own=rest == "user")
-
-    async def rename(self, rest: str) -> CommandResult:
-        if not rest:
-            raise UserError("A session needs a name.", "/rename NAME")
-        title = title_of(rest)
-        self.host.run.emit(
-            Notice(f"This session is called {title!r} now", code="session.renamed", data={"title": title})
-        )
-        return None
-
-    async def config(self, rest: str) -> CommandResult:
-        rows = [(f"`{name}`", f"`{value}`", origin) for name, value, origin in render.shown(self.host.run.config)]
-        return pages.table(("setting", "value", "from"), rows)
-
-    def _sessions(self) -> Path:
-        return paths.sessions_dir(self.host.environ)
-
-
-def _at(names: Sequence[str], name: str) -> int:
-    return names.index(name) if name in names else 0

@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 from cowork.app.chat.host import ChatHost, open_chat
-from cowork.app.chat.trust_dialog import settle_trust, trust_question
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core import signals
@@ -50,7 +49,7 @@ async def _chat(
         ),
         environ,
     )
-    question = trust_question(host) if available() else None
+    question = host.trust_question() if available() else None
     asyncio.get_running_loop().call_later(WARM_AFTER_S, _warm_up, host)
     why: EndReason = "other"
     other = asyncio.ensure_future(beside(repl)) if beside else None
@@ -63,7 +62,7 @@ async def _chat(
             join()
             code = await repl.run()
         else:
-            code = await repl.run(first=lambda: settle_trust(host, question, repl.ask, join))
+            code = await repl.run(first=lambda: host.settle_trust(question, repl.ask, join))
         why = "other" if code else "prompt_input_exit"
         return code
     finally:
@@ -76,7 +75,8 @@ async def _chat(
 
 def _warm_up(host: ChatHost) -> None:
     """Have ready what the first turn needs, while the person reads and writes."""
-    host.warm()
+    if host.run.checkpoints:
+        host.run.checkpoints.warm()
     asyncio.get_running_loop().run_in_executor(None, lambda: [import_module(name) for name in _FIRST_CALLS])
 
 

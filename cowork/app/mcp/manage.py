@@ -22,7 +22,7 @@ from cowork.mcp.servers import Server
 @asynccontextmanager
 async def _configured_server(options: RunOptions, environ: Mapping[str, str], name: str) -> AsyncIterator[Server]:
     """A server, in a run in which nothing is said; what it refuses is told to the person."""
-    run = build(options, environ, ask=None, sinks=[], on_sink_failure=lambda sink, error: None)
+    run = build(options, environ)
     try:
         servers = run.mcp.servers if run.mcp else {}
         if name not in servers:

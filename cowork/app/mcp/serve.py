@@ -32,7 +32,7 @@ class _Calls:
         self._reports: dict[str, Report] = {}
         self._numbers = count(1)
         self._owners: dict[str, str] = {}  # child's path -> the call that sent it out
-        self.run: Run = build(options, environ, ask=None, sinks=[self._hear], on_sink_failure=lambda sink, error: None)
+        self.run: Run = build(options, environ, sinks=[self._hear])
 
     def tools(self) -> list[Json]:
         """What is offered: nothing that changes files by itself."""

@@ -1,0 +1,225 @@
+"""/permissions, /add-dir, /tasks, /status and /login: the rules, background work and keys of a chat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from cowork import __version__
+from cowork.app.chat import pages
+from cowork.app.chat.host import ChatHost
+from cowork.app.onboarding import setup
+from cowork.config import keyring, paths
+from cowork.config.models import DEFAULT_MODELS
+from cowork.core import format
+from cowork.core.errors import UserError
+from cowork.core.ports import Effect
+from cowork.frontends.host import Choose, CommandResult, Row
+from cowork.permissions.rules import parse
+from cowork.tools.shell.bash import bash
+from cowork.tools.shell.jobs import RunningCommand
+
+SESSION, FOLDER = "this session", "this folder"
+_TAIL = 4_000  # characters of output shown
+
+
+class StateCommands:
+    """The commands over one chat."""
+
+    def __init__(self, host: ChatHost) -> None:
+        self.host = host
+
+    # ------------------------------------------------------------ rules
+
+    async def permissions(self, rest: str) -> CommandResult:
+        word, _, given = rest.partition(" ")
+        if not rest:
+            return Choose(f"Rules · mode {self.host.run.permissions.mode}", self._rules(), self._choose_rule)
+        acts: dict[str, Callable[[str], str]] = {"allow": self._allow, "remove": self._remove, "try": self._try}
+        act = acts.get(word)
+        if act is None or not given.strip():
+            raise UserError(
+                f"/permissions does not know {rest!r}.", "/permissions allow RULE, remove RULE, try COMMAND"
+            )
+        return act(given.strip())
+
+    def _rules(self) -> list[Row]:
+        book, config = self.host.run.permissions.book, self.host.run.config
+        rows = [
+            Row("+", "Add a rule …", preview="Such as `Bash(git commit:*)` or `Edit(src/**)`."),
+            Row("?", "Try a command …", preview="Says whether it would run, ask or be denied, and why."),
+        ]
+        where = dict.fromkeys(sorted(str(rule) for rule in book.kept), FOLDER)
+        for _, rule in book.granted:
+            where.setdefault(str(rule), SESSION)
+        rows += [Row(rule, rule, f"allow · {place}", "Enter removes it.") for rule, place in where.items()]
+        for kind in ("deny", "ask", "allow"):
+            origin = config.origin(f"permissions.{kind}")
+            about = f"From {origin}: change it there."
+            rules = getattr(config.permissions, kind)
+            rows += [Row(f"={rule}", str(rule), f"{kind} · {origin}", about) for rule in rules]
+        return rows
+
+    async def _choose_rule(self, row: Row) -> CommandResult:
+        async def try_it(row: Row) -> CommandResult:
+            return self._try(row.value)
+
+        if row.value == "+":
+            return Choose("A rule to allow", (), self._choose_place, write="a rule, such as Bash(git commit:*)")
+        if row.value == "?":
+            return Choose("A command to try", (), try_it, write="a command, such as git push")
+        if row.value.startswith("="):
+            return f"`{row.label}`: {row.detail}. It is changed in the settings, not here."
+        return self._remove(row.value)
+
+    async def _choose_place(self, row: Row) -> CommandResult:
+        rule = str(parse(row.value))
+
+        async def allow(where: Row) -> CommandResult:
+            return self._allow(rule, where.value)
+
+        return Choose(f"Allow {rule}", [Row(SESSION, f"For {SESSION}"), Row(FOLDER, f"Always in {FOLDER}")], allow)
+
+    def _allow(self, text: str, where: str = FOLDER) -> str:
+        rule = str(parse(text))
+        self.host.run.permissions.grant("main", rule, forever=where == FOLDER)
+        return f"Allowed for {where}: `{rule}`"
+
+    def _remove(self, rule: str) -> str:
+        if not self.host.run.permissions.book.forget(rule):
+            raise UserError(f"{rule} was not granted here.", "/permissions lists the rules and where they come from.")
+        return f"Removed: `{rule}`"
+
+    def _try(self, command: str) -> str:
+        run = self.host.run
+        effect = Effect("exec", command, cwd=str(run.agent.runner.state.cwd))
+        decision = run.permissions.judge("main", bash, {"command": command}, [effect])
+        words = {"allow": "runs without a question", "ask": "asks", "deny": "is denied"}[decision.verdict]
+        said = f"`{command}` **{words}**" + (f": {decision.reason}" if decision.reason else "")
+        return said + (f'\n\n"Always" would add `{decision.rule}`.' if decision.rule else "")
+
+    async def add_dir(self, rest: str) -> CommandResult:
+        writable = self.host.run.permissions.workspace.writable
+        if not rest:
+            rows = [f"- `{paths.short(folder, self.host.environ)}`" for folder in writable]
+            return "\n".join(["Tools may write in:", "", *rows, "", "`/add-dir FOLDER` adds one for this chat."])
+        folder = self.host.run.root / Path(rest).expanduser()
+        if not folder.is_dir():
+            raise UserError(f"{rest} is not a folder.", "Give /add-dir a folder that tools may use.")
+        if folder.resolve() in writable:
+            return f"Tools may already write in {rest}."
+        await self.host.reopen_here(replace(self.host.options, add_dirs=(*self.host.options.add_dirs, str(folder))))
+        return f"Tools may read and write in {rest} for this chat."
+
+    # ------------------------------------------------------------ background work
+
+    async def tasks(self, rest: str) -> CommandResult:
+        """Background commands and children: look at one, or stop it."""
+        word, _, name = rest.partition(" ")
+        if word == "stop" and name:
+            return await self._stop(name.strip())
+        if rest:
+            return self._show(rest)
+        rows = []
+        for child in self.host.run.subagents.running.values():
+            state = f"{child.elapsed_ms // 1000} s" if child.started else "waiting in line"
+            rows.append(Row(child.id, f"{child.id}  {child.label}", f"child · {state}", child.action))
+        for job in self._jobs().values():
+            state = f"{'running' if job.running else 'ended'} · {job.seconds:.0f} s"
+            rows.append(Row(job.id, f"{job.id}  {job.command}", f"command · {state}", _output(job)))
+        if not rows:
+            return "Nothing runs in the background."
+        return Choose("Children and background commands", rows, self._choose_task)
+
+    async def _choose_task(self, row: Row) -> CommandResult:
+        if row.value not in self.host.run.subagents.running and not self._jobs()[row.value].running:
+            return self._show(row.value)
+
+        async def act(chosen: Row) -> CommandResult:
+            return await self._stop(row.value) if chosen.value == "stop" else self._show(row.value)
+
+        return Choose(row.label, [Row("show", "Look at its output"), Row("stop", "Stop it")], act)
+
+    def _jobs(self) -> dict[str, RunningCommand]:
+        return {name: job for name, job in self.host.run.tree.jobs.items() if isinstance(job, RunningCommand)}
+
+    def _show(self, name: str) -> str:
+        if job := self._jobs().get(name):
+            return f"`{job.command}`\n\n{_output(job)}"
+        if child := self.host.run.subagents.running.get(name):
+            said = child.agent.transcript.last_text(child.since)
+            return f"**{child.id}** {child.label}\n\n{said or child.action or 'Nothing yet.'}"
+        raise self._unknown(name)
+
+    async def _stop(self, name: str) -> str:
+        if job := self._jobs().get(name):
+            await job.kill()
+            return f"Stopped {name}: `{job.command}`"
+        if name in self.host.run.subagents.running:
+            self.host.stop_child(name, "kill")
+            return f"Stopped {name}."
+        raise self._unknown(name)
+
+    def _unknown(self, name: str) -> UserError:
+        names = [*self.host.run.subagents.running, *self._jobs()]
+        return UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(names) or 'nothing'}.")
+
+    # ------------------------------------------------------------ the chat itself
+
+    async def status(self, rest: str) -> CommandResult:
+        """What this chat is and runs on, in one table."""
+        host, run, now = self.host, self.host.run, self.host.status()
+        files = [paths.config_dir(host.environ) / paths.CONFIG_NAME]
+        files += [paths.project_file(run.root)] if run.project.trusted else []
+        rows = [
+            ("version", __version__),
+            ("session", f"{run.session_id}{'' if run.log else ' (not stored)'}"),
+            ("folder", f"{paths.short(run.root, host.environ)} · {'trusted' if now.trusted else 'not trusted'}"),
+            ("model", f"{run.agent.provider.model} ({run.agent.provider.name})"),
+            ("light model", now.light_model or "the same"),
+            ("mode", now.mode),
+            ("sandbox", "commands run in a box" if run.boxes_commands else "commands are not boxed"),
+            ("context", f"{run.agent.context_tokens:,} of {run.agent.provider.context_window:,} tokens"),
+            ("cost", format.money(now.cost_usd)),
+            ("settings", ", ".join(paths.short(p, host.environ) for p in files if p.is_file()) or "none"),
+            ("notes read", ", ".join(now.knowledge) or "none"),
+            ("background", f"{len(run.subagents.running)} children, {now.jobs} commands"),
+        ]
+        return pages.table(("", ""), rows)
+
+    async def login(self, rest: str) -> CommandResult:
+        """Take a key, keep it where only the person can read it, and go on with it at once."""
+        if not rest:
+            rows = [Row(service, name, variable) for service, (name, variable) in setup.VENDORS.items()]
+            return Choose("A key for which service?", rows, lambda row: self.login(row.value))
+        if rest not in setup.VENDORS:
+            hint = f"Use {' or '.join(setup.VENDORS)}; /model finds servers on this machine."
+            raise UserError(f"There is no service {rest!r} to log in to.", hint)
+        title = f"The key of {setup.VENDORS[rest][0]}"
+        return Choose(title, (), lambda row: self._keep_key(rest, row.value.strip()),
+                      write="paste it; it is not shown", secret=True)  # fmt: skip
+
+    async def _keep_key(self, service: str, key: str) -> CommandResult:
+        host, (name, variable) = self.host, setup.VENDORS[service]
+        if not key.isascii() or not key.isprintable() or " " in key:
+            raise UserError("That is no key: keys are one word.", "Nothing was kept. /login asks again.")
+        environ = {**host.environ, variable: key}
+        url = environ.get(variable.replace("_API_KEY", "_BASE_URL"), "")
+        found = setup.FoundService(name, service, DEFAULT_MODELS[service], base_url=url, key_env=variable)
+        if problem := await setup.trial(found.spec(environ)):
+            raise UserError(f"{name} did not take the key: {problem}.", "Nothing was kept. /login asks again.")
+        where = keyring.keep(variable, key, host.environ)
+        host.environ = environ
+        await host.reopen_here(replace(host.options, provider="", model="main", script=None))
+        said = f"This chat goes on with **{host.run.agent.provider.model}**."
+        if where is None:
+            return f"{said} The key is in the keyring."
+        better = "`pip install 'cowork[keyring]'` and `/login` again keep it better."
+        return f"{said}\n\nNo keyring answers: the key is in `{where}`, for you alone but not encrypted. {better}"
+
+
+def _output(job: RunningCommand) -> str:
+    text = job.capture.tail(_TAIL).strip()
+    fence = "`" * 4
+    return f"{fence}\n{text}\n{fence}" if text else "No output yet."
