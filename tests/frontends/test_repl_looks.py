@@ -13,7 +13,7 @@ from rich.style import Style
 
 from cowork.core import format
 from cowork.frontends.host import Options
-from cowork.frontends.repl.terminal import AWAY_S, TerminalControl, _Reader
+from cowork.frontends.repl.terminal import AWAY_S, KeyReader, Terminal
 from cowork.frontends.repl.view.diffs import diff_lines
 from cowork.frontends.repl.view.styled import beside, clip, clip_line, clip_start, line_width, plain, width, wrap
 from cowork.frontends.repl.view.theme import Kind, Theme, color_depth, guess_kind, kind_of_reply
@@ -112,7 +112,7 @@ def test_both_palettes_know_the_same_names() -> None:
 def test_the_terminals_answer_never_becomes_keys_even_in_pieces() -> None:
     told: list[Kind] = []
     inlet, outlet = os.pipe()
-    reader = _Reader(PosixStdinReader(inlet), told.append)
+    reader = KeyReader(PosixStdinReader(inlet), told.append)
     keys = ""
     for piece in (b"a\x1b]11;rgb:ff", b"ff/ffff/ff", b"ff\x1b\\b", b"c"):
         os.write(outlet, piece)
@@ -123,10 +123,10 @@ def test_the_terminals_answer_never_becomes_keys_even_in_pieces() -> None:
     assert told == ["light"]
 
 
-def outside(**options: object) -> tuple[TerminalControl, list[str], list[float]]:
+def outside(**options: object) -> tuple[Terminal, list[str], list[float]]:
     written: list[str] = []
     now = [100.0]
-    return TerminalControl(Options(**options), written.append, lambda: now[0]), written, now  # type: ignore[arg-type]
+    return Terminal(Options(**options), written.append, lambda: now[0]), written, now  # type: ignore[arg-type]
 
 
 def test_the_title_says_what_is_worked_on_and_cannot_be_abused() -> None:
@@ -160,8 +160,8 @@ def test_notifications_can_be_switched_off() -> None:
     out.turn_ended(1e6)
     out.asked(object(), "x")
     out.title("a", "b")
-    out.start()
-    out.end()
+    out.keep_title()
+    out.keep_title(back=True)
     assert written == []
 
 

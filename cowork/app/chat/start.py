@@ -56,7 +56,7 @@ async def _chat(
     try:
 
         def join() -> None:
-            host.join(repl.on_event, repl.ask, repl.handover)
+            host.join(repl.on_event, repl.ask, repl.terminal)
 
         if question is None:
             join()

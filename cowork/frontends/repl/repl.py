@@ -8,7 +8,10 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal
 
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import vi_navigation_mode
 from prompt_toolkit.input import Input, create_input
+from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.output import Output, create_output
 
 from cowork.core.errors import UserError
@@ -25,7 +28,7 @@ from cowork.frontends.repl.input.keys import bindings
 from cowork.frontends.repl.input.picker import Picker
 from cowork.frontends.repl.line_chat import LineChat, is_capable
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
-from cowork.frontends.repl.terminal import ChatApplication, Handover, TerminalControl, watch
+from cowork.frontends.repl.terminal import ChatApplication, KeyReader, Terminal
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.frame import compose
 from cowork.frontends.repl.view.notes import banner_lines
@@ -56,18 +59,14 @@ class Repl:
         self.composer = Composer(History(self.options.history))
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.actions = Actions(self)
-        self.dialogs = Dialogs(
-            self._dialogs_changed,
-            drafting=lambda: bool(self.composer.text),
-            edit=self.actions.edit_plan,
-        )
-        self.handover = Handover(self.environ, lambda: self._app is not None and self._app.is_running)
+        drafting = lambda: bool(self.composer.text)  # noqa: E731
+        self.dialogs = Dialogs(self._dialogs_changed, drafting=drafting, edit=self.actions.edit_plan)
         self.picker = Picker(self.redraw)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
             self._choose,
         )  # fmt: skip
-        self.terminal = TerminalControl(self.options, self.write_raw, self.scene.clock)
+        self.terminal = Terminal(self.options, self.write_raw, self.scene.clock, self.environ, lambda: self._is_live)
         self.viewer: Viewer | None = None  # takes the whole screen while it is open
         self.expanded = False
         self.selection = PanelSelection(self.scene, host)
@@ -75,16 +74,13 @@ class Repl:
         self.used = False  # something was sent
         self._prepared = False  # what draws an answer is loaded, or soon will be
         self._redraw_at: asyncio.TimerHandle | None = None
-        self._drawn_at = -10.0
+        self._drawn_at = self._resized_at = -10.0
         self._size = (0, 0)  # columns and rows of the terminal at the last frame
-        self._resized_at = -10.0
         self._app: ChatApplication | None = None
         self._output: Output | None = None
         self._plain: LineChat | None = None
         self._failure: UserError | None = None  # why it cannot go on
         self._held: list[Event] | None = []  # events that wait until it is known which conversation they belong to
-
-    # ---------------------------------------------------------------- the two ports
 
     def on_event(self, event: Event) -> None:
         """Take note of an event; drawing follows within a frame. What comes before `run` is an earlier conversation."""
@@ -106,14 +102,10 @@ class Repl:
         with self.scene.asking(question):
             return await (self._plain or self.dialogs).ask(question)
 
-    # ---------------------------------------------------------------- running
-
     async def run(
-        self,
-        input: Input | None = None,
-        output: Output | None = None,
+        self, input: Input | None = None, output: Output | None = None,
         first: Callable[[], Awaitable[None]] | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Chat until the person leaves; gives the exit code. What is sent waits until `first` is done."""
         loop = asyncio.get_running_loop()
         before = loop.get_exception_handler()
@@ -151,10 +143,17 @@ class Repl:
     async def _run_live(self, input: Input | None, output: Output | None) -> int:
         self._output = output or create_output(stdout=sys.stdout)
         source = input or create_input()
-        if watch(source, self.set_theme) and self.options.theme == "auto" and self.theme.depth is not None:
-            self._output.write_raw(OSC11_QUERY)
-        self.terminal.start()
-        self._app = self._application(source, self._output)
+        if isinstance(source, Vt100Input):
+            source.stdin_reader = KeyReader(source.stdin_reader, self.set_theme)
+            if self.options.theme == "auto" and self.theme.depth is not None:
+                self._output.write_raw(OSC11_QUERY)
+        self.terminal.keep_title()
+        reflows = terminal_reflows(self.environ)
+        painter = Painter(self._output, self.compose, self._take_finished, lambda: self.theme, reflows=reflows)
+        keys = bindings(self)
+        self._app = ChatApplication(self.composer.buffer, keys, source, painter, vi=self.options.keys == "vi")
+        self._app.key_processor.before_key_press += self._before_key
+        self._app.key_processor.after_key_press += self._after_key
         ticker = asyncio.ensure_future(self._tick())
         self.composer.buffer.on_text_changed += lambda _: self._prepare_answer()
         if self.options.prompt:
@@ -165,7 +164,7 @@ class Repl:
             return 0
         finally:
             ticker.cancel()
-            self.terminal.end()
+            self.terminal.keep_title(back=True)
 
     def _prepare_answer(self) -> None:
         """Load what draws the first answer, in a thread, as soon as something is written: it must not wait for that."""
@@ -178,10 +177,9 @@ class Repl:
         if self._plain is not None:
             self._plain.flush()
             return
-        if self._redraw_at is not None or self._app is None or not self._app.is_running:
-            return
-        loop = asyncio.get_running_loop()
-        self._redraw_at = loop.call_later(max(0.0, self._drawn_at + FRAME_S - loop.time()), self._draw_now)
+        if self._redraw_at is None and self._is_live:
+            loop = asyncio.get_running_loop()
+            self._redraw_at = loop.call_later(max(0.0, self._drawn_at + FRAME_S - loop.time()), self._draw_now)
 
     def leave(self, code: int) -> None:
         """End the chat."""
@@ -189,8 +187,6 @@ class Repl:
             self._plain.leave(code)
         if self._app is not None and self._app.is_running and not self._app.is_done:
             self._app.exit(result=code)
-
-    # ---------------------------------------------------------------- what keys do
 
     @property
     def mode(self) -> Mode:
@@ -204,7 +200,12 @@ class Repl:
 
     @property
     def navigating(self) -> bool:
-        return self._app is not None and self._app.navigating
+        """With vi keys, in navigation mode."""
+        return self._app is not None and bool(vi_navigation_mode())
+
+    @property
+    def _is_live(self) -> bool:
+        return self._app is not None and self._app.is_running
 
     def show_hint(self, text: str, seconds: float = _HINT_S) -> None:
         """A word at the end of the status line, for a moment or until the next key."""
@@ -219,19 +220,23 @@ class Repl:
 
     def toggle_vi(self) -> bool:
         """Vi keys in the input, or not; gives whether they are on."""
-        return self._app is not None and self._app.toggle_vi()
+        if self._app is not None:
+            self._app.editing_mode = EditingMode.EMACS if self._app.editing_mode == EditingMode.VI else EditingMode.VI
+        return self._app is not None and bool(self._app.editing_mode == EditingMode.VI)
 
     def set_theme(self, kind: Kind) -> None:
         if kind != self.theme.kind:
             self.theme = Theme(kind, self.theme.depth)
             self.redraw()
 
-    # ---------------------------------------------------------------- drawing
-
     def compose(self, columns: int, rows: int, above: int) -> Frame:
         """The live region for a screen of this size, under so many finished rows."""
-        self._drawn_at = asyncio.get_running_loop().time()
-        self._measure((columns, rows))
+        loop = asyncio.get_running_loop()
+        self._drawn_at = loop.time()
+        if self._size not in ((0, 0), (columns, rows)):
+            self._resized_at = self.scene.clock()
+            loop.call_later(_CALM_S, self.redraw)
+        self._size = columns, rows
         return compose(self, columns, rows, above)
 
     @property
@@ -239,18 +244,8 @@ class Repl:
         """Whether the window changed a moment ago."""
         return self.scene.clock() - self._resized_at < _CALM_S
 
-    def _measure(self, size: tuple[int, int]) -> None:
-        if self._size not in ((0, 0), size):
-            self._resized_at = self.scene.clock()
-            asyncio.get_running_loop().call_later(_CALM_S, self.redraw)
-        self._size = size
-
     def _take_finished(self, columns: int) -> list[Line]:
-        if self.viewer is not None:  # held back until the viewer closes
-            return []
-        return self.scene.take(columns - 1, self.theme)
-
-    # ---------------------------------------------------------------- inside
+        return [] if self.viewer else self.scene.take(columns - 1, self.theme)  # held back until the viewer closes
 
     def _hold(self) -> None:
         """Another conversation may follow: keep its events together."""
@@ -270,15 +265,6 @@ class Repl:
             for event in events:
                 self.on_event(event)
 
-    def _application(self, source: Input, output: Output) -> ChatApplication:
-        painter = Painter(
-            output, self.compose, self._take_finished, lambda: self.theme, reflows=terminal_reflows(self.environ)
-        )
-        app = ChatApplication(self.composer.buffer, bindings(self), source, painter, vi=self.options.keys == "vi")
-        app.key_processor.before_key_press += self._before_key
-        app.key_processor.after_key_press += self._after_key
-        return app
-
     def _before_key(self, sender: object) -> None:
         """Editing keys reach the input only while it is written in."""
         self.terminal.last_key = self.scene.clock()
@@ -297,7 +283,7 @@ class Repl:
 
     def _draw_now(self) -> None:
         self._redraw_at = None
-        if self._app is not None and self._app.is_running:
+        if self._app is not None and self._is_live:
             self._app._redraw()
 
     async def _tick(self) -> None:

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from prompt_toolkit.application import Application, run_in_terminal
@@ -16,9 +16,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input import Input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
-from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import HSplit, Layout, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
@@ -34,6 +32,17 @@ from cowork.frontends.repl.view.theme import Kind, kind_of_reply
 
 _ESCAPE_S = 0.03  # what follows an Escape as part of one key follows at once
 _SECOND_KEY_S = 0.6  # a person may take this long for the second key of Ctrl+X …
+_PIECE = 65_536  # bytes at a time: in small ones a large paste takes seconds
+AWAY_S = 5.0  # without a key for so long, the person is looking elsewhere
+_EDITORS = ("nano", "vim", "vi", "emacs")
+_IMAGE_PROGRAMS = (
+    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("DISPLAY", ("xclip", "-selection", "clipboard", "-t", "image/png", "-o")),
+    ("", ("pngpaste", "-")),
+)
+_PNG = b"\x89PNG\r\n"
+_MOST = 20_000_000  # bytes
+_PATIENCE_S = 5.0
 
 
 class ChatApplication(Application[int]):
@@ -63,35 +72,13 @@ class ChatApplication(Application[int]):
     def timeoutlen(self, value: float | None) -> None:
         """Given by the keys themselves."""
 
-    @property
-    def navigating(self) -> bool:
-        """With vi keys, in navigation mode."""
-        return self.editing_mode == EditingMode.VI and self.vi_state.input_mode == InputMode.NAVIGATION
-
-    def toggle_vi(self) -> bool:
-        """Vi keys, or emacs keys; gives whether vi keys are on."""
-        self.editing_mode = EditingMode.EMACS if self.editing_mode == EditingMode.VI else EditingMode.VI
-        return bool(self.editing_mode == EditingMode.VI)
-
     def focus_input(self, wanted: bool) -> None:
         """Let editing keys through, or not."""
         self.layout.focus(self._typing if wanted else self._still)
 
 
-_START = "\x1b]11;"
-_PIECE = 65_536  # bytes at a time: in small ones a large paste takes seconds
-
-
-def watch(source: Input, tell: Callable[[Kind], None]) -> bool:
-    """Take the answer to OSC 11 out of what is read and tell its meaning; False where that is not possible."""
-    if not isinstance(source, Vt100Input):
-        return False
-    source.stdin_reader = _Reader(source.stdin_reader, tell)
-    return True
-
-
-class _Reader(PosixStdinReader):
-    """Reads keys; the answer may come in pieces, so an unfinished one is held back."""
+class KeyReader(PosixStdinReader):
+    """Reads keys and takes the answer to OSC 11 out of them; it may come in pieces, so a part of it is held back."""
 
     def __init__(self, inner: PosixStdinReader, tell: Callable[[Kind], None]) -> None:
         super().__init__(inner.stdin_fd, inner.errors)
@@ -99,38 +86,36 @@ class _Reader(PosixStdinReader):
         self._held = ""
 
     def read(self, count: int = _PIECE) -> str:
-        data = self._held + super().read(count)
-        self._held = ""
-        kind, data = kind_of_reply(data)
+        kind, data = kind_of_reply(self._held + super().read(count))
         if kind is not None:
             self._tell(kind)
-        start = data.find(_START)
-        if start >= 0 and len(data) - start < 64:
-            data, self._held = data[:start], data[start:]
-        return data
-
-
-AWAY_S = 5.0  # without a key for so long, the person is looking elsewhere
+        start = data.find("\x1b]11;")
+        cut = start if start >= 0 and len(data) - start < 64 else len(data)
+        self._held = data[cut:]
+        return data[:cut]
 
 
 @dataclass(slots=True)
-class TerminalControl:
-    """Sends what a terminal shows around the text. `write` takes control sequences of our own making."""
+class Terminal:
+    """What is done with the terminal besides drawing. `write` takes control sequences of our own making.
+
+    `live` tells whether the chat draws on it at the moment.
+    """
 
     options: Options
     write: Callable[[str], None]
     clock: Callable[[], float]
+    environ: Mapping[str, str] = field(default_factory=dict)
+    live: Callable[[], bool] = lambda: False
     last_key: float = -1e9
     _asked: object = None  # the question the person was called for
+    _images: int = 0  # taken from the clipboard so far
+    _folder: tempfile.TemporaryDirectory[str] | None = None  # holds them, and is gone when the chat is
 
-    def start(self) -> None:
-        """Keep the title, to give it back at the end."""
+    def keep_title(self, *, back: bool = False) -> None:
+        """Keep the title, and at the end give it back."""
         if self.options.title:
-            self.write("\x1b[22;2t")
-
-    def end(self) -> None:
-        if self.options.title:
-            self.write("\x1b[23;2t")
+            self.write("\x1b[23;2t" if back else "\x1b[22;2t")
 
     def title(self, where: str, what: str = "") -> None:
         """`cowork · shop · why do refunds fail?`"""
@@ -160,20 +145,9 @@ class TerminalControl:
             code = f"777;notify;cowork;{words}" if self.options.notify_by == "777" else f"9;cowork: {words}"
             self.write(f"\x1b]{code}\x07{bell}")
 
-
-_EDITORS = ("nano", "vim", "vi", "emacs")
-
-
-class Handover:
-    """Runs programs on the chat's own terminal. `live`: whether the chat draws on it at the moment."""
-
-    def __init__(self, environ: Mapping[str, str], live: Callable[[], bool]) -> None:
-        self._environ = environ
-        self._live = live
-
     async def lend(self, work: Callable[[], None]) -> None:
         """Call a function that uses the terminal, in a thread, while the chat leaves it alone."""
-        await (run_in_terminal(work, in_executor=True) if self._live() else asyncio.to_thread(work))
+        await (run_in_terminal(work, in_executor=True) if self.live() else asyncio.to_thread(work))
 
     async def edit_file(self, path: Path) -> None:
         """Open a file in the person's editor."""
@@ -181,7 +155,7 @@ class Handover:
 
         def work() -> None:
             try:
-                spawn.on_terminal(words, environ=clean_environ(self._environ))
+                spawn.on_terminal(words, environ=clean_environ(self.environ))
             except OSError as error:
                 raise UserError(f"{words[0]} cannot be run: {error.strerror}.") from error
 
@@ -196,51 +170,30 @@ class Handover:
             return path.read_text(encoding="utf-8", errors="replace")
 
     def _editor(self) -> list[str]:
-        named = self._environ.get("VISUAL") or self._environ.get("EDITOR") or ""
+        named = self.environ.get("VISUAL") or self.environ.get("EDITOR") or ""
         words = shlex.split(named) or [name for name in _EDITORS if shutil.which(name)][:1]
         if not words:
             raise UserError("There is no editor.", "Set EDITOR to one, such as EDITOR=nano.")
         return words
 
-
-_PROGRAMS = (
-    ("WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
-    ("DISPLAY", ("xclip", "-selection", "clipboard", "-t", "image/png", "-o")),
-    ("", ("pngpaste", "-")),
-)
-_PNG = b"\x89PNG\r\n"
-_MOST = 20_000_000  # bytes
-_PATIENCE_S = 5.0
-
-
-class Clipboard:
-    """Images taken from the clipboard, in files that are gone when the chat is."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._taken = 0
-
-    async def image(self) -> Path:
+    async def clipboard_image(self) -> Path:
         """A file with the image that is on the clipboard."""
-        words = self._program()
+        words = self._image_program()
         try:
-            done = await asyncio.to_thread(spawn.run, words, environ=clean_environ(self._environ), seconds=_PATIENCE_S)
+            done = await asyncio.to_thread(spawn.run, words, environ=clean_environ(self.environ), seconds=_PATIENCE_S)
         except OSError as error:
             raise UserError(f"{words[0]} does not answer") from error
-        data = done.stdout
-        if not data.startswith(_PNG) or len(data) > _MOST:
+        if not done.stdout.startswith(_PNG) or len(done.stdout) > _MOST:
             raise UserError("There is no image on the clipboard")
-        if self._folder is None:
-            self._folder = tempfile.TemporaryDirectory(prefix="cowork-")
-        self._taken += 1
-        path = Path(self._folder.name) / f"clipboard-{self._taken}.png"
-        path.write_bytes(data)
+        self._folder = self._folder or tempfile.TemporaryDirectory(prefix="cowork-")
+        self._images += 1
+        path = Path(self._folder.name) / f"clipboard-{self._images}.png"
+        path.write_bytes(done.stdout)
         return path
 
-    def _program(self) -> tuple[str, ...]:
-        for variable, words in _PROGRAMS:
-            known = self._environ.get(variable) if variable else True
-            if known and (found := shutil.which(words[0], path=spawn.own_path(self._environ))):
-                return (found, *words[1:])
+    def _image_program(self) -> tuple[str, ...]:
+        for variable, (name, *rest) in _IMAGE_PROGRAMS:
+            found = shutil.which(name, path=spawn.own_path(self.environ))
+            if found and (not variable or self.environ.get(variable)):
+                return (found, *rest)
         raise UserError("Pasting an image needs wl-paste, xclip or pngpaste")

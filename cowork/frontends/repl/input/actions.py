@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cowork.core.errors import UserError
 from cowork.core.format import one_line
 from cowork.frontends.host import Host
 from cowork.frontends.repl.input.dialogs import Dialog, what_lines
-from cowork.frontends.repl.terminal import Clipboard
 from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
@@ -17,6 +17,10 @@ from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
+
+_TWICE_S = 2.0  # Ctrl-C again within this leaves
+_ESCAPES_S = 8.0  # Esc again within this clears or goes back; neither is lost
+_TROUBLE_S = 5.0  # what went wrong can be read for so long
 
 
 @dataclass(slots=True)
@@ -40,21 +44,18 @@ class PanelSelection:
 
     def move(self, step: int) -> None:
         """The next panel, or the first."""
-        paths = [child.path for child in in_tree_order(self.scene.panels.values())]
-        if not paths:
-            return
-        at = paths.index(self.path) + step if self.path in paths else (0 if step > 0 else -1)
-        self.path = paths[at % len(paths)]
+        if paths := [child.path for child in in_tree_order(self.scene.panels.values())]:
+            at = paths.index(self.path) + step if self.path in paths else (0 if step > 0 else -1)
+            self.path = paths[at % len(paths)]
 
     def leave(self) -> None:
         self.path = ""
 
     def unfold(self) -> bool:
         """Open the chosen panel; False when it was open already."""
-        panel = self.panel
-        if panel is None or panel.shown_open:
+        if self.panel is None or self.panel.shown_open:
             return False
-        panel.open = True
+        self.panel.open = True
         return True
 
     def fold(self) -> None:
@@ -64,10 +65,9 @@ class PanelSelection:
 
     def stop(self) -> None:
         """Ask the child to finish; the second time end it."""
-        panel = self.panel
-        if panel is not None:
-            self.host.stop_child(panel.subagent_id, "kill" if panel.stopping else "finish")
-            panel.stopping = True
+        if self.panel is not None:
+            self.host.stop_child(self.panel.subagent_id, "kill" if self.panel.stopping else "finish")
+            self.panel.stopping = True
 
     def address(self) -> None:
         """What is written next goes to the chosen child."""
@@ -75,24 +75,17 @@ class PanelSelection:
 
     def lose(self) -> str:
         """The name of the child the input was for, if it ended meanwhile; what is written is the main agent's then."""
-        if not self.message_to or self.listener is not None:
-            return ""
-        name = one_line(self.message_to.rpartition("/")[2])
-        self.message_to = ""
-        return name
+        lost = "" if self.listener else one_line(self.message_to.rpartition("/")[2])
+        self.message_to = "" if lost else self.message_to
+        return lost
 
     def deliver(self, text: str) -> str:
         """Say it to the child the input was for; gives the child's name, empty when there is none."""
-        panel = self.listener
-        self.message_to = ""
-        if panel is None or not text:
+        child, self.message_to = self.listener, ""
+        if child is None or not text:
             return ""
-        self.host.tell_child(panel.subagent_id, text)
-        return panel.name
-
-
-_TWICE_S = 2.0  # Ctrl-C again within this leaves
-_ESCAPES_S = 8.0  # Esc again within this clears or goes back; neither is lost
+        self.host.tell_child(child.subagent_id, text)
+        return child.name
 
 
 class Actions:
@@ -100,31 +93,30 @@ class Actions:
 
     def __init__(self, repl: Repl) -> None:
         self._repl = repl
-        self._clipboard = Clipboard(repl.environ)
         self.keys = 0  # pressed so far
         self._pressed = ("", 0, -10.0)  # a key that does more the second time, which one it was, and when
         self._shown_at = -1  # the key that showed the list of keys
 
     def enter(self) -> None:
         """Send what is written, or accept what the menu offers."""
-        before = self._repl.composer.buffer.document
-        if self._repl.completer.menu.items and not self._repl.completer.enter():
+        repl, buffer = self._repl, self._repl.composer.buffer
+        before = buffer.document
+        if repl.completer.menu.items and not repl.completer.enter():
             return
         if before.text_before_cursor.endswith("\\") and not before.text_after_cursor:
-            self._repl.composer.buffer.delete_before_cursor(1)
-            self._repl.composer.buffer.insert_text("\n")
+            buffer.delete_before_cursor(1)
+            buffer.insert_text("\n")
             return
-        if self._repl.composer.text and (ended := self._repl.selection.lose()):
-            self._repl.show_hint(f"{ended} has ended · Enter sends it to main", 5.0)
+        if repl.composer.text and (ended := repl.selection.lose()):
+            repl.show_hint(f"{ended} has ended · Enter sends it to main", _TROUBLE_S)
             return
-        text, images = self._repl.composer.take()
-        told = self._repl.selection.deliver(text)
-        if told:
-            self._repl.show_hint(f"told {told}")
+        text, images = repl.composer.take()
+        if told := repl.selection.deliver(text):
+            repl.show_hint(f"told {told}")
             return
-        self._repl.turns.send(text, images)
-        self._repl.redraw()
-        self._repl.used = True
+        repl.turns.send(text, images)
+        repl.redraw()
+        repl.used = True
 
     def steer(self) -> None:
         text, images = self._repl.composer.take()
@@ -133,42 +125,34 @@ class Actions:
         elif text:
             self._repl.turns.steer(text)
 
-    def up(self) -> None:
-        """In the menu, in the text, in the queue, then in the history."""
-        buffer = self._repl.composer.buffer
-        if self._repl.completer.menu.items:
-            self._repl.completer.menu.move(-1)
-        elif buffer.document.cursor_position_row > 0:
-            buffer.cursor_up()
-        elif not buffer.text and self._repl.turns.queue:
-            self._repl.composer.set(self._repl.turns.recall() or "")
+    def move(self, step: int) -> None:
+        """Up and down: in the menu, in the text, in the queue, then in the history."""
+        repl, buffer = self._repl, self._repl.composer.buffer
+        if repl.completer.menu.items:
+            repl.completer.menu.move(step)
+        elif 0 <= buffer.document.cursor_position_row + step < buffer.document.line_count:
+            buffer.cursor_up() if step < 0 else buffer.cursor_down()
+        elif step < 0 and not buffer.text and repl.turns.queue:
+            repl.composer.set(repl.turns.recall() or "")
         else:
-            self._repl.completer.quiet(self._repl.composer.older)
-
-    def down(self) -> None:
-        buffer = self._repl.composer.buffer
-        if self._repl.completer.menu.items:
-            self._repl.completer.menu.move(1)
-        elif buffer.document.cursor_position_row < buffer.document.line_count - 1:
-            buffer.cursor_down()
-        else:
-            self._repl.completer.quiet(self._repl.composer.newer)
+            repl.completer.quiet(repl.composer.older if step < 0 else repl.composer.newer)
 
     def escape(self) -> None:
         """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""
-        if self._repl.completer.close() or self._shown_at == self.keys - 1:
+        repl = self._repl
+        if repl.completer.close() or self._shown_at == self.keys - 1:
             return
-        if self._repl.selection.message_to:
-            self._repl.selection.message_to = ""
+        if repl.selection.message_to:
+            repl.selection.message_to = ""
         elif self._interrupt():
             return
         elif not self._again("escape", _ESCAPES_S):
-            told = "clears the line" if self._repl.composer.text else "goes back to an earlier prompt"
-            self._repl.show_hint(f"Esc again {told}", _ESCAPES_S)
-        elif self._repl.composer.text:
-            self._repl.completer.quiet(self._repl.composer.take)  # Up brings it back
+            told = "clears the line" if repl.composer.text else "goes back to an earlier prompt"
+            repl.show_hint(f"Esc again {told}", _ESCAPES_S)
+        elif repl.composer.text:
+            repl.completer.quiet(repl.composer.take)  # Up brings it back
         else:
-            self._repl.turns.send("/rewind")
+            repl.turns.send("/rewind")
 
     def cancel(self) -> None:
         """Ctrl-C: stop the turn, else clear the line, and the second time leave."""
@@ -182,12 +166,13 @@ class Actions:
 
     def toggle(self) -> None:
         """Ctrl+O: more of what runs, all panels open; when nothing runs, the whole conversation."""
-        if self._repl.turns.working or self._repl.scene.panels:
-            self._repl.expanded = not self._repl.expanded
-            for child in self._repl.scene.panels.values():
-                child.open = None
-        else:
+        repl = self._repl
+        if not repl.turns.working and not repl.scene.panels:
             self.view_conversation()
+            return
+        repl.expanded = not repl.expanded
+        for child in repl.scene.panels.values():
+            child.open = None
 
     def show_keys(self) -> None:
         """`?` in an empty input: the keys, over it until the next one is pressed."""
@@ -201,13 +186,10 @@ class Actions:
         """Ctrl+V: put the image on the clipboard into the message."""
 
         async def attach() -> None:
-            try:
-                self._repl.composer.attach(await self._clipboard.image())
-            except UserError as error:
-                self._repl.show_hint(error.message, 5.0)
+            self._repl.composer.attach(await self._repl.terminal.clipboard_image())
             self._repl.redraw()
 
-        self._repl.turns.spawn(attach())
+        self._spawn(attach())
 
     def cycle_mode(self) -> None:
         self._repl.show_hint(f"mode {self._repl.host.cycle_mode()}")
@@ -242,16 +224,23 @@ class Actions:
 
         async def edit() -> None:
             plan = str(dialog.data.get("plan") or dialog.question.display.get("text", ""))
-            try:
-                edited = await self._repl.handover.edit(plan)
-            except UserError as error:
-                self._repl.show_hint(error.message, 5.0)
-                return
+            edited = await self._repl.terminal.edit(plan)
             if edited.strip() and edited != plan:
                 dialog.data["plan"] = edited
                 self.show_plan(edited)
 
-        self._repl.turns.spawn(edit())
+        self._spawn(edit())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the turn; what the person can put right is a hint."""
+
+        async def run() -> None:
+            try:
+                await work
+            except UserError as error:
+                self._repl.show_hint(error.message, _TROUBLE_S)
+
+        self._repl.turns.spawn(run())
 
     def _again(self, key: str, within: float) -> bool:
         """Whether the key was the last one too, a moment ago; any other in between, and it counts as the first."""

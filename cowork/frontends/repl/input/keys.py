@@ -77,10 +77,10 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
     _bind(keys, writing & (_emacs | vi_insert_mode | vi_navigation_mode), {"enter": act.enter})
     _bind(keys, writing & empty & (_emacs | vi_insert_mode), {"?": act.show_keys})
     _bind(keys, writing & (_emacs | vi_insert_mode), {"backspace": composer.backspace})
+    up, down = partial(act.move, -1), partial(act.move, 1)
     _bind(keys, writing, {"c-j": new_line, "c-s": act.steer, "c-r": repl.completer.search_history,
-                          "c-x c-e": edit, "c-g": edit, "up": act.up, "down": act.down})  # fmt: skip
-    _bind(keys, writing & _emacs, {"escape enter": new_line, "c-v": act.attach_clipboard, "c-p": act.up,
-                                   "c-n": act.down})  # fmt: skip
+                          "c-x c-e": edit, "c-g": edit, "up": up, "down": down})  # fmt: skip
+    _bind(keys, writing & _emacs, {"escape enter": new_line, "c-v": act.attach_clipboard, "c-p": up, "c-n": down})
     _bind(keys, writing & (_emacs | vi_navigation_mode), {"escape": act.escape})
     _bind(keys, writing & vi_insert_mode, {"escape": leave_insert_mode}, eager=True)
     _bind_text(keys, writing, paste, Keys.BracketedPaste)
