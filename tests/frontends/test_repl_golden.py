@@ -183,7 +183,7 @@ def ends(columns: int) -> list[Line]:
         TurnEnded("auth", error={"message": "The key was refused (401).", "hint": "Set ANTHROPIC_API_KEY, or /model."}),
         TurnEnded("max_turns"),
     ):
-        out += notes.turn_end_lines(event, columns)
+        out += notes.note_lines(event, columns)
     return [*out, notes.retry_line(RetryScheduled(3, 5, 8.0, "overloaded", "x"), 8.0, columns)]
 
 

@@ -189,21 +189,19 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
     "diffs.command_lines": lambda t: [x for w in (40, 300) for x in diffs.command_lines([given(t)], w)],
     "composer.input_lines": written,
     "frame.live_lines": lambda t: frame.live_lines(played(t), 80, 60, THEME, queue=[t], steering=[t], expanded=True),
-    "notes.compacted_lines": lambda t: _every(notes.compacted_lines, events.ContextCompacted, t),
-    "notes.notice_lines": lambda t: _every(notes.notice_lines, Notice, t),
-    "notes.prompt_lines": lambda t: [
-        line for source in ("user", "steer", "system")
-        for line in notes.prompt_lines(PromptAdded(t, source=source, label=t if source == "system" else ""), 80)
+    "notes.note_lines": lambda t: [
+        *(line for kind in (events.ContextCompacted, Notice, events.SessionRewound, events.TurnEnded)
+          for line in _every(notes.note_lines, kind, t)),
+        *(line for source in ("user", "steer", "system")
+          for line in notes.note_lines(PromptAdded(t, source=source, label=t if source == "system" else ""), 80)),
     ],
     "notes.retry_line": lambda t: [notes.retry_line(filled(events.RetryScheduled, t), 3, 80)],  # type: ignore[arg-type]
-    "notes.rewound_lines": lambda t: _every(notes.rewound_lines, events.SessionRewound, t),
     "notes.todo_change": lambda t: notes.todo_change((), ({"content": t, "status": "completed"},), 80),
     "notes.context_lines": lambda t: notes.context_lines(ContextUse([(t, 9)], 9, 99), 80, THEME),
     "notes.todo_folded": lambda t: [notes.todo_folded(({"content": t},), 80)],
     "notes.todo_summary": lambda t: notes.todo_summary(({"content": t, "activeForm": t},), 80),
     "notes.thought_line": lambda t: [notes.thought_line(t, 3.0, 80)],
     "notes.todo_lines": lambda t: notes.todo_lines(filled(events.TodoUpdated, t).todos, 80),  # type: ignore[attr-defined]
-    "notes.turn_end_lines": lambda t: _every(notes.turn_end_lines, events.TurnEnded, t),
     "panels.ended_line": _ended,
     "panels.panels_lines": lambda t: [*_panels(t, 1), *_panels(t, 60)],
     "picker.picker_lines": lambda t: [
@@ -229,7 +227,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 }  # fmt: skip
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
-    "notes.note_lines", "panels._Roster.panel", "panels._Roster.row",
+    "panels._Roster.panel", "panels._Roster.row",
     "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
     "panels.box", "styled.bar", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "repl.Repl.compose",

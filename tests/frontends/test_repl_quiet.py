@@ -13,7 +13,7 @@ from cowork.frontends.dialog_choices import choices_of
 from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialogs import what_lines
 from cowork.frontends.repl.view.frame import live_lines
-from cowork.frontends.repl.view.notes import banner_lines, compacted_lines, status_line, todo_change
+from cowork.frontends.repl.view.notes import banner_lines, note_lines, status_line, todo_change
 from cowork.frontends.repl.view.panels import box
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.styled import Line, bar, plain
@@ -144,11 +144,8 @@ def test_a_command_that_was_cut_short_shows_what_it_printed() -> None:
 
 
 def test_a_compaction_tells_only_the_numbers_it_has() -> None:
-    assert (
-        "3.4k → 1.2k tokens"
-        in text(compacted_lines(ContextCompacted("s", tokens_before=3400, tokens_after=1200), 80))[0]
-    )
-    assert ": 3.4k tokens" in text(compacted_lines(ContextCompacted("s", tokens_before=3400), 80))[0]
+    assert "3.4k → 1.2k tokens" in text(note_lines(ContextCompacted("s", tokens_before=3400, tokens_after=1200), 80))[0]
+    assert ": 3.4k tokens" in text(note_lines(ContextCompacted("s", tokens_before=3400), 80))[0]
 
 
 @pytest.mark.parametrize("style", ["rule", "accent"])

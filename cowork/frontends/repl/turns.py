@@ -152,8 +152,7 @@ class Turns:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _changed(self) -> None:
-        """Redraw what waits, and store it in case the process dies."""
-        self.scene.version += 1
+        """Store what waits, in case the process dies."""
         begun = [self._begun.whole] if self._begun else []
         self.host.keep_waiting([*begun, *self.steering, *(sent.whole for sent in self.queue)])
 

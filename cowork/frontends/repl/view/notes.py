@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from cowork.core import format
 from cowork.core.blocks import Json
@@ -64,7 +63,7 @@ def in_chat(text: str) -> str:
     return text
 
 
-def prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
+def _prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
     """What the user said; a long text is folded."""
     if event.source not in ("user", "queue", "steer"):
         return [[("dim", f"· {clip(one_line(event.label or event.text), columns - 3)}")]] if event.label else []
@@ -85,16 +84,13 @@ def prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
 def todo_lines(todos: Sequence[Json], columns: int, *, limit: int | None = None) -> list[Line]:
     """The checklist; with a limit, the part around what is being done."""
     rows: list[Line] = []
-    current = 0
-    for index, todo in enumerate(todos):
-        status = str(todo.get("status"))
-        mark_style, mark, style = _TODO_MARKS.get(status, _TODO_MARKS["pending"])
-        if status == "in_progress":
-            current = index
-        text = todo.get("activeForm") if status == "in_progress" and todo.get("activeForm") else todo.get("content")
-        rows.append([("", "  "), (mark_style, f"{mark} "), (style, clip(one_line(str(text or "")), columns - 5))])
+    for todo in todos:
+        mark_style, mark, style = _TODO_MARKS.get(str(todo.get("status")), _TODO_MARKS["pending"])
+        text = (todo.get("activeForm") if style == "bold" else "") or todo.get("content") or ""
+        rows.append([("", "  "), (mark_style, f"{mark} "), (style, clip(one_line(str(text)), columns - 5))])
     if limit is None or len(rows) <= limit:
         return rows
+    current = max((place for place, todo in enumerate(todos) if todo.get("status") == "in_progress"), default=0)
     start = max(0, min(current - 1, len(rows) - limit + 1))
     shown = rows[start : start + limit - 1]
     return [*shown, [("dim", f"    … {len(rows) - len(shown)} more")]]
@@ -111,12 +107,8 @@ def todo_change(before: Sequence[Json], after: Sequence[Json], columns: int) -> 
     finished = {str(t.get("content")) for t in before if t.get("status") == "completed"}
     fresh = [t for t in done if str(t.get("content")) not in finished]
     return [
-        [
-            ("good", "✓ "),
-            ("", clip(one_line(str(t.get("content"))), columns - 16)),
-            ("dim", f" · {count} of {len(after)}"),
-        ]
-        for count, t in enumerate(fresh, len(done) - len(fresh) + 1)
+        [("good", "✓ "), ("", clip(one_line(str(t.get("content"))), columns - 16)), ("dim", f" · {n} of {len(after)}")]
+        for n, t in enumerate(fresh, len(done) - len(fresh) + 1)
     ]
 
 
@@ -143,40 +135,27 @@ def thought_line(text: str, seconds: float, columns: int) -> Line:
 
 
 def note_lines(event: Event, columns: int) -> list[Line]:
-    """What happened to the conversation as a whole; nothing for events that are shown otherwise."""
+    """What was said or happened to the conversation as a whole; nothing for events that are shown otherwise."""
     match event:
-        case Notice():
-            return notice_lines(event, columns)
-        case ContextCompacted():
-            return compacted_lines(event, columns)
-        case SessionRewound():
-            return rewound_lines(event, columns)
+        case PromptAdded():
+            return _prompt_lines(event, columns)
         case TurnEnded():
-            return turn_end_lines(event, columns)
+            return _turn_end_lines(event, columns)
+        case Notice():
+            style, glyph = _LEVELS.get(event.level, _LEVELS["info"])
+            text_style = "dim" if event.level == "info" else ""
+            return wrap_behind((style, f"{glyph} "), visible(event.text), columns, text_style)
+        case ContextCompacted():
+            what = "context compacted" if event.summary else "old tool results cleared"
+            after = f" → {format.tokens(event.tokens_after)}" if event.tokens_after else ""
+            what += f": {format.tokens(event.tokens_before)}{after} tokens" if event.tokens_before else ""
+            what += f" · kept {', '.join(one_line(k) for k in event.kept)}" if event.kept else ""
+            return wrap_behind(("dim", "· "), what, columns, "dim")
+        case SessionRewound():
+            what = "went back" if event.conversation else "files went back"
+            what += f" · {format.plural(len(event.files), 'file')} restored" if event.files else ""
+            return [clip_line([("accent", "↺ "), ("", what)], columns)]
     return []
-
-
-def notice_lines(event: Notice, columns: int) -> list[Line]:
-    style, glyph = _LEVELS.get(event.level, _LEVELS["info"])
-    text_style = "dim" if event.level == "info" else ""
-    return wrap_behind((style, f"{glyph} "), visible(event.text), columns, text_style)
-
-
-def compacted_lines(event: ContextCompacted, columns: int) -> list[Line]:
-    what = "context compacted" if event.summary else "old tool results cleared"
-    if event.tokens_before:
-        after = f" → {format.tokens(event.tokens_after)}" if event.tokens_after else ""
-        what += f": {format.tokens(event.tokens_before)}{after} tokens"
-    if event.kept:
-        what += f" · kept {', '.join(one_line(k) for k in event.kept)}"
-    return wrap_behind(("dim", "· "), what, columns, "dim")
-
-
-def rewound_lines(event: SessionRewound, columns: int) -> list[Line]:
-    what = "went back" if event.conversation else "files went back"
-    if event.files:
-        what += f" · {format.plural(len(event.files), 'file')} restored"
-    return [clip_line([("accent", "↺ "), ("", what)], columns)]
 
 
 def retry_line(event: RetryScheduled, seconds: float, columns: int) -> Line:
@@ -187,7 +166,7 @@ def retry_line(event: RetryScheduled, seconds: float, columns: int) -> Line:
     return clip_line([("bad", "✗ "), ("", f"{what}. {when}"), ("dim", " · Esc to stop")], columns)
 
 
-def turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
+def _turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
     """Nothing after a short answer; receipts after work; what went wrong and what next otherwise."""
     if event.reason == "interrupted":
         return [[("warn", "⊘ "), ("", "interrupted")]]
@@ -251,26 +230,23 @@ def status_line(
 
 def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str, Line]:
     facts: dict[str, Line] = {"mode": [(_MODES.get(status.mode, "dim"), one_line(status.mode)), ("faint", " ⇧⇥")]}
-    if status.line:
+    if status.line:  # takes the place of what the chat says by itself
         facts["line"] = [("dim", one_line(status.line))]
-        status = replace(status, context_percent=None, model="", branch="")
-    if status.context_percent is not None:
+    elif status.context_percent is not None:
         style = "warn" if status.context_percent >= 80 else "dim"
         facts["context"] = [(style, f"context {status.context_percent:.0f} %")]
-    if not status.line:
-        facts["cost"] = [("dim", format.money(status.cost_usd))]
-    if queued:
-        facts["queued"] = [("accent", f"{queued} queued")]
-    if status.jobs:
-        facts["jobs"] = [("accent", format.plural(status.jobs, "job"))]
-    if children:
-        facts["children"] = [("accent", format.plural(children, "child"))]
+    counts = {
+        "cost": "" if status.line else format.money(status.cost_usd),
+        "queued": f"{queued} queued" if queued else "",
+        "jobs": format.plural(status.jobs, "job") if status.jobs else "",
+        "children": format.plural(children, "child") if children else "",
+        "model": "" if status.line else one_line(status.model),
+        "branch": "" if status.line else one_line(status.branch),
+    }
+    plainly = ("cost", "model", "branch")
+    facts |= {name: [("dim" if name in plainly else "accent", text)] for name, text in counts.items() if text}
     if asking:
         facts["children"].append(("warn", f" · {asking} {'waits' if asking == 1 else 'wait'} for you"))
-    if status.model:
-        facts["model"] = [("dim", one_line(status.model))]
-    if status.branch:
-        facts["branch"] = [("dim", one_line(status.branch))]
     return facts
 
 
@@ -309,17 +285,13 @@ def context_lines(use: ContextUse, columns: int, theme: Theme) -> list[Line]:
     pieces = [max(1, round(room * size / total)) for _, size in parts]
     bar: Line = [("", "  "), *((style, "█" * count) for style, count in zip(styles, pieces, strict=True))]
     bar.append(("faint", "░" * max(0, room - sum(pieces))))
-    share = f"{100 * use.used / max(1, use.window):.0f} %"
     head: Line = [("", "  "), ("bold", f"{format.tokens(use.used)} of {format.tokens(use.window)} tokens"),
-                  ("dim", f" · {share} at the last request")]  # fmt: skip
+                  ("dim", f" · {100 * use.used / max(1, use.window):.0f} % at the last request")]  # fmt: skip
     name_room = min(_WIDEST_NAME, max((width(one_line(name)) for name, _ in parts), default=0))
-    out = [clip_line(head, columns), clip_line(bar, columns), []]
+    out: list[Line] = [head, bar, []]
     for (name, size), style in zip(parts, styles, strict=True):
-        told = f"{100 * size / max(1, use.window):>5.1f} %"
-        line: Line = [("", "  "), (style, "■ "), ("", pad(clip(one_line(name), name_room), name_room)),
-                      ("dim", f"  {format.tokens(size):>6}  {told}")]  # fmt: skip
-        out.append(clip_line(line, columns))
-    free = max(0, use.window - use.used)
-    name = pad("free", name_room)
-    out.append(clip_line([("", "  "), ("faint", "□ "), ("dim", f"{name}  {format.tokens(free):>6}")], columns))
-    return out
+        told = f"  {format.tokens(size):>6}  {100 * size / max(1, use.window):>5.1f} %"
+        out.append([("", "  "), (style, "■ "), ("", pad(one_line(name), name_room)), ("dim", told)])
+    free = format.tokens(max(0, use.window - use.used))
+    out.append([("", "  "), ("faint", "□ "), ("dim", f"{pad('free', name_room)}  {free:>6}")])
+    return [clip_line(line, columns) for line in out]

@@ -6,28 +6,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-from cowork.core import format
+from cowork.core import events, format
 from cowork.core.blocks import Json, Text
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    RetryScheduled,
-    SessionRewound,
-    TextDelta,
-    ThinkingDelta,
-    TodoUpdated,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-    TurnEnded,
-)
+from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.ports import Question
 from cowork.frontends.calls import FEW, LOOKS
 from cowork.frontends.host import StatusLines
@@ -70,31 +52,27 @@ class Scene:
     todos: tuple[Json, ...] = ()
     todos_changed: bool = False  # in this turn
     stream: MarkdownStream | None = None
-    retry: tuple[float, RetryScheduled] | None = None  # (when the next try starts, why)
+    retry: tuple[float, events.RetryScheduled] | None = None  # (when the next try starts, why)
     thinking: str = ""  # the end of the reasoning that goes on
     _thought: tuple[str, float] = ("", 0.0)  # how it began, and when
     working_since: float | None = None
     last_answer: str = ""
-    version: int = 0
     _pending: list[tuple[str, Draw]] = field(default_factory=list)
     _last_kind: str = ""
 
     def begin(self) -> None:
         """A turn starts."""
         self.working_since = self.clock()
-        self.version += 1
 
     def finish(self) -> None:
         """The turn is over, whatever was still open."""
         self._end_looks()
         self._end_stream()
         self.tools.clear()
-        self.retry = None
+        self.retry = self.working_since = None
         self.thinking = ""
-        self.working_since = None
-        self.version += 1
 
-    def replay(self, events: Sequence[Event], prompts: int = 3) -> None:
+    def replay(self, history: Sequence[Event], prompts: int = 3) -> None:
         """Another conversation: forget this one, and print the end of it, from the last few prompts on.
 
         Nothing of it runs any more, but its todo list stands; the viewer has all of it.
@@ -102,16 +80,16 @@ class Scene:
         self.finish()
         self.panels.clear()
         self.last_answer = ""
-        starts = [n for n, e in enumerate(events) if isinstance(e, PromptAdded) and e.agent == "main"]
+        starts = [n for n, e in enumerate(history) if isinstance(e, events.PromptAdded) and e.agent == "main"]
         start = starts[-prompts] if len(starts) > prompts else 0
         if start:
             earlier = format.plural(len(starts) - prompts, "earlier prompt")
             self.say("note", lambda columns, theme: [[("dim", f"· {earlier} · Ctrl+O shows all")]])
-        for event in events[start:]:
+        for event in history[start:]:
             self.apply(event)
         self.finish()
         self.panels.clear()
-        self.todos = next((e.todos for e in reversed(events) if isinstance(e, TodoUpdated)), ())
+        self.todos = next((e.todos for e in reversed(history) if isinstance(e, events.TodoUpdated)), ())
 
     @contextmanager
     def asking(self, question: Question) -> Iterator[None]:
@@ -132,15 +110,14 @@ class Scene:
         """Print something once, above the live region. Kinds are set apart by a blank line."""
         self._end_looks()
         self._pending.append((kind, draw))
-        self.version += 1
 
     def apply(self, event: Event) -> None:
         """Take note of what happened."""
-        self.version += 1
-        if isinstance(event, AgentStarted):
+        if isinstance(event, events.AgentStarted):
             self.panels[event.agent] = new_child(event, self.clock())
-        elif isinstance(event, AgentEnded):
-            self._agent_ended(event)
+        elif isinstance(event, events.AgentEnded):
+            if panel := self.panels.pop(event.agent, None):
+                self.say("agent", lambda columns, theme: ended_line(panel, event, columns, theme))
         elif event.agent in self.panels:
             self.panels[event.agent].apply(event, self.clock())
         elif event.agent == "main":
@@ -150,69 +127,62 @@ class Scene:
         """The lines finished since the last call, each exactly once."""
         out: list[Line] = []
         pending, self._pending = self._pending, []
+        if (stream := self.stream) is not None:
+            pending.append(("text", lambda columns, theme: self._stream_lines(stream, columns, theme)))
         for kind, draw in pending:
-            self._append(out, kind, draw(columns, theme))
-        if self.stream is not None:
-            self._append(out, "text", self._stream_lines(self.stream, columns, theme, end=False))
+            lines = draw(columns, theme)
+            if lines and self._last_kind and (kind != self._last_kind or kind == "prompt"):
+                out.append([])
+            self._last_kind = kind if lines else self._last_kind
+            out.extend(lines)
         return out
 
-    def _append(self, out: list[Line], kind: str, lines: Sequence[Line]) -> None:
-        if not lines:
-            return
-        if self._last_kind and (kind != self._last_kind or kind == "prompt"):
-            out.append([])
-        self._last_kind = kind
-        out.extend(lines)
-
-    def _stream_lines(self, stream: MarkdownStream, columns: int, theme: Theme, *, end: bool) -> list[Line]:
+    def _stream_lines(self, stream: MarkdownStream, columns: int, theme: Theme, *, end: bool = False) -> list[Line]:
         first = not stream.started
         lines = stream.end(columns - 2, theme) if end else stream.take(columns - 2, theme)
         return with_bullet(lines, first=first)
 
     def _apply_main(self, event: Event) -> None:
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._progress()
                 self._end_looks()
-                if self.stream is None:
-                    self.stream = MarkdownStream()
+                self.stream = self.stream or MarkdownStream()
                 self.stream.feed(text)
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 self.retry = None
                 began, since = self._thought
                 self._thought = (began + text)[:_THOUGHT_KEPT], since if began else self.clock()
                 self.thinking = (self.thinking + text)[-_THOUGHT_KEPT:]
-            case PromptAdded():
-                self._end_stream()
-                self.say("prompt", lambda columns, theme: notes.prompt_lines(event, columns))
-            case ReplyAdded():
+            case events.ReplyAdded():
                 self._reply(event)
             case ToolStarted():
                 self._progress()
                 self._end_stream()
                 self.tools[event.tool_use_id] = RunningTool(event, self.clock())
-            case ToolOutput(tool_use_id=key, text=text):
+            case events.ToolOutput(tool_use_id=key, text=text):
                 if key in self.tools:
                     self.tools[key].output = (self.tools[key].output + text)[-_OUTPUT_KEPT:]
             case ToolEnded():
                 self._tool_ended(event)
-            case TodoUpdated(todos=todos):
-                before, self.todos = self.todos, todos
-                self.todos_changed = True
+            case events.TodoUpdated(todos=todos):
+                before, self.todos, self.todos_changed = self.todos, todos, True
                 self.say("todo", lambda columns, theme: notes.todo_change(before, todos, columns))
             case StatusLines(rows=rows):
                 for child in self.panels.values():
                     child.row = rows.get(child.subagent_id)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 self._retry(event)
-            case TurnEnded():
-                self._turn_ended(event)
-            case Notice(code=code) if code == "mode.changed":
+            case events.Notice(code="mode.changed"):
                 pass  # the status line shows it
-            case Notice() | ContextCompacted() | SessionRewound():
-                if isinstance(event, SessionRewound):
-                    self._end_stream()
+            case events.Notice() | events.ContextCompacted():
                 self.say("note", lambda columns, theme: notes.note_lines(event, columns))
+            case events.PromptAdded() | events.SessionRewound() | events.TurnEnded():
+                self._end_stream()
+                if isinstance(event, events.TurnEnded):
+                    self._end_turn()
+                kind = {"prompt.added": "prompt", "turn.ended": "end"}.get(event.type, "note")
+                self.say(kind, lambda columns, theme: notes.note_lines(event, columns))
 
     def _progress(self) -> None:
         """Something else than reasoning follows: what there was of it becomes one folded line."""
@@ -223,7 +193,7 @@ class Scene:
             seconds = self.clock() - since
             self.say("thought", lambda columns, theme: [notes.thought_line(text, seconds, columns)])
 
-    def _reply(self, event: ReplyAdded) -> None:
+    def _reply(self, event: events.ReplyAdded) -> None:
         """The whole answer: what had not streamed is shown now."""
         text = "".join(b.text for b in event.content if isinstance(b, Text))
         self._progress()
@@ -243,9 +213,12 @@ class Scene:
 
     def _tool_ended(self, event: ToolEnded) -> None:
         running = self.tools.pop(event.tool_use_id, None)
-        if event.display.get("kind") == "todos" or self._is_panel(event):
+        is_child = bool((event.record.get("data") or {}).get("subagent_id"))  # one that never started is told here
+        if event.display.get("kind") == "todos" or is_child:
             return
-        call = running.call if running else ToolStarted(event.tool_use_id, event.name, _given(event.record))
+        given = (event.record.get("context") or {}).get("params_input")
+        given = given if isinstance(given, dict) else {}
+        call = running.call if running else ToolStarted(event.tool_use_id, event.name, given)
 
         def draw(columns: int, theme: Theme) -> Sequence[Line]:
             return finished_lines(call, event.record, event.display, columns, theme)
@@ -270,17 +243,7 @@ class Scene:
         else:
             self._pending.extend(("tool", draw) for _, draw in looks)
 
-    def _is_panel(self, event: ToolEnded) -> bool:
-        data: dict[str, Any] = event.record.get("data") or {}
-        return bool(data.get("subagent_id"))  # without one it never started, and its error is told here
-
-    def _agent_ended(self, event: AgentEnded) -> None:
-        panel = self.panels.pop(event.agent, None)
-        if panel is None:
-            return
-        self.say("agent", lambda columns, theme: ended_line(panel, event, columns, theme))
-
-    def _retry(self, event: RetryScheduled) -> None:
+    def _retry(self, event: events.RetryScheduled) -> None:
         """What streamed since the last request is withdrawn; what was already printed can only be disowned."""
         stream, self.stream = self.stream, None
         self.thinking, self._thought = "", ("", 0.0)
@@ -288,15 +251,13 @@ class Scene:
         if stream is not None and stream.started:
             self.say("note", lambda columns, theme: [[("dim", "⊘ the answer above broke off and starts over")]])
 
-    def _turn_ended(self, event: TurnEnded) -> None:
-        self._end_stream()
+    def _end_turn(self) -> None:
         self.tools.clear()
         self.retry = None
         todos = self.todos
-        if any(todo.get("status") != "completed" for todo in todos) and self.todos_changed:
+        if self.todos_changed and any(todo.get("status") != "completed" for todo in todos):
             self.say("todo", lambda columns, theme: notes.todo_summary(todos, columns))
         self.todos_changed = False
-        self.say("end", lambda columns, theme: notes.turn_end_lines(event, columns))
 
 
 def with_bullet(lines: Sequence[Line], *, first: bool) -> list[Line]:
@@ -309,8 +270,3 @@ def with_bullet(lines: Sequence[Line], *, first: bool) -> list[Line]:
         else:
             out.append([("", "  "), *line] if line else [])
     return out
-
-
-def _given(record: Json) -> Json:
-    given = (record.get("context") or {}).get("params_input")
-    return given if isinstance(given, dict) else {}
