@@ -22,6 +22,7 @@ from cowork.frontends.repl.view.tool_lines import GLYPHS, looks_line, summary
 
 Body = Callable[[int, Theme], list[Line]]
 _UNBOUNDED = 10_000  # columns: the viewer clips
+_HELP = "↑↓ move · Enter fold · e all · / search · n next · y copy · q close"
 
 
 @dataclass(slots=True)
@@ -141,16 +142,6 @@ def _plain_body(text: str) -> Body:
     return lambda columns, theme: [[("", "  "), ("", row)] for row in wrap(safe, columns - 3)]
 
 
-_HELP = "↑↓ move · Enter fold · e all · / search · n next · y copy · q close"
-_FAR = 1 << 30
-
-
-@dataclass(slots=True)
-class _Row:
-    line: Line
-    node: AgentNode
-
-
 @dataclass(slots=True)
 class Viewer:
     """State of the viewer. `build` gives the tree anew when `size` changed, so that a child at work can be followed."""
@@ -167,42 +158,38 @@ class Viewer:
     found: str = ""
     message: str = ""
     _seen: int = -1  # the size at the last build
-    _rows: list[_Row] = field(default_factory=list)
+    _rows: list[tuple[Line, AgentNode]] = field(default_factory=list)
     _drawn: tuple[int, Theme] | None = None  # the columns and the theme the rows were made for
     _page: int = 20
-    _open: dict[str, bool] = field(default_factory=dict)
+    _open: dict[str, bool] = field(default_factory=dict)  # what the person folded and unfolded
     _bodies: dict[tuple[str, int, str, int], list[Line]] = field(default_factory=dict)
 
     def refresh(self) -> None:
         """Read the events again; what is folded stays folded."""
-        self._seen = self.size()
-        self.nodes = self.build()
-        for node, _ in _walk(self.nodes):
-            node.open = self._open.get(node.key, node.open)
-        self._drawn = None
+        self._seen, self.nodes, self._drawn = self.size(), self.build(), None
 
     def key(self, name: str) -> bool:
         """A key was pressed; False when the viewer should close."""
         self.message = ""
+        here, page, far = self._here, self._page, len(self._rows)
+        moves = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -page, "c-u": -page, "pagedown": page, " ": page,
+                 "home": -far, "g": -far, "end": far, "G": far}  # fmt: skip
         if self.query is not None:
             self._search_key(self.query, name)
-            return True
-        if name in ("q", "escape", "c-o", "c-c", "c-d"):
+        elif name in ("q", "escape", "c-o", "c-c", "c-d"):
             return False
-        page = self._page
-        moves = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -page, "c-u": -page, "pagedown": page, " ": page,
-                 "home": -_FAR, "g": -_FAR, "end": _FAR, "G": _FAR}  # fmt: skip
-        if name in moves:
+        elif name in moves:
             self.cursor = max(0, min(self.cursor + moves[name], len(self._rows) - 1))
-        elif name in ("enter", "tab", "right", "l", "left", "h"):
-            self._fold(name)
+        elif name in ("enter", "tab", "right", "l", "left", "h") and here and here.foldable:
+            self._fold([here], {"right": True, "l": True, "left": False, "h": False}.get(name, not self._is_open(here)))
         elif name == "e":
-            self._fold_all()
+            nodes = [node for node, _ in _walk(self.nodes) if node.foldable]
+            self._fold(nodes, not all(map(self._is_open, nodes)))
         elif name == "/":
             self.query = ""
         elif name in ("n", "N"):
             self._next(1 if name == "n" else -1)
-        elif name == "y" and (here := self._here):
+        elif name == "y" and here:
             text = here.text or plain(here.head)
             self.message = f"copied {len(text):,} characters"
             self.copy(text)
@@ -212,53 +199,50 @@ class Viewer:
         """The screen."""
         if self.size() != self._seen:
             self.refresh()
-        self._page = max(1, rows - 3)
+        self._page, body, first = max(1, rows - 3), rows - 2, not self._rows
         self._layout(columns, theme)
-        body = rows - 2
-        self.cursor = max(0, min(self.cursor, len(self._rows) - 1))
+        self.cursor = len(self._rows) - 1 if first and self.at_end else min(self.cursor, len(self._rows) - 1)
+        self.cursor = max(0, self.cursor)
         self.top = max(self.cursor - body + 1, min(self.top, self.cursor))
         self.top = max(0, min(self.top, len(self._rows) - body))
         where = f"{self.cursor + 1}/{len(self._rows)} " if self._rows else "empty "
         out: list[Line] = [beside([("bold", f" {self.title}")], [("dim", where)], columns - 1)]
-        for place, row in enumerate(self._rows[self.top : self.top + body], self.top):
-            out.append(self._draw(row, columns, chosen=place == self.cursor))
-        return [*out, *([] for _ in range(body + 1 - len(out))), self._foot(columns)]
+        for place, (row, _) in enumerate(self._rows[self.top : self.top + body], self.top):
+            line = clip_line(row, columns - 4)
+            if self.found and self.found in plain(row).lower():
+                line = [("underline", text) for _, text in line]
+            out.append([("accent.bold", "❯ " if place == self.cursor else "  "), *line])
+        foot: Line = [("accent", " /"), ("", self.query or ""), ("reverse", " ")]
+        if self.query is None:
+            foot = clip_line([("dim", f" {self.message or _HELP}")], columns - 1)
+        return [*out, *([] for _ in range(body + 1 - len(out))), foot]
 
     @property
     def _here(self) -> AgentNode | None:
         """What the cursor stands on."""
-        return self._rows[self.cursor].node if self._rows else None
+        return self._rows[self.cursor][1] if self._rows else None
 
-    def _draw(self, row: _Row, columns: int, *, chosen: bool) -> Line:
-        line = clip_line(row.line, columns - 4)
-        if self.found and self.found in plain(row.line).lower():
-            line = [("underline", text) for _, text in line]
-        return [("accent.bold", "❯ " if chosen else "  "), *line]
-
-    def _foot(self, columns: int) -> Line:
-        if self.query is not None:
-            return [("accent", " /"), ("", self.query), ("reverse", " ")]
-        return clip_line([("dim", f" {self.message or _HELP}")], columns - 1)
+    def _is_open(self, node: AgentNode) -> bool:
+        return self._open.get(node.key, node.open)
 
     def _layout(self, columns: int, theme: Theme) -> None:
-        if self._drawn == (columns, theme):
-            return
-        self._drawn = columns, theme
-        first = not self._rows
-        self._rows = list(self._flat(self.nodes, 0, columns, theme))
-        if first and self.at_end:
-            self.cursor = self.top = max(0, len(self._rows) - 1)
+        if self._drawn != (columns, theme):
+            self._drawn = columns, theme
+            self._rows = list(self._flat(self.nodes, 0, columns, theme))
 
-    def _flat(self, nodes: Sequence[AgentNode], depth: int, columns: int, theme: Theme) -> Iterator[_Row]:
+    def _flat(
+        self, nodes: Sequence[AgentNode], depth: int, columns: int, theme: Theme
+    ) -> Iterator[tuple[Line, AgentNode]]:
         margin = "  " * depth
         for node in nodes:
-            mark = ("▾ " if node.open else "▸ ") if node.foldable else "  "
-            body = self._body(node, columns - 6 - 2 * depth, theme) if node.open else []
+            is_open = self._is_open(node)
+            mark = ("▾ " if is_open else "▸ ") if node.foldable else "  "
+            body = self._body(node, columns - 6 - 2 * depth, theme) if is_open else []
             head = [node.head[0], *body[0][1:]] if node.begins and body else node.head
-            yield _Row([("dim", f"{margin}{mark}"), *head], node)
-            if node.open:
-                for line in body[1:] if node.begins else body:
-                    yield _Row([("faint", f"{margin}  "), *line], node)
+            yield [("dim", f"{margin}{mark}"), *head], node
+            for line in body[1:] if node.begins else body:
+                yield [("faint", f"{margin}  "), *line], node
+            if is_open:
                 yield from self._flat(node.children, depth + 1, columns, theme)
 
     def _body(self, node: AgentNode, columns: int, theme: Theme) -> list[Line]:
@@ -269,27 +253,14 @@ class Viewer:
             self._bodies[key] = node.body(max(10, columns), theme)
         return self._bodies[key]
 
-    def _fold(self, name: str) -> None:
-        if (node := self._here) and node.foldable:
-            self._set(node, {"right": True, "l": True, "left": False, "h": False}.get(name, not node.open))
-        self._relayout(node)
-
-    def _fold_all(self) -> None:
-        nodes = [node for node, _ in _walk(self.nodes) if node.foldable]
-        to, here = not all(node.open for node in nodes), self._here
-        for node in nodes:
-            self._set(node, to)
-        self._relayout(here)
-
-    def _set(self, node: AgentNode, to: bool) -> None:
-        node.open = self._open[node.key] = to
-
-    def _relayout(self, stay: AgentNode | None) -> None:
-        """Lay out again with the cursor on the same node."""
+    def _fold(self, nodes: Iterable[AgentNode], to: bool) -> None:
+        """Open or close nodes, and lay out again with the cursor on the same one."""
+        stay = self._here
+        self._open.update((node.key, to) for node in nodes)
         if self._drawn is not None:
-            (columns, theme), self._drawn = self._drawn, None
-            self._layout(columns, theme)
-        self.cursor = next((i for i, row in enumerate(self._rows) if row.node is stay), self.cursor)
+            drawn, self._drawn = self._drawn, None
+            self._layout(*drawn)
+        self.cursor = next((i for i, (_, node) in enumerate(self._rows) if node is stay), self.cursor)
 
     def _search_key(self, query: str, name: str) -> None:
         if name == "enter":
@@ -306,20 +277,19 @@ class Viewer:
         """The next row that holds the text; folded ones that do are opened on the way."""
         if not self.found:
             return
-        for node, parents in _walk(self.nodes):
-            if self.found in f"{node.text}\n{plain(node.head)}".lower():
-                for parent in (*parents, *([node] if node.foldable else [])):
-                    self._set(parent, True)
         before = self.cursor
-        self._relayout(self._here)
-        place = max(before, self.cursor)
-        for offset in range(1, len(self._rows) + 1):
-            index = (place + step * offset) % len(self._rows)
-            if self.found in plain(self._rows[index].line).lower():
-                self.cursor = index
-                return
-        self.cursor = before
-        self.message = f"nothing found for {self.found!r}"
+        holding = [
+            place
+            for node, parents in _walk(self.nodes)
+            if self.found in f"{node.text}\n{plain(node.head)}".lower()
+            for place in (*parents, *([node] if node.foldable else []))
+        ]
+        self._fold(holding, True)
+        start = max(before, self.cursor)
+        places = [(start + step * offset) % len(self._rows) for offset in range(1, len(self._rows) + 1)]
+        hit = next((place for place in places if self.found in plain(self._rows[place][0]).lower()), None)
+        self.cursor = before if hit is None else hit
+        self.message = f"nothing found for {self.found!r}" if hit is None else ""
 
 
 def _walk(
