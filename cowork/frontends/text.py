@@ -4,23 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TextIO
 
-from cowork.core import format
+from cowork.core import events, format
 from cowork.core.blocks import Message
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    RetryScheduled,
-    RunEnded,
-    TextDelta,
-    TodoUpdated,
-    ToolEnded,
-    ToolStarted,
-)
+from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import Visible
 from cowork.frontends.calls import FEW, LOOKS, call_text
@@ -79,34 +65,34 @@ class TextOutput:
 
     def __call__(self, event: Event) -> None:
         match event:
-            case TextDelta() if event.agent == "main" and self._live:
+            case events.TextDelta() if event.agent == "main" and self._live:
                 self._end_looks("main")
                 self._print(self._stream.feed(event.text))
                 self._streamed = True
-            case ReplyAdded() if event.agent == "main" and self._live:
+            case events.ReplyAdded() if event.agent == "main" and self._live:
                 self._finish_reply(event)
-            case PromptAdded():
+            case events.PromptAdded():
                 for line in event.attached:
                     self._progress(event, f"@{one_line(line, 200)}")
             case ToolStarted():
                 self._calls[event.agent, event.tool_use_id] = event
             case ToolEnded():
                 self._tool(event)
-            case AgentStarted():
+            case events.AgentStarted():
                 self._child_started(event)
-            case AgentEnded():
+            case events.AgentEnded():
                 self._child_ended(event)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 self._retry(event)
-            case TodoUpdated() if event.agent == "main":
+            case events.TodoUpdated() if event.agent == "main":
                 self._todo(event)
-            case ContextCompacted() if event.summary:
+            case events.ContextCompacted() if event.summary:
                 before, after = f"{format.tokens(event.tokens_before)} tok", f"{format.tokens(event.tokens_after)} tok"
                 self._progress(event, f"summarised the older part of the conversation · {before} → {after}")
-            case Notice():
+            case events.Notice():
                 prefix = "" if event.level == "info" else f"{event.level}: "
                 self._progress(event, prefix + one_line(event.text, 400))
-            case RunEnded():
+            case events.RunEnded():
                 self._end(event.result)
 
     def _tool(self, event: ToolEnded) -> None:
@@ -145,7 +131,7 @@ class TextOutput:
             counted = " · ".join(f"{name} {more.count(name)}" for name in dict.fromkeys(more))
             self._line(f"{self._children.get(agent, '')}{format.plural(len(more), 'more look')}: {counted}")
 
-    def _child_started(self, event: AgentStarted) -> None:
+    def _child_started(self, event: events.AgentStarted) -> None:
         name = one_line(event.agent.removeprefix("main/"), 200)
         label = one_line(event.description, 48)
         self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
@@ -153,7 +139,7 @@ class TextOutput:
         waiting = "waits in line" if event.status == "waiting" else "started"
         self._progress(event, f"{waiting} · {one_line(event.model, 200)}" if event.model else waiting)
 
-    def _child_ended(self, event: AgentEnded) -> None:
+    def _child_ended(self, event: events.AgentEnded) -> None:
         data = event.record.get("data") or {}
         facts = ["done" if event.status == "completed" else event.status]
         if message := (event.record.get("error") or {}).get("message"):
@@ -168,7 +154,7 @@ class TextOutput:
             facts.append(format.duration(data["duration_ms"] / 1000))
         self._progress(event, " · ".join(facts))
 
-    def _retry(self, event: RetryScheduled) -> None:
+    def _retry(self, event: events.RetryScheduled) -> None:
         withdrawn = " The text above is withdrawn." if event.agent == "main" and self._streamed else ""
         message = one_line(event.message, 200).rstrip(".")
         wait = format.duration(event.delay_s)
@@ -178,13 +164,13 @@ class TextOutput:
         if event.agent == "main":
             self._restart()
 
-    def _todo(self, event: TodoUpdated) -> None:
+    def _todo(self, event: events.TodoUpdated) -> None:
         done = sum(1 for todo in event.todos if todo.get("status") == "completed")
         now = next((todo for todo in event.todos if todo.get("status") == "in_progress"), None)
         doing = f" · {one_line(str(now.get('activeForm') or now.get('content', '')), 200)}" if now else ""
         self._progress(event, f"todo {done}/{len(event.todos)}{doing}")
 
-    def _finish_reply(self, event: ReplyAdded) -> None:
+    def _finish_reply(self, event: events.ReplyAdded) -> None:
         text = Message("assistant", event.content).text
         self._print(self._stream.end() if self._streamed else self._render(text))
         self._fresh_line()

@@ -12,24 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.core import format
+from cowork.core import events, format
 from cowork.core.blocks import Image, Json, Text, Thinking
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    AgentUpdated,
-    Event,
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    RetryScheduled,
-    TextDelta,
-    ThinkingDelta,
-    TodoUpdated,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-)
+from cowork.core.events import Event, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.hygiene import visible
 from cowork.frontends.calls import call_text
 
@@ -69,19 +54,19 @@ class Updates:
 
     def _of_main(self, event: Event) -> Iterator[Json]:
         match event:
-            case PromptAdded() if event.source in _PEOPLE:
+            case events.PromptAdded() if event.source in _PEOPLE:
                 yield from _user(event.label or event.text, event.images)
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._streamed = "text"
                 yield _chunk("agent_message_chunk", text)
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 self._streamed = "thinking"
                 yield _chunk("agent_thought_chunk", text)
-            case ReplyAdded():
+            case events.ReplyAdded():
                 streamed, self._streamed = self._streamed, ""
                 if not streamed:
                     yield from _reply(event)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 if self._streamed:
                     yield _chunk("agent_message_chunk", f"\n\n[{event.message} The answer starts again.]\n\n")
                 self._streamed = ""
@@ -91,27 +76,27 @@ class Updates:
                 yield from self._output(event)
             case ToolEnded():
                 yield self._ended(event)
-            case TodoUpdated():
+            case events.TodoUpdated():
                 yield {"sessionUpdate": "plan", "entries": [_entry(todo) for todo in event.todos]}
-            case Notice(code="mode.changed", data={"mode": mode}):
+            case events.Notice(code="mode.changed", data={"mode": mode}):
                 yield {"sessionUpdate": "current_mode_update", "currentModeId": mode}
-            case Notice(level="warning" | "error"):
+            case events.Notice(level="warning" | "error"):
                 yield _chunk("agent_thought_chunk", f"{event.text}\n")
 
     def _of_child(self, event: Event) -> Iterator[Json]:
         match event:
-            case AgentStarted():
+            case events.AgentStarted():
                 self._task_calls[event.agent] = event.tool_use_id
                 self._actions[event.agent] = []
-            case AgentUpdated() if event.action:
+            case events.AgentUpdated() if event.action:
                 actions = self._actions.setdefault(event.agent, [])
                 if not actions or actions[-1] != event.action:
                     actions[:] = [*actions[1 - ACTIONS :], event.action]
                 yield from self._progress(event)
-            case AgentEnded():
+            case events.AgentEnded():
                 self._actions.pop(event.agent, None)
 
-    def _progress(self, event: AgentUpdated) -> Iterator[Json]:
+    def _progress(self, event: events.AgentUpdated) -> Iterator[Json]:
         """What a child does now, in the call that sent it out."""
         call = self._task_calls.get(event.agent)
         if not call:
@@ -171,7 +156,7 @@ class Updates:
         return _update(event.tool_use_id, status=status, content=content)
 
 
-def _reply(event: ReplyAdded) -> Iterator[Json]:
+def _reply(event: events.ReplyAdded) -> Iterator[Json]:
     for block in event.content:
         if isinstance(block, Text) and block.text:
             yield _chunk("agent_message_chunk", block.text)

@@ -6,18 +6,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from cowork.core import events
 from cowork.core.blocks import Usage
-from cowork.core.events import (
-    AgentStarted,
-    AgentUpdated,
-    Event,
-    RetryScheduled,
-    TextDelta,
-    ThinkingDelta,
-    ToolEnded,
-    ToolOutput,
-    ToolStarted,
-)
+from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.core.ports import Question
@@ -81,7 +72,7 @@ class ChildState:
     def apply(self, event: Event, now: float) -> None:
         """Follow the child's own events."""
         match event:
-            case AgentUpdated():
+            case events.AgentUpdated():
                 if self.status == "waiting" and event.status == "active":
                     self.started = now
                 self.status = event.status
@@ -91,15 +82,15 @@ class ChildState:
                     self.doing = one_line(event.action)
             case ToolStarted():
                 self.actions.append(ChildAction(event))
-            case ToolOutput():
+            case events.ToolOutput():
                 self._show_output(event.tool_use_id, _last_line(event.text))
             case ToolEnded():
                 self._end_call(event)
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 self._speak("thinking", event.text)
-            case TextDelta():
+            case events.TextDelta():
                 self._speak("writing", event.text)
-            case RetryScheduled():
+            case events.RetryScheduled():
                 what = one_line(event.kind).replace("_", " ")
                 self.doing = f"{what}, trying again ({event.attempt} of {event.max_attempts})"
 
@@ -125,7 +116,7 @@ class ChildState:
         self.doing, self.words = "thinking", ""
 
 
-def new_child(event: AgentStarted, now: float) -> ChildState:
+def new_child(event: events.AgentStarted, now: float) -> ChildState:
     """The state of a child that was sent out."""
     return ChildState(
         event.subagent_id,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache, lru_cache
+from itertools import groupby, pairwise
 
 from rich.style import Style
 
@@ -19,31 +20,24 @@ _FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.M)
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _ALIKE = 0.35  # lines less alike than this are two lines, not one changed
 _LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and cost much
-
 _FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited, or all of it new or gone
-
 _MOST_COLOURED = 20_000  # characters: colours of a longer diff cost more than they help
-_SAID = ("verdict", "why")  # of a part of a command
 
 _Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
 _Marked = tuple[str, int, list[Span]]  # the same with the text in spans
 
 
-def diff_lines(
-    diff: str, columns: int, *, limit: int | None = None, indent: int = 2, theme: Theme | None = None
-) -> list[Line]:
+def diff_lines(diff: str, columns: int, *, limit: int | None = None, theme: Theme | None = None) -> list[Line]:
     """The diff drawn in `columns`; past `limit` lines it says how many more there are. A theme colours the code."""
     rows = list(_rows(visible(diff)))
     gutter = max((len(str(number)) for _, number, _ in rows), default=1)
     shown = rows if limit is None or len(rows) <= limit + 1 else rows[:limit]
-    out: list[Line] = []
-    marked = list(_mark_words(shown))
+    marked = _mark_words(shown)
     if theme is not None and theme.many_colours:
         marked = _colour(marked, diff, theme)
-    for sign, number, spans in marked:
-        out.extend(_draw(sign, number, spans, gutter, columns, indent))
+    out = [line for row in marked for line in _draw(*row, gutter, columns)]
     if len(shown) < len(rows):
-        more = f"{' ' * (indent + gutter)} … {len(rows) - len(shown):,} more lines of diff"
+        more = f"{' ' * (2 + gutter)} … {len(rows) - len(shown):,} more lines of diff"
         out.append([("dim", clip(more, columns))])
     return out
 
@@ -68,19 +62,10 @@ def _colour(rows: list[_Marked], diff: str, theme: Theme) -> list[_Marked]:
 
 def _overlay(marks: Sequence[Span], code: Line, theme: Theme) -> list[Span]:
     """The text with the backgrounds of the marks and the colours of the code."""
-    colours = [style if isinstance(style, Style) else Style() for style, text in code for _ in text]
-    out: list[Span] = []
-    at = 0
-    for name, text in marks:
-        mark = theme.definition(name) if isinstance(name, str) else name
-        for char in text:
-            style = _mix(mark, colours[at]) if at < len(colours) else name
-            if out and out[-1][0] == style:
-                out[-1] = style, out[-1][1] + char
-            else:
-                out.append((style, char))
-            at += 1
-    return out
+    under = [theme.definition(name) if isinstance(name, str) else name for name, text in marks for _ in text]
+    over = [style if isinstance(style, Style) else Style() for style, text in code for _ in text]
+    styled = zip(plain(marks), map(_mix, under, [*over, *[Style()] * len(under)]), strict=False)
+    return [(style, "".join(char for char, _ in run)) for style, run in groupby(styled, key=lambda pair: pair[1])]
 
 
 @lru_cache(maxsize=1024)
@@ -93,8 +78,7 @@ def _mix(mark: str | Style, code: Style) -> Style:
 def _code(source: str, language: str, kind: Kind) -> list[Line]:
     from cowork.frontends.repl.view.markdown import code_lines  # pygments is only loaded for the first diff
 
-    lines = code_lines(source, language, Theme(kind))
-    return [*lines, *([] for _ in range(source.count("\n") + 1 - len(lines)))]
+    return code_lines(source, language, Theme(kind))
 
 
 @cache
@@ -138,30 +122,15 @@ def _rows(diff: str) -> Iterator[_Row]:
             old, new = old + 1, new + 1
 
 
-def _mark_words(rows: Sequence[_Row]) -> Iterator[_Marked]:
+def _mark_words(rows: Sequence[_Row]) -> list[_Marked]:
     """The rows with their text as spans; each removed line is compared with the added one in its place."""
-    index = 0
-    while index < len(rows):
-        minus = _run(rows, index, "-")
-        plus = _run(rows, index + len(minus), "+")
-        if not minus and not plus:
-            sign, number, text = rows[index]
-            yield sign, number, [("", text)]
-            index += 1
-            continue
-        marks = [_word_marks(a[2], b[2]) for a, b in zip(minus, plus, strict=False)]
-        for side, run in enumerate((minus, plus)):
-            for place, (sign, number, text) in enumerate(run):
-                unmarked: list[Span] = [("diff.del" if sign == "-" else "diff.add", text)]
-                yield sign, number, marks[place][side] or unmarked if place < len(marks) else unmarked
-        index += len(minus) + len(plus)
-
-
-def _run(rows: Sequence[_Row], start: int, sign: str) -> list[_Row]:
-    end = start
-    while end < len(rows) and rows[end][0] == sign:
-        end += 1
-    return list(rows[start:end])
+    marks: dict[tuple[str, int], list[Span]] = {}
+    for minus, plus in pairwise([list(run) for _, run in groupby(rows, key=lambda row: row[0])]):
+        for (sign, number, old), (other, place, new) in zip(minus, plus, strict=False):
+            if sign + other == "-+":
+                marks[sign, number], marks[other, place] = _word_marks(old, new)
+    styles = {"-": "diff.del", "+": "diff.add"}
+    return [(sign, number, marks.get((sign, number)) or [(styles.get(sign, ""), text)]) for sign, number, text in rows]
 
 
 def _word_marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
@@ -181,31 +150,22 @@ def _word_marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
     return [s for s in left if s[1]], [s for s in right if s[1]]
 
 
-def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int, indent: int) -> Iterator[Line]:
-    margin = " " * indent
+def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int) -> Iterator[Line]:
     if sign == "⋮":
-        yield [("diff.number", f"{margin}{'⋮':>{gutter}}")]
+        yield [("diff.number", f"  {'⋮':>{gutter}}")]
         return
     style = {"-": "diff.del", "+": "diff.add"}.get(sign, "")
-    for place, piece in enumerate(cut_rows(spans, max(8, columns - indent - gutter - 3))):
-        label = " " * gutter if place else f"{number:>{gutter}}"
-        yield [("diff.number", f"{margin}{label} │"), (style, " " if place else sign), *piece]
-
-
-def _first_line(text: str) -> str:
-    first, *more = text.split("\n")
-    return f"{first} ⏎ {len(more)} more lines" if len(more) > 1 else text.replace("\n", "⏎")
+    for place, piece in enumerate(cut_rows(spans, max(8, columns - gutter - 5))):
+        yield [("diff.number", f"  {'' if place else number:>{gutter}} │"), (style, " " if place else sign), *piece]
 
 
 def command_lines(parts: Sequence[dict[str, object]], columns: int) -> list[Line]:
     """A parsed command line: each simple command, its verdict and why, beside it or where that is too wide under it."""
-    rows = [
-        (
-            _first_line(visible(str(part.get("text", "")))),
-            *(visible_line(str(part.get(key, ""))) for key in _SAID),
-        )
-        for part in parts
-    ]
+    rows: list[tuple[str, ...]] = []
+    for part in parts:
+        first, *more = visible(str(part.get("text", ""))).split("\n")
+        text = f"{first} ⏎ {len(more)} more lines" if len(more) > 1 else "⏎".join([first, *more])
+        rows.append((text, *(visible_line(str(part.get(key, ""))) for key in ("verdict", "why"))))
     longest, verdict_room, why_room = (max((width(row[at]) for row in rows), default=0) for at in range(3))
     beside = columns - verdict_room - why_room - 9
     is_wide = beside >= min(longest, 16)
