@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -62,7 +61,9 @@ class Reservation:
         self.open = False
         for ledger in self.ledger.chain():
             ledger.book(usage, cost_usd, estimated=estimated)
-            ledger.release(self)
+            ledger.reserved.remove(self)
+            ledger.settled.set()  # all who wait look again
+            ledger.settled.clear()
 
 
 class Ledger:
@@ -75,7 +76,7 @@ class Ledger:
         near: Callable[[str], None] = lambda text: None,  # told once, when most of a limit is spent
     ) -> None:
         self.limits = limits or Limits()
-        self._near: Callable[[str], None] | None = near
+        self._near = near
         self.parent = parent
         self.usage = Usage()
         self.cost_usd: float | None = 0.0
@@ -83,8 +84,8 @@ class Ledger:
         self.executions = 0
         self._seconds = 0.0  # of finished work, for limits on the sum of children's time
         self._clocks: list[tuple[float, Callable[[], None]]] = []  # when work under way began, and whom to tell
-        self._reserved: list[Reservation] = []
-        self._waiting: list[asyncio.Future[None]] = []
+        self.reserved: list[Reservation] = []
+        self.settled = asyncio.Event()
 
     def chain(self) -> list[Ledger]:
         """This ledger and all above it."""
@@ -124,9 +125,9 @@ class Ledger:
         """Room for a request that may use this much; waits near a limit, raises BudgetExceeded at it."""
         wanted = Reservation(self, tokens, cost_usd or 0.0)
         while blocker := next((ledger for ledger in self.chain() if not ledger._has_room(wanted)), None):
-            await blocker._settled()
+            await blocker.settled.wait()
         for ledger in self.chain():
-            ledger._reserved.append(wanted)
+            ledger.reserved.append(wanted)
         return wanted
 
     def start_execution(self) -> None:
@@ -146,16 +147,15 @@ class Ledger:
         self._say_near()
 
     def _say_near(self) -> None:
-        limits, spent = self.limits, self.cost_usd
-        tokens = self.usage.prompt_tokens + self.usage.output_tokens
-        text = ""
+        limits, spent, tokens = self.limits, self.cost_usd, self.usage.total
         if limits.cost_usd and spent is not None and NEAR <= spent / limits.cost_usd < 1:
-            text = f"{spent / limits.cost_usd:.0%} of the budget is spent: {money(spent)} of {money(limits.cost_usd)}."
+            share, said = spent / limits.cost_usd, f"{money(spent)} of {money(limits.cost_usd)}"
         elif limits.tokens and NEAR <= tokens / limits.tokens < 1:
-            text = f"{tokens / limits.tokens:.0%} of the budget is spent: {tokens:,} of {limits.tokens:,} tokens."
-        if text and self._near:
-            near, self._near = self._near, None
-            near(text)
+            share, said = tokens / limits.tokens, f"{tokens:,} of {limits.tokens:,} tokens"
+        else:
+            return
+        near, self._near = self._near, lambda text: None
+        near(f"{share:.0%} of the budget is spent: {said}.")
 
     def start_clock(self, moved: Callable[[], None] = lambda: None) -> Callable[[], None]:
         """Count time from now on, here and above, until what this gives is called.
@@ -182,14 +182,6 @@ class Ledger:
             for _, moved in self.chain()[-1]._clocks:
                 moved()
 
-    def release(self, reservation: Reservation) -> None:
-        if reservation in self._reserved:
-            self._reserved.remove(reservation)
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
     def check(self) -> None:
         """Raise when a limit of this ledger or one above it is already reached."""
         for ledger in self.chain():
@@ -210,18 +202,13 @@ class Ledger:
     def _has_room(self, wanted: Reservation) -> bool:
         """Room for it now? With nothing in flight the last request may go over the limit."""
         self._check_own()
-        if not self._reserved:
-            return True
-        tokens = self.usage.total + sum(r.tokens for r in self._reserved) + wanted.tokens
-        cost = (self.cost_usd or 0.0) + sum(r.cost_usd for r in self._reserved) + wanted.cost_usd
-        fits_tokens = self.limits.tokens is None or tokens <= self.limits.tokens
-        fits_cost = self.limits.cost_usd is None or cost <= self.limits.cost_usd
-        return fits_tokens and fits_cost
-
-    async def _settled(self) -> None:
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        await future
+        all_of_them, limits = (*self.reserved, wanted), self.limits
+        tokens = self.usage.total + sum(r.tokens for r in all_of_them)
+        cost = (self.cost_usd or 0.0) + sum(r.cost_usd for r in all_of_them)
+        fits = (limits.tokens is None or tokens <= limits.tokens) and (
+            limits.cost_usd is None or cost <= limits.cost_usd
+        )
+        return fits or not self.reserved
 
 
 class Accounts:
@@ -261,45 +248,29 @@ class Accounts:
 
 
 class SlotPool:
-    """At most `size` holders at once."""
+    """At most `size` holders at once; those who wait get theirs in the order they came."""
 
     def __init__(self, size: int) -> None:
-        self.size = size
         self.taken = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.waiting = 0
+        self._free = asyncio.Semaphore(size)
 
     @property
-    def waiting(self) -> int:
-        return sum(not f.done() for f in self._waiting)
-
-    def try_take(self) -> bool:
-        """Take a slot if one is free."""
-        if self.taken >= self.size:
-            return False
-        self.taken += 1
-        return True
+    def full(self) -> bool:
+        return self._free.locked()
 
     async def take(self) -> None:
-        """Take a slot, waiting for one if need be."""
-        if self.try_take():
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        """Take a slot, waiting for one if need be; where the pool is not full, nothing else runs meanwhile."""
+        self.waiting += 1
         try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.release()  # the slot was handed over just as we were cancelled
-            raise
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        self.taken += 1
 
     def release(self) -> None:
-        """Hand the slot to the next one waiting, or free it."""
-        while self._waiting:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
         self.taken -= 1
+        self._free.release()
 
 
 class Slot:
@@ -310,10 +281,6 @@ class Slot:
         self._pool = pool
         self._loans = 0
         self._owed = False  # it lent its slot and has not got it back
-
-    def try_take(self) -> bool:
-        self.held = self._pool.try_take()
-        return self.held
 
     async def take(self) -> None:
         if not self.held:

@@ -26,7 +26,7 @@ from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
 from cowork.engine.clip import file_name, save
 from cowork.engine.loop import PEOPLE, Agent
-from cowork.engine.metering import NOTHING, Cost, estimate_messages, estimate_tokens
+from cowork.engine.metering import NOTHING, Cost, estimate_tokens
 
 CHARS_A_TOKEN = 4
 BULKY = 500  # tokens of a result worth clearing
@@ -215,7 +215,7 @@ def weigh(agent: Agent) -> tuple[int, float]:
     counted = agent.context_tokens
     if not counted:
         return whole, 1.0
-    new = sum(map(estimate_tokens, agent.transcript.uncounted()))
+    new = estimate_tokens(*agent.transcript.uncounted())
     scale = min(MOST_SCALE, max(1.0, counted / max(1, whole - new)))
     return max(whole, counted + math.ceil(new * scale)), scale
 
@@ -224,7 +224,7 @@ def estimate(agent: Agent, transcript: Transcript | None = None) -> int:
     """Tokens the next request would take, roughly: bytes by four."""
     messages = (transcript or agent.transcript).messages(agent.provider.model)
     fixed = len(agent.system) + sum(len(s.description) + len(json.dumps(s.schema)) for s in agent.specs)
-    return fixed // CHARS_A_TOKEN + estimate_messages(messages)
+    return fixed // CHARS_A_TOKEN + estimate_tokens(*messages)
 
 
 def render(events: Sequence[Event], *, clip: int = 800) -> str:
@@ -316,7 +316,7 @@ def _weight(transcript: Transcript, keep_from: int) -> int:
 
 
 def _size(part: HistoryPart) -> int:
-    return MESSAGE_TOKENS + sum(map(estimate_tokens, (*part.blocks, *part.results)))
+    return MESSAGE_TOKENS + estimate_tokens(*part.blocks, *part.results)
 
 
 def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int) -> str:

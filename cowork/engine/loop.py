@@ -270,18 +270,19 @@ class Agent:
         """One request of any kind, reserved for and counted with all its tries, and what the whole answer cost."""
         self._stop_if_told()
         reservation = await self._reserved(request, least)
-        spent = RequestMeter(self.provider, request, before)
+        meter = RequestMeter(self.provider, request, before)
         try:
             self.options.on_progress(True)
-            reply = await self._stream(request, spent, say)
-            return reply, spent.replied(reply)
+            reply = await self._stream(request, meter, say)
+            return reply, meter.replied(reply)
         except ProviderError as failure:
-            self.add_wasted(spent.failed(failure.usage))
+            self.add_wasted(meter.failed(failure.usage))
             raise
         except asyncio.CancelledError:
-            self.add_wasted(spent.stopped())
+            self.add_wasted(meter.stopped())
             raise
         finally:
+            spent = meter.spent
             self.usage = self.usage + spent.usage
             self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd, estimated=spent.estimated)
@@ -294,10 +295,7 @@ class Agent:
     def add_wasted(self, cost: Cost) -> None:
         """Count a request that gave no usable reply, for the event that reports it."""
         if cost.usage.total:
-            lost = self._lost
-            self._lost = Cost(
-                lost.usage + cost.usage, add_cost(lost.cost_usd, cost.cost_usd), lost.estimated or cost.estimated
-            )
+            self._lost = self._lost + cost
 
     def _stop_if_told(self) -> None:
         """Make no request after a stop of this agent or of one above it.
@@ -315,20 +313,22 @@ class Agent:
         prices = (self.provider.price(Usage(size, output)), self.provider.price(Usage(0, output, 0, size)))
         return await self.ledger.reserve(size + output, max((p for p in prices if p is not None), default=None))
 
-    async def _stream(self, request: Request, spent: RequestMeter, say: Callable[[Delta], None]) -> Reply:
+    async def _stream(self, request: Request, meter: RequestMeter, say: Callable[[Delta], None]) -> Reply:
         reply: Reply | None = None
         async for item in self.provider.stream(request):
             match item:
                 case Delta():
-                    spent.hear(item)
+                    meter.hear(item)
                     say(item)
                 case Used():
-                    spent.hear(item)
+                    meter.hear(item)
                 case Retry():
-                    self.emit(_retried(item, spent.again(item), self.provider.model))
+                    cost, model = meter.again(item), self.provider.model
+                    told = (item.attempt, item.max_attempts, item.delay_s, item.kind, item.message)
+                    self.emit(RetryScheduled(*told, cost.usage, cost.cost_usd, model, cost.estimated))
                 case Reply():
                     reply = item
-                    spent.hear(Used(item.usage))
+                    meter.hear(Used(item.usage))
             self.options.on_progress(True)
         if reply is None:
             raise ProviderError("broken_stream", "The model's answer ended before it was complete.")
@@ -359,21 +359,6 @@ class _Stopped(Exception):
         self.reason = reason
         self.error = error
         self.denied = denied
-
-
-def _retried(retry: Retry, cost: Cost, model: str) -> RetryScheduled:
-    """The event a retry is told by, with what the failed try used."""
-    return RetryScheduled(
-        retry.attempt,
-        retry.max_attempts,
-        retry.delay_s,
-        retry.kind,
-        retry.message,
-        cost.usage,
-        cost.cost_usd,
-        model,
-        cost.estimated,
-    )
 
 
 def _reason_of(failure: ProviderError) -> str:

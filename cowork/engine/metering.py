@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse, Usage, add_cost
 from cowork.core.frozen import frozen
@@ -28,6 +26,10 @@ class Cost:
     cost_usd: float | None
     estimated: bool = False
 
+    def __add__(self, other: Cost) -> Cost:
+        cost = add_cost(self.cost_usd, other.cost_usd)
+        return Cost(self.usage + other.usage, cost, self.estimated or other.estimated)
+
 
 NOTHING = Cost(Usage(), 0.0)
 
@@ -36,9 +38,7 @@ class RequestMeter:
     """The tries of one request, summed. `before` is what the last request of the same conversation used."""
 
     def __init__(self, provider: Provider, request: Request, before: Usage) -> None:
-        self.usage = Usage()
-        self.cost_usd: float | None = 0.0
-        self.estimated = False
+        self.spent = NOTHING
         self._provider = provider
         self._request = request
         self._before = before
@@ -77,25 +77,20 @@ class RequestMeter:
         usage, heard = self._told, -(-self._heard // CHARS_A_TOKEN)
         estimated = not usage.prompt_tokens or heard > usage.output_tokens
         if not usage.prompt_tokens:
-            usage = usage + self._prompt()
+            # About what the request is; where the last one was cached, so was this one as far as they are the same.
+            size = upper_bound_tokens(self._request) * BYTES_A_TOKEN // CHARS_A_TOKEN
+            before = self._before
+            cached = min(before.prompt_tokens, size) if before.cache_read_tokens or before.cache_write_tokens else 0
+            usage = usage + Usage(size - cached, 0, cached)
         return self._add(replace(usage, output_tokens=max(usage.output_tokens, heard)), estimated=estimated)
-
-    def _prompt(self) -> Usage:
-        """About what the request is; where the last one was cached, so was this one as far as they are the same."""
-        size = upper_bound_tokens(self._request) * BYTES_A_TOKEN // CHARS_A_TOKEN
-        before = self._before
-        cached = min(before.prompt_tokens, size) if before.cache_read_tokens or before.cache_write_tokens else 0
-        return Usage(size - cached, 0, cached)
 
     def _add(self, usage: Usage, *, estimated: bool, searches: int = 0) -> Cost:
         self._told, self._heard = Usage(), 0
         if not usage.total:
             return NOTHING
-        cost = add_cost(self._provider.price(usage), searches * SEARCH_USD)
-        self.usage = self.usage + usage
-        self.cost_usd = add_cost(self.cost_usd, cost)
-        self.estimated = self.estimated or estimated
-        return Cost(usage, cost, estimated)
+        cost = Cost(usage, add_cost(self._provider.price(usage), searches * SEARCH_USD), estimated)
+        self.spent = self.spent + cost
+        return cost
 
 
 # ---------------------------------------------------------------- how large a request is
@@ -105,67 +100,39 @@ IMAGE_TOKENS = 2_000
 USUAL_BYTES_A_TOKEN = 4
 USUAL_IMAGE_TOKENS = 1_500
 
-T = TypeVar("T", Message, ToolUse)
-
 
 def upper_bound_tokens(request: Request) -> int:
     """More tokens than any model will count for it."""
-    tools = sum(_size(t.description) + _size(json.dumps(t.schema)) for t in request.tools)
-    messages = sum(_once(message, _message_bytes) for message in request.messages)
-    images = sum(_once(message, _message_images) for message in request.messages)
-    return (_size(request.system) + tools + messages) // BYTES_A_TOKEN + images * IMAGE_TOKENS
+    size = _size(request.system) + sum(_size(t.description) + _size(json.dumps(t.schema)) for t in request.tools)
+    images = 0
+    for message in request.messages:
+        of_message, pictures = _weigh(message)
+        size, images = size + of_message, images + pictures
+    return size // BYTES_A_TOKEN + images * IMAGE_TOKENS
 
 
-def estimate_messages(messages: Sequence[Message]) -> int:
-    """About as many as a model will count for all of them."""
-    return sum(_once(message, _message_tokens) for message in messages)
+def estimate_tokens(*things: Message | Block) -> int:
+    """About as many as a model will count for them."""
+    weights = map(_weigh, things)
+    return sum(size // USUAL_BYTES_A_TOKEN + images * USUAL_IMAGE_TOKENS for size, images in weights)
 
 
-def estimate_tokens(block: Block) -> int:
-    """About as many as a model will count for it."""
-    return _bytes(block) // USUAL_BYTES_A_TOKEN + _images(block) * USUAL_IMAGE_TOKENS
-
-
-def _bytes(block: Block) -> int:
-    match block:
-        case Text(text) | Thinking(text):
-            return _size(text)
-        case ToolUse():
-            return _size(block.name) + _once(block, _arguments)
-        case ToolResult(content=content):
-            return _size(content) if isinstance(content, str) else sum(map(_bytes, content))
-        case Image():
-            return 0
-
-
-def _once(thing: T, weigh: Callable[[T], int]) -> int:
-    """Its weight, kept with it: neither messages nor calls change, and all are weighed before every request."""
-    kept, name = vars(thing), weigh.__name__
-    if name not in kept:
-        kept[name] = weigh(thing)
-    return int(kept[name])
-
-
-def _message_bytes(message: Message) -> int:
-    return sum(map(_bytes, message.content))
-
-
-def _message_images(message: Message) -> int:
-    return sum(map(_images, message.content))
-
-
-def _message_tokens(message: Message) -> int:
-    return sum(map(estimate_tokens, message.content))
-
-
-def _arguments(call: ToolUse) -> int:
-    return _size(json.dumps(call.input, ensure_ascii=False))
-
-
-def _images(block: Block) -> int:
-    if isinstance(block, ToolResult) and not isinstance(block.content, str):
-        return sum(map(_images, block.content))
-    return isinstance(block, Image)
+def _weigh(thing: Message | Block) -> tuple[int, int]:
+    """(bytes, images), kept with the thing: none of them change, and all are weighed before every request."""
+    kept = vars(thing)
+    if "weight" not in kept:
+        match thing:
+            case Text(text) | Thinking(text) | ToolResult(content=str(text)):
+                kept["weight"] = _size(text), 0
+            case ToolUse():
+                kept["weight"] = _size(thing.name) + _size(json.dumps(thing.input, ensure_ascii=False)), 0
+            case Message() | ToolResult():
+                weights = [_weigh(part) for part in thing.content if not isinstance(part, str)]
+                kept["weight"] = sum(size for size, _ in weights), sum(images for _, images in weights)
+            case Image():
+                kept["weight"] = 0, 1
+    size, images = kept["weight"]
+    return size, images
 
 
 def _size(text: str) -> int:

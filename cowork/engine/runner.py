@@ -152,9 +152,9 @@ class Runner:
         """The call, once there is a place for it: a model may ask for hundreds in one reply."""
         if (tool := self.tools.get(call.name)) and tool.family == "delegate":
             return await self._one(call, judged)
-        if not self._slots.try_take():
-            await self._slots.take()
-            judged = None  # the person may have changed the rules meanwhile
+        if self._slots.full:
+            judged = None  # the person may have changed the rules before it is its turn
+        await self._slots.take()
         try:
             return await self._one(call, judged)
         finally:

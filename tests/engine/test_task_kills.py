@@ -178,7 +178,7 @@ class Round:
         assert (subagents.running, subagents.slots.taken, subagents.slots.waiting) == ({}, 0, 0)
         assert subagents._background == {}
         for ledger in subagents._ledger.chain():
-            assert (ledger._reserved, ledger._clocks) == ([], [])
+            assert (ledger.reserved, ledger._clocks) == ([], [])
         assert len(self.stage.emitter._sinks) == 3  # events, the main transcript, the killer
 
 

@@ -100,7 +100,7 @@ class Subagents:
         if self.services.prepare and definition and definition.named_servers:
             await self.services.prepare(definition)
         child = self._create(parent, ctx, order)
-        self._announce(child, ctx.tool_use_id)
+        await self._announce(child, ctx.tool_use_id)
         child.task = asyncio.create_task(self._run(child), name=child.path)
         if child.stop_reason:  # by whoever heard of it first
             child.task.cancel()
@@ -262,8 +262,11 @@ class Subagents:
         )
         return Child(id, assignment, self.add(spec), clock, requested)
 
-    def _announce(self, child: Child, tool_use_id: str) -> None:
-        child.status = "active" if child.delegator.slot.try_take() else "waiting"
+    async def _announce(self, child: Child, tool_use_id: str) -> None:
+        if self.slots.full:
+            child.status = "waiting"
+        else:
+            await child.delegator.slot.take()
         self.running[child.id] = child
         self.accounts.enter(child)
         if not child.assignment.order.resume:
