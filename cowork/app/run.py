@@ -214,7 +214,7 @@ class Run:
             model=self.agent.provider.model,
             tasks=accounts.tasks(),
             cost_by_subagent_type=accounts.cost_by_type(),
-            denials=[d.to_dict() for d in (*self.agent.runner.denials, *accounts.denials)],
+            denials=[*self.agent.runner.denials, *accounts.denials],
             warnings=self.warnings,
             structured_output=self.structured,
             **({"usage_estimated": True} if self.ledger.estimated else {}),

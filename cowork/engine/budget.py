@@ -19,7 +19,6 @@ from cowork.core.later import later
 from cowork.core.ports import ToolRecord
 
 with later(__name__):
-    from cowork.engine.runner import Denial
     from cowork.engine.subagents.child import Child
     from cowork.engine.subagents.result import ChildResult, view_002
 
@@ -215,7 +214,7 @@ class Accounts:
     """Adds up a run's children: each is entered when it starts and closed when it ends."""
 
     def __init__(self) -> None:
-        self.denials: list[Denial] = []
+        self.denials: list[Json] = []
         self._views: list[Json] = []  # in the order they were sent out; empty while they run
         self._by_type: dict[str, Json] = {}
 

@@ -76,8 +76,8 @@ class Compaction:
         window = agent.provider.context_window
         if trigger == "auto" and (not self.auto or before < self.threshold * window):
             return False
-        hooks, kind = agent.runner.hooks, "manual" if trigger == "manual" else "auto"
-        if why := await hooks.before_compacting(kind, hint, agent.runner.state.cwd):
+        kind = "manual" if trigger == "manual" else "auto"
+        if why := await agent.runner.hooks.before_compacting(kind, hint):
             if trigger == "manual":
                 raise UserError(f"Nothing was compacted: a hook forbids it: {why}")
             return False
@@ -212,7 +212,7 @@ def _pinned_results(agent: Agent) -> list[ToolEnded]:
 def weigh(agent: Agent) -> tuple[int, float]:
     """Tokens the next request would take, and how many of the service's tokens one of our estimate is."""
     whole = estimate(agent)
-    counted = agent.context_tokens
+    counted = agent.transcript.tokens
     if not counted:
         return whole, 1.0
     new = estimate_tokens(*agent.transcript.uncounted())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
 from cowork.core.errors import ProviderError
@@ -30,7 +30,6 @@ from cowork.engine.runner import Runner
 from cowork.tools.toolset import ToolSet
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
-Stop = tuple[str, str, tuple[str, ...]]
 
 EMPTY_NUDGE = "Your last reply was empty. Answer the request, or say what stops you."
 REPORT_NOW = "Stop here: you may not call tools any more. Report what you found and what is left undone."
@@ -92,6 +91,7 @@ class Agent:
         self.since = 0  # event id of the prompt it answers
         self.task: asyncio.Task[Any] | None = None  # in which it answers
         self._inbox: list[Prompt] = []
+        self._denied: tuple[str, ...] = ()  # tools that were refused in its last calls
         self._finishing = False
         self._before = Usage()  # of the last request
         self._full = False  # its answer ended because the window did
@@ -125,27 +125,24 @@ class Agent:
         self.task = asyncio.current_task()
         before = (self.ledger.usage, self.ledger.cost_usd)
         self._finishing = False
-        reason, error, text = "interrupted", {}, ""
-        stop, denied = "", tuple[str, ...]()
+        self._denied = ()
+        reason, error, text, stop = "interrupted", Json(), "", ""
         self.runner.hooks.stop, heard = "", False
         try:
             if why := await self._blocked(prompt):
-                raise _Stopped("denied", {"code": "hook", "message": f"A hook blocked the prompt: {why}"})
+                raise _Stopped("denied", "hook", f"A hook blocked the prompt: {why}")
             self.emit(prompt.event())
             self.since, heard = max((p.id for p in self.transcript.prompts()), default=0), True
-            text, stop, denied = await self._answer(turns_before, tools)
+            text, stop = await self._answer(turns_before, tools)
             reason = "max_turns" if stop == "limit" else "completed"
         except _Stopped as stopped:
-            reason, error, denied = stopped.reason, stopped.error, stopped.denied
+            reason, error = stopped.reason, {"code": stopped.code, "message": stopped.message}
         except BudgetExceeded as limit:
             reason, error = "budget", {"code": "budget", "message": limit.message}
         except ProviderError as failure:
-            reason = _reason_of(failure)
-            error = {"code": failure.kind, "message": failure.message}
-            if failure.status:
-                error["status"] = failure.status
-            if failure.hint:
-                error["hint"] = failure.hint
+            reason = "auth" if failure.kind == "auth" else "unavailable" if failure.retryable else "api_error"
+            more = {"status": failure.status, "hint": failure.hint}
+            error = {"code": failure.kind, "message": failure.message} | {k: v for k, v in more.items() if v}
         finally:
             usage = self.ledger.usage - before[0]
             cost = cost_since(self.ledger.cost_usd, before[1])
@@ -156,25 +153,24 @@ class Agent:
                 usage=usage,
                 cost_usd=cost,
                 error=error,
-                denied=denied,
+                denied=self._denied,
                 early=stop == "early",
                 cut=CUT_SHORT.get(stop, ""),
             )
-            self._inbox = [p for p in self._inbox if p.source != "steer"]  # what came too late is said again, or void
-            seconds = time.monotonic() - started
-            took, cut_off = round(seconds * 1000), self.cut_off()
+            self.forget("steer")  # what came too late is said again, or void
+            took, cut_off = round((time.monotonic() - started) * 1000), self.cut_off()
             self.emit(TurnEnded(reason, outcome.text, outcome.turns, usage, cost, took, error, cut_off))
         return outcome
 
-    async def _answer(self, turns_before: int, tools: bool) -> Stop:
-        """(final text, `limit` or `early` when it had to report, else why it stopped, tools refused right before)."""
-        nudged, pauses, denied = False, 0, tuple[str, ...]()
+    async def _answer(self, turns_before: int, tools: bool) -> tuple[str, str]:
+        """(final text, `limit` or `early` when it had to report, else why it stopped)."""
+        nudged, pauses = False, 0
         while True:
             await self._drain()
             most, report = self.options.max_turns, self.options.report
             limited = tools and 0 < most <= self.turns - turns_before
             if limited and not report:
-                raise _Stopped("max_turns", {"code": "max_turns", "message": f"Turn limit reached: {most}"}, denied)
+                raise _Stopped("max_turns", "max_turns", f"Turn limit reached: {most}")
             if limited or self._finishing:
                 self.emit(PromptAdded(report or REPORT_NOW, source="system"))
             last = limited or self._finishing or not tools
@@ -184,28 +180,27 @@ class Agent:
                 continue
             if last:
                 stop = "limit" if limited else "early" if self._finishing else ""
-                return reply.text or self.transcript.last_text(self.since), stop, denied
+                return reply.text or self.transcript.last_text(self.since), stop
             if reply.calls:
                 records = await self.runner.run(reply.calls)
                 outcomes = zip(reply.calls, (outcome_of(r.to_dict()) for r in records), strict=True)
-                denied = tuple(call.name for call, outcome in outcomes if outcome == "denied")
+                self._denied = tuple(call.name for call, outcome in outcomes if outcome == "denied")
                 if self.runner.hooks.stop:
-                    raise _Stopped("denied", {"code": "hook", "message": self.runner.hooks.stop}, denied)
+                    raise _Stopped("denied", "hook", self.runner.hooks.stop)
                 continue
             if self._inbox or (self.options.waits and await self.children.wait(self.path)):
                 continue
             if reply.stop_reason == "refusal":
-                message = REFUSED_IN_PART if reply.text.strip() else REFUSED
-                raise _Stopped("api_error", {"code": "refusal", "message": message}, denied)
+                raise _Stopped("api_error", "refusal", REFUSED_IN_PART if reply.text.strip() else REFUSED)
             if said := CUT_SHORT.get(reply.stop_reason):
                 self.emit(Notice(f"The answer was cut off {said}.", "warning", reply.stop_reason))
             if reply.text.strip():
-                if why := await self.runner.hooks.before_stop(reply.text, self.runner.state.cwd):
+                if why := await self.runner.hooks.before_stop(reply.text):
                     self.emit(PromptAdded(why, source="system", label="hook"))
                     continue
-                return reply.text, reply.stop_reason, denied
+                return reply.text, reply.stop_reason
             if nudged:
-                raise _Stopped("api_error", {"code": "empty", "message": "The model gave no answer, twice."})
+                raise _Stopped("api_error", "empty", "The model gave no answer, twice.")
             nudged = True
             self.emit(PromptAdded(EMPTY_NUDGE, source="system"))
 
@@ -229,11 +224,11 @@ class Agent:
         """Why hooks forbid what a person says; else the prompt carries what they want the model to know."""
         if prompt.source not in PEOPLE:
             return ""
-        verdict = await self.runner.hooks.prompted(prompt.text, self.runner.state.cwd)
+        verdict = await self.runner.hooks.prompted(prompt.text)
         prompt.context = "\n\n".join(part for part in (prompt.context, verdict.context) if part)
         return verdict.stop or (verdict.reason or "it gave no reason" if verdict.decision == "deny" else "")
 
-    async def _turn(self, tool_choice: str) -> Reply:
+    async def _turn(self, tool_choice: Literal["auto", "none"]) -> Reply:
         """One request, after making room for it; an overflow of the window is compacted away once."""
         compact = self.options.compact
         if compact:
@@ -245,17 +240,11 @@ class Agent:
                 raise
         return await self._request(tool_choice)
 
-    async def _request(self, tool_choice: str) -> Reply:
+    async def _request(self, tool_choice: Literal["auto", "none"]) -> Reply:
         messages = self.transcript.messages(self.provider.model)
-        request = Request(
-            self.system,
-            messages,
-            self.specs,
-            "none" if tool_choice == "none" else "auto",
-            session_id=self.options.session_id,
-        )
+        request = Request(self.system, messages, self.specs, tool_choice, session_id=self.options.session_id)
         started = time.monotonic()
-        reply, cost = await self.ask(request, self._before, self._say, least=self.context_tokens)
+        reply, cost = await self.ask(request, self._before, self._say, least=self.transcript.tokens)
         reply = replace(reply, content=self._with_good_ids(reply))
         self.turns += 1
         self._before, self._full = reply.usage, reply.stop_reason == "context_overflow"
@@ -354,14 +343,6 @@ class Agent:
 class _Stopped(Exception):
     """The loop ended without an answer, for a reason that is not an exception of anybody else."""
 
-    def __init__(self, reason: str, error: Json, denied: tuple[str, ...] = ()) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.error = error
-        self.denied = denied
-
-
-def _reason_of(failure: ProviderError) -> str:
-    if failure.kind == "auth":
-        return "auth"
-    return "unavailable" if failure.retryable else "api_error"
+    def __init__(self, reason: str, code: str, message: str) -> None:
+        super().__init__(message)
+        self.reason, self.code, self.message = reason, code, message

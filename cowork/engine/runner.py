@@ -40,16 +40,6 @@ SAME_FAILURES = 3  # after so many equal failures in a row the call is refused
 
 
 @frozen
-class Denial:
-    tool: str
-    input: Json
-    reason: str
-
-    def to_dict(self) -> Json:
-        return {"tool": self.tool, "input": self.input, "reason": self.reason}
-
-
-@frozen
 class JudgedCall:
     """A call with its arguments, effects and permission decision."""
 
@@ -89,8 +79,8 @@ class Runner:
         self.tools = tools
         self.state = state
         self.tree = tree
-        self.hooks = HookPoints(ports.hooks, agent, ports.emit)
-        self.denials: list[Denial] = []
+        self.hooks = HookPoints(ports.hooks, agent, ports.emit, state)
+        self.denials: list[Json] = []  # `{tool, input, reason}`
         self.tally = Tally()
         self.exit_codes: list[int] = []
         self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
@@ -102,7 +92,7 @@ class Runner:
 
     @cached_property
     def changed(self) -> ChangedFiles:
-        return ChangedFiles(self.tree, self._workspace, self.agent)
+        return ChangedFiles(self.tree, self._workspace.root, self.agent)
 
     async def run(self, calls: Sequence[ToolUse]) -> list[ToolRecord]:
         """Every call's record, in call order. Readers run side by side, writers one after another."""
@@ -173,24 +163,19 @@ class Runner:
             raise
         finally:
             record = self._finish(call, record, time.monotonic() - started)
-            self._count(call, record)
+            outcome = outcome_of(record.to_dict())
+            self.tally.end(call.name, outcome)
+            if outcome == "denied":
+                reason = str(record.data.get("reason") or record.text)
+                self.denials.append({"tool": call.name, "input": call.input, "reason": reason})
             self._emit(ToolEnded(call.id, call.name, record.to_dict(), record.display, record.images))
         return record
-
-    def _count(self, call: ToolUse, record: ToolRecord) -> None:
-        outcome = outcome_of(record.to_dict())
-        self.tally.end(call.name, outcome)
-        if outcome == "denied":
-            self.denials.append(Denial(call.name, call.input, str(record.data.get("reason") or record.text)))
 
     def _started(self, call: ToolUse) -> ToolStarted:
         """The event that tells of a call before it is known whether it may run."""
         tool = self.tools.get(call.name) or self.tools.all.get(call.name)
-        line = self._line_of(tool, call.input) if tool else flat(call_line(call.input))
+        line = tool.line(call.input, str(self._workspace.root)) if tool else flat(call_line(call.input))
         return ToolStarted(call.id, call.name, call.input, tool.family if tool else "other", line)
-
-    def _line_of(self, tool: Tool, args: Json) -> str:
-        return tool.line(args, str(self._workspace.root))
 
     async def _guarded(self, call: ToolUse, judged: JudgedCall | None) -> ToolRecord:
         key = f"{call.name}\0{call.input!r}"
@@ -229,7 +214,7 @@ class Runner:
         if record.status != "error":
             self.changed.note(self._workspace.show(Path(e.target)) for e in judged.effects if e.kind == "write")
         given = self._shown_to_hooks(judged)
-        return await self.hooks.after_tool(tool.name, given, call.id, self.state.cwd, record, verdict)
+        return await self.hooks.after_tool(tool.name, given, call.id, record, verdict)
 
     async def _hooked(
         self, event: HookEvent, call: ToolUse, tool: Tool, judged: JudgedCall
@@ -238,7 +223,7 @@ class Runner:
         if not self.hooks.listens(event, tool.name):
             return judged, HookVerdict()
         given = self._shown_to_hooks(judged)
-        verdict = await self.hooks.on_call(event, tool.name, given, call.id, self.state.cwd)
+        verdict = await self.hooks.on_call(event, tool.name, given, call.id)
         if verdict.updated_input is not None:
             if tool.precheck:
                 tool.precheck(verdict.updated_input)
@@ -328,7 +313,7 @@ class Runner:
             session_rule=decision.session_rule,
             display=display or decision.display,
             family=tool.family,
-            line=self._line_of(tool, judged.args),
+            line=tool.line(judged.args, str(self._workspace.root)),
             mode="accept-edits" if edits else "",
             box=decision.box,
             tool_use_id=judged.ctx.tool_use_id,
