@@ -106,11 +106,11 @@ def read_from(path: Path, offset: int, most: int = 1 << 22) -> tuple[list[Event]
 class LogReader:
     """Takes in a log line by line, with care for what is damaged, doubled or out of order."""
 
-    def __init__(self) -> None:
-        self.loaded = Loaded()
+    def __init__(self, last_line: int = 0, last_id: int = 0) -> None:
+        self.loaded = Loaded(last_line=last_line)
         self._seen: dict[int, bytes] = {}  # event id -> checksum of its line
         self._bad = 0  # damaged places since the last whole record
-        self._last_id = 0
+        self._last_id = last_id
         self._sorted = True
 
     def take(self, number: int, line: bytes) -> None:
@@ -120,6 +120,11 @@ class LogReader:
             self._keep(number, line, raw)
         elif line:
             self._salvage(number, line)
+
+    def pass_over(self, number: int, event_id: int, place: int) -> None:
+        """A line that is whole and not needed: only its numbers count."""
+        self._count_missing(number, place)
+        self._last_id = event_id
 
     def finish(self) -> Loaded:
         if not self._sorted:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections import deque
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from cowork.core.events import ContextCompacted, Event, SessionRewound, ToolEnded
+from cowork.core.events import ContextCompacted, SessionRewound, ToolEnded
 from cowork.private_files import replace_private
 from cowork.sessions.log.leftovers import MAIN, Leftovers
 from cowork.sessions.log.lines import TRAILER_BYTES, LogLine
@@ -27,6 +26,7 @@ _VERSION = 1
 _END = re.compile(rb',"_n":(\d+),"_crc":"[0-9a-f]{8}"\}\n')
 _END_BYTES = 48
 _SHORT = 200  # characters of a text, and items of a list
+_MARKS = (b'{"type":"context.compacted"', b'{"type":"session.rewound"')
 
 
 @dataclass(slots=True)
@@ -39,142 +39,101 @@ class _Place:
     end: str = ""  # the end of the line before it, to know the log again by
 
 
-class _Waiting(NamedTuple):
-    """A line that is not parsed yet, for a summary may come to stand for it."""
-
-    line: LogLine
-    number: int
-    offset: int
-    place: int  # as the line itself counts
-
-
-class _RewoundTooFar(Exception):
-    """Something that was left out counts again."""
-
-
 def read_to_resume(path: Path, *, large: int = LARGE) -> Loaded:
     """The log as far as going on needs it: all of it, but for what a summary stands for if that is `large`."""
+    left = Leftovers()
+    known = _load_point(path, left)
     try:
-        return _ResumeReader(path, large).read()
-    except _RewoundTooFar:
-        (path.parent / RESUME_POINT).unlink(missing_ok=True)
-        return _ResumeReader(path, 1 << 62).read()
+        summaries, rewinds = _read_marks(path, known.offset)
+        if known.offset and any(rewind.to <= left.last_id for rewind in rewinds):
+            left, known = Leftovers(), _Place()  # something that was left out counts again
+            summaries, rewinds = _read_marks(path, 0)
+        start = _find_start(summaries, rewinds, known.offset + large)
+        return _read(path, known, left, start, rewinds)
+    except FileNotFoundError:
+        return Loaded(damage=[f"{path.name} is missing."])
 
 
-class _ResumeReader(LogReader):
-    def __init__(self, path: Path, large: int) -> None:
-        super().__init__()
-        self._path = path
-        self._large = large
-        self._point = path.parent / RESUME_POINT
-        self._left = Leftovers()
-        self._from = _Place()  # where what is not left out begins
-        self._waiting: deque[_Waiting] = deque()
-        self._offset = 0
+def _read_marks(path: Path, offset: int) -> tuple[list[tuple[int, ContextCompacted]], list[SessionRewound]]:
+    """The summaries of the conversation, each with its place in the file, and the rewinds, from some place on."""
+    summaries: list[tuple[int, ContextCompacted]] = []
+    rewinds: list[SessionRewound] = []
+    with open_log(path, offset) as file:
+        for data in file:
+            line = LogLine.of(data[:-1]) if data.startswith(_MARKS) else None
+            match line and line.event():
+                case ContextCompacted(agent="main") as event if event.summary.strip():
+                    summaries.append((offset, event))
+                case SessionRewound(conversation=True) as event:
+                    rewinds.append(event)
+            offset += len(data)
+    return summaries, rewinds
 
-    def read(self) -> Loaded:
-        known = self._load_point() if self._large < 1 << 62 else _Place()
-        self._from, self._offset, self.loaded.last_line = known, known.offset, known.last_line
-        self._last_id = self._left.last_id
-        try:
-            with open_log(self._path, known.offset) as file:
-                for number, line in enumerate(file, known.number + 1):
-                    self.take(number, line)
-        except FileNotFoundError:
-            self.loaded.damage.append(f"{self._path.name} is missing.")
-        self._parse_waiting()
-        if self._from.offset > known.offset:
-            self._store_point()
-        return self.finish()
 
-    def finish(self) -> Loaded:
-        loaded = super().finish()
-        before = [event for line in self._left.lines() if (event := line.event())]
-        loaded.events[:0], loaded.leftovers = before, len(before)
-        return loaded
+def _find_start(summaries: list[tuple[int, ContextCompacted]], rewinds: list[SessionRewound], least_offset: int) -> int:
+    """The event before which only leftovers are needed: what the last summary that counts has kept."""
+    start, starts = 0, dict[int, int]()
+    for offset, event in summaries:
+        if not _is_undone(event.id, rewinds):
+            first = min(event.keep_from or event.id, event.id)
+            starts[event.id] = starts.get(first, first)  # one that keeps an older summary keeps what that kept
+            start = starts[event.id] if offset >= least_offset else start
+    return start
 
-    def take(self, number: int, line: bytes) -> None:
-        start, self._offset = self._offset, self._offset + len(line)
-        found = LogLine.of(line[:-1])
-        end = _END.search(line, max(0, len(line) - _END_BYTES))
-        if not found or not end or found.id <= self._last_id or int(end[1]) != self.loaded.last_line + 1:
-            self._take_with_care(number, line, found)
-            return
-        self.loaded.last_line += 1
-        self._last_id = found.id
-        self._waiting.append(_Waiting(found, number, start, self.loaded.last_line))
-        if found.kind == "context.compacted" and found.agent == MAIN and start - self._from.offset >= self._large:
-            self._leave_out(found.event())
-        elif found.kind == "session.rewound":
-            event = found.event()
-            if isinstance(event, SessionRewound) and event.conversation and event.to <= self._left.last_id:
-                raise _RewoundTooFar
 
-    def _take_with_care(self, number: int, line: bytes, found: LogLine | None) -> None:
-        self._parse_waiting()
-        if found and found.id <= self._left.last_id:
-            self.loaded.damage.append(f"Line {number} is there twice or out of order (event {found.id}).")
-        else:
-            super().take(number, line)
+def _is_undone(event_id: int, rewinds: list[SessionRewound]) -> bool:
+    return any(rewind.to <= event_id < rewind.id for rewind in rewinds)
 
-    def _leave_out(self, event: Event | None) -> None:
-        """Keep only leftovers of what a summary took the place of, where that is much."""
-        if not isinstance(event, ContextCompacted) or not event.summary.strip():
-            return
-        start = min(event.keep_from or event.id, event.id)
-        first = next(waiting for waiting in self._waiting if waiting.line.id >= start)
-        is_older_summary = first.line.kind == "context.compacted" and first.line.id < event.id
-        if is_older_summary or first.offset - self._from.offset < self._large:
-            return
-        undone_from = 1 << 62
-        taken: list[tuple[LogLine, bool]] = []
-        for line, *_ in reversed(self._waiting):
-            if line.id < start:
-                taken.append((line, line.id >= undone_from))
-            if line.kind == "session.rewound" and isinstance(rewound := line.event(), SessionRewound):
-                undone_from = min(undone_from, rewound.to if rewound.conversation else undone_from)
-        for line, undone in reversed(taken):
-            self._left.take(line, undone=undone)
-        while self._waiting[0] is not first:
-            before = self._waiting.popleft()
-            self._from = _Place(
-                first.offset, before.number, first.place - 1, before.line.data[-TRAILER_BYTES:].decode()
-            )
 
-    def _parse_waiting(self) -> None:
-        for line, number, *_ in self._waiting:
-            event = line.event()
-            if event is None:  # damaged, or of a newer version
-                super().take(number, line.data + b"\n")
-                continue
-            self._seen[line.id] = line.data[-TRAILER_BYTES:]
-            if isinstance(event, ToolEnded) and event.agent != MAIN:
-                event = replace(event, record=_short(event.record), display=_short(event.display), images=())
-            self.loaded.events.append(event)
-        if self._waiting:
-            self._waiting.clear()
-            self._bad = 0  # every one of them was counted when it came
+def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: list[SessionRewound]) -> Loaded:
+    """Read from a place on; of the events before `start`, only leftovers are kept."""
+    reader, place, offset = LogReader(known.last_line, left.last_id), known, known.offset
+    loaded = reader.loaded
+    with open_log(path, offset) as file:
+        for number, data in enumerate(file, known.number + 1):
+            offset += len(data)
+            line, end = LogLine.of(data[:-1]), _END.search(data, max(0, len(data) - _END_BYTES))
+            if line and line.id <= left.last_id:
+                loaded.damage.append(f"Line {number} is there twice or out of order (event {line.id}).")
+            elif line and end and line.id < start:
+                left.take(line, undone=_is_undone(line.id, rewinds))
+                reader.pass_over(number, line.id, int(end[1]))
+                place = _Place(offset, number, int(end[1]), line.data[-TRAILER_BYTES:].decode())
+            else:
+                reader.take(number, data)
+                last = loaded.events[-1] if loaded.events else None
+                if isinstance(last, ToolEnded) and last.agent != MAIN:
+                    slim = replace(last, record=_short(last.record), display=_short(last.display), images=())
+                    loaded.events[-1] = slim
+    reader.finish()
+    if place.offset > known.offset and not any(event.id < start for event in loaded.events):
+        _store_point(path, place, left)
+    before = [event for line in left.lines() if (event := line.event())]
+    loaded.events[:0], loaded.leftovers = before, len(before)
+    return loaded
 
-    def _load_point(self) -> _Place:
-        """Where to begin; the start of the log if there is no point, or it is of another log."""
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            head, *lines = self._point.read_bytes().splitlines()
-            raw = json.loads(head)
-            place = _Place(*(raw[name] for name in ("offset", "number", "last_line", "end")))
-            found = [LogLine.of(line) for line in lines]
-            is_whole = raw["version"] == _VERSION and len(lines) == raw["lines"] and all(found)
-            if is_whole and is_after(self._path, place.offset, place.end):
-                for line in filter(None, found):
-                    self._left.take(line)
-                self._left.last_id = raw["last_id"]
-                return place
-        return _Place()
 
-    def _store_point(self) -> None:
-        lines = [line.data for line in self._left.lines()]
-        raw = {"version": _VERSION, "lines": len(lines), "last_id": self._left.last_id, **asdict(self._from)}
-        with contextlib.suppress(OSError):  # next time all is read again
-            replace_private(self._point, b"\n".join((json.dumps(raw).encode(), *lines)) + b"\n")
+def _load_point(path: Path, left: Leftovers) -> _Place:
+    """Where to begin, with what is left from before; the start of the log if no point is known of it."""
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        head, *lines = (path.parent / RESUME_POINT).read_bytes().splitlines()
+        raw = json.loads(head)
+        place = _Place(*(raw[name] for name in ("offset", "number", "last_line", "end")))
+        found = [LogLine.of(line) for line in lines]
+        is_whole = raw["version"] == _VERSION and len(lines) == raw["lines"] and all(found)
+        if is_whole and is_after(path, place.offset, place.end):
+            for line in filter(None, found):
+                left.take(line)
+            left.last_id = raw["last_id"]
+            return place
+    return _Place()
+
+
+def _store_point(path: Path, place: _Place, left: Leftovers) -> None:
+    lines = [line.data for line in left.lines()]
+    raw = {"version": _VERSION, "lines": len(lines), "last_id": left.last_id, **asdict(place)}
+    with contextlib.suppress(OSError):  # next time all is read again
+        replace_private(path.parent / RESUME_POINT, b"\n".join((json.dumps(raw).encode(), *lines)) + b"\n")
 
 
 def _short(value: Any) -> Any:
