@@ -7,9 +7,7 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,7 @@ from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded, SessionSt
 from cowork.core.transcript import fold
 from cowork.private_files import private_folder
 from cowork.sessions.log import writer as log_module
-from cowork.sessions.log.lock import Lock, holder
+from cowork.sessions.log.lock import holder
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOCK, SessionLog, new_id
 
@@ -370,33 +368,6 @@ def test_without_file_locks_the_process_id_decides(store, stamp, sessions, monke
     SessionLog.open(sessions, "s1").close()
     (path.parent / LOCK).write_text(f"{os.getpid()} 1\n")  # a process that began at another time had it
     SessionLog.open(sessions, "s1").close()
-    assert len(list(path.parent.glob("lock.*"))) == 1  # they do not pile up
-
-
-def test_without_file_locks_only_one_of_many_that_start_at_once_gets_the_session(tmp_path, monkeypatch):
-    def unsupported(fd: int, how: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr("cowork.sessions.log.lock.fcntl.flock", unsupported)
-    path, crowd = tmp_path / LOCK, 8
-    start = threading.Barrier(crowd)
-
-    def attempt(_: int) -> Lock | None:
-        start.wait()
-        try:
-            return Lock(path)
-        except UserError:
-            return None
-
-    with ThreadPoolExecutor(crowd) as pool:
-        for round in range(40):
-            (held,) = [lock for lock in pool.map(attempt, range(crowd)) if lock]
-            held.release()
-            if round % 2:  # as if it had died with the right in its hands
-                (claim,) = tmp_path.glob("lock.*")
-                claim.unlink()
-                claim.symlink_to(f"{os.getpid()} 1")
-                path.write_text(f"{os.getpid()} 1\n")
 
 
 def test_a_resumed_session_sends_what_a_live_one_would(store, turns, stamp):
