@@ -19,9 +19,9 @@ from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
 
 if TYPE_CHECKING:
+    from cowork.sessions.cost import TaskRow
     from cowork.sessions.cost_report import CostReport, CostRow
     from cowork.sessions.index import SessionEntry
-    from cowork.sessions.tasks import TaskRow
 
 _NAME = 26
 _MARKS = {"completed": "✓", "active": "·", "interrupted": "·"}

@@ -31,7 +31,7 @@ def trajectory(events: Sequence[Event]) -> Json:
 
 class _Writer:
     def __init__(self, events: Sequence[Event]) -> None:
-        self._spent = totals(events).total
+        self._spent = totals(events)
         self._session = events[-1].session_id if events else ""
         self._about = SessionStarted()
         self._results: dict[tuple[str, str], ToolEnded] = {}

@@ -7,9 +7,8 @@ from pathlib import PurePath
 
 from cowork.core import format
 from cowork.reports.overview import Overview
-from cowork.sessions.cost import Spending
+from cowork.sessions.cost import Spending, TaskRow
 from cowork.sessions.cost_report import CostRow
-from cowork.sessions.tasks import TaskRow
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"]

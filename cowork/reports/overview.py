@@ -8,10 +8,9 @@ from typing import get_args
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.sessions.cost import Spending, day_of
+from cowork.sessions.cost import INTERRUPTED, Spending, TaskFigures, TaskRow, day_of, figures
 from cowork.sessions.cost_report import DAY, By, CostRow, cost_report
 from cowork.sessions.index import SessionEntry
-from cowork.sessions.tasks import INTERRUPTED, TaskFigures, TaskRow, figures
 
 SHOWN = 10  # tasks and sessions in a list of the most this or that
 MOST_DAYS = 92  # in the picture of days

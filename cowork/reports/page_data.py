@@ -11,8 +11,8 @@ from typing import Any
 from cowork.core.blocks import Json
 from cowork.core.events import Event, PromptAdded, SessionStarted, to_dict
 from cowork.sessions.cost import Charge, Meter
+from cowork.sessions.index import title_of
 from cowork.sessions.resume_state import surviving
-from cowork.sessions.summary import title_of
 
 PART = 2_000  # events in one block of the page
 _LEFT_OUT = {

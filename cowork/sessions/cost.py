@@ -1,4 +1,4 @@
-"""What a session used, as pure folds of its events: own requests, children, failed tries and compaction.
+"""What sessions used, as pure folds of their events: own requests, children, failed tries and compaction.
 
 A parent's total is its own plus its children's, exactly. A request whose price is unknown makes the sums it is in
 unknown (None); what is known of them stays in `known_usd`.
@@ -6,9 +6,11 @@ unknown (None); what is known of them stays in `known_usd`.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
 from cowork.core.blocks import Json, Usage, add_cost
@@ -25,7 +27,7 @@ from cowork.core.events import (
 )
 from cowork.core.frozen import frozen
 
-MAIN = "main"
+INTERRUPTED = "interrupted"  # the process of a task ended before it did
 
 
 @frozen
@@ -38,30 +40,18 @@ class Spending:
     known_usd: float = 0.0
 
     def __add__(self, other: Spending) -> Spending:
-        return Spending(
-            self.requests + other.requests,
-            self.usage + other.usage,
-            add_cost(self.cost_usd, other.cost_usd),
-            self.known_usd + other.known_usd,
-        )
+        cost, known = add_cost(self.cost_usd, other.cost_usd), round(self.known_usd + other.known_usd, 9)
+        return Spending(self.requests + other.requests, self.usage + other.usage, cost, known)
 
     def to_dict(self) -> Json:
-        return {
-            "requests": self.requests,
-            **self.usage.to_dict(),
-            "cost_usd": self.cost_usd,
-            "known_usd": self.known_usd,
-        }
+        money = {"cost_usd": self.cost_usd, "known_usd": self.known_usd}
+        return {"requests": self.requests, **self.usage.to_dict(), **money}
 
     @classmethod
     def from_dict(cls, raw: Mapping[str, Any]) -> Spending:
         cost = raw.get("cost_usd")
-        return cls(
-            int(raw.get("requests") or 0),
-            Usage.from_dict(raw),
-            None if cost is None else float(cost),
-            float(raw.get("known_usd") or 0.0),
-        )
+        cost = None if cost is None else float(cost)
+        return cls(int(raw.get("requests") or 0), Usage.from_dict(raw), cost, float(raw.get("known_usd") or 0.0))
 
 
 @frozen
@@ -75,50 +65,23 @@ class Charge:
     spent: Spending
 
 
-@frozen
-class Totals:
-    """The tree of a session: `own` and `total` by agent path, and sums by model and by agent type."""
-
-    own: dict[str, Spending]
-    total: dict[str, Spending]
-    by_model: dict[str, Spending]
-    by_agent: dict[str, Spending]
-    tasks: dict[str, int]  # agent type -> how many were sent out
-
-    @property
-    def whole(self) -> Spending:
-        """Everything."""
-        return _sum(self.total[path] for path in self.total if "/" not in path)
+def add_up(parts: Iterable[tuple[str, Spending]]) -> dict[str, Spending]:
+    """Sums by name; of a name that is not among them, nothing."""
+    sums: dict[str, Spending] = defaultdict(Spending)
+    for name, spent in parts:
+        sums[name] += spent
+    return sums
 
 
-def totals(events: Iterable[Event]) -> Totals:
-    """Who used what, over the whole tree."""
-    own: dict[str, Spending] = {MAIN: Spending()}
-    by_model: dict[str, Spending] = {}
-    by_agent: dict[str, Spending] = {}
-    tasks: dict[str, int] = {}
-    meter = Meter()
-    for event in events:
-        if isinstance(event, AgentStarted):
-            tasks[event.subagent_type] = tasks.get(event.subagent_type, 0) + 1
-        if charge := meter.apply(event):
-            for path in _lineage(charge.agent):
-                own.setdefault(path, Spending())
-            own[charge.agent] += charge.spent
-            _add(by_model, charge.model, charge.spent)
-            _add(by_agent, charge.kind, charge.spent)
-    total = dict(own)
-    for path in sorted(own, key=lambda p: p.count("/"), reverse=True):  # leaves first
-        parent = path.rpartition("/")[0]
-        if parent:
-            total[parent] += total[path]
-    return Totals(own, total, by_model, by_agent, tasks)
+def totals(events: Iterable[Event]) -> dict[str, Spending]:
+    """What each agent used together with those it sent out, by path; everything is at the empty path."""
+    return add_up((path, charge.spent) for charge in charges(events) for path in ("", *_lineage(charge.agent)))
 
 
-def charges(events: Iterable[Event]) -> list[Charge]:
+def charges(events: Iterable[Event]) -> Iterator[Charge]:
     """Every request in order; a child whose conversation was not kept counts by what its end says."""
     meter = Meter()
-    return [charge for event in events if (charge := meter.apply(event))]
+    return (charge for event in events if (charge := meter.apply(event)))
 
 
 @dataclass(slots=True)
@@ -142,14 +105,12 @@ class Meter:
             ):
                 return self._charge(event, str(model), Spending(1, Usage.from_dict(usage), cost, cost or 0.0))
             case AgentEnded():
-                known = self.agents.pop(event.agent, {})
+                known, charge = self.agents.get(event.agent, {}), None
                 if not known.get("kept") and (reported := _reported(event)):
-                    self.agents[event.agent] = known  # for its kind
-                    model = str(record_data(event).get("model_id") or known.get("model") or "")
-                    own = _less(reported, Spending.from_dict(known.get("below") or {}))
-                    charge = self._charge(event, model, own)
-                    del self.agents[event.agent]
-                    return charge
+                    model = str(_record_data(event).get("model_id") or known.get("model") or "")
+                    charge = self._charge(event, model, _less(reported, Spending.from_dict(known.get("below") or {})))
+                self.agents.pop(event.agent, None)
+                return charge
         return None
 
     def _charge(self, event: Event, model: str, spent: Spending) -> Charge:
@@ -166,29 +127,107 @@ class Meter:
 
 
 @frozen
-class Slice:
-    """What one session spent on one day with one model for one kind of agent: what the index keeps."""
+class TaskRow:
+    """One child: who, what for, and what it came to. Its cost holds that of its own children."""
 
-    day: str
+    session_id: str
+    agent: str  # path
+    subagent_id: str
+    subagent_type: str
+    description: str
     model: str
-    kind: str
-    spent: Spending
+    status: str = INTERRUPTED
+    started: float = 0.0
+    duration_ms: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    cwd: str = ""
+
+    @property
+    def id(self) -> str:
+        """The name it has among all sessions."""
+        return f"{self.session_id}/{self.subagent_id}"
+
+    @property
+    def failed(self) -> bool:
+        return self.status != "completed"
+
+    def to_dict(self) -> Json:
+        return {"id": self.id} | {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def to_list(self) -> list[Any]:
+        """For the index, which holds many and knows the rest."""
+        return list(astuple(self)[1:-1])
+
+    @classmethod
+    def of(cls, event: AgentStarted, session_id: str) -> TaskRow:
+        """A child that was sent out."""
+        who = (event.agent, event.subagent_id, event.subagent_type, event.description)
+        return cls(session_id, *who, event.model_id or event.model, started=event.at)
+
+    def ended(self, event: AgentEnded) -> TaskRow:
+        """The same with what it came to."""
+        data = _record_data(event)
+        usage = data.get("usage")
+        usage = usage if isinstance(usage, dict) else {}
+        cost, took = data.get("total_cost_usd"), data.get("duration_ms")
+        return replace(
+            self,
+            model=str(data.get("model_id") or self.model),
+            status=event.status,
+            duration_ms=int(took) if isinstance(took, int | float) else max(0, round(1000 * (event.at - self.started))),
+            prompt_tokens=int(usage.get("prompt_tokens") or 0),
+            completion_tokens=int(usage.get("completion_tokens") or 0),
+            cost_usd=float(cost) if isinstance(cost, int | float) else None,
+        )
+
+
+@frozen
+class TaskFigures:
+    """Many tasks in numbers; durations in seconds, None where there are no tasks."""
+
+    tasks: int = 0
+    failed: int = 0
+    failure_rate: float | None = None
+    cost_per_task: float | None = None
+    prompt_tokens_per_task: int | None = None
+    mean_s: float | None = None
+    p50_s: float | None = None
+    p95_s: float | None = None
+    max_s: float | None = None
+
+    def to_dict(self) -> Json:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+def figures(rows: Iterable[TaskRow]) -> TaskFigures:
+    """What tasks came to; a task without a price makes the price of a task unknown."""
+    many = list(rows)
+    if not many:
+        return TaskFigures()
+    count, failed = len(many), sum(row.failed for row in many)
+    known = [row.cost_usd for row in many if row.cost_usd is not None]
+    took = sorted(row.duration_ms / 1000 for row in many if row.status != INTERRUPTED)
+    return TaskFigures(
+        count,
+        failed,
+        failed / count,
+        sum(known) / count if len(known) == count else None,
+        round(sum(row.prompt_tokens for row in many) / count),
+        sum(took) / len(took) if took else None,
+        *(_percentile(took, percent) for percent in (50, 95, 100)),
+    )
+
+
+def _percentile(ordered: Sequence[float], percent: int) -> float | None:
+    """The smallest value that so many per cent are not above."""
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)] if ordered else None
 
 
 def day_of(at: float) -> str:
     """The day of a moment, as in 2026-11-16."""
     return time.strftime("%Y-%m-%d", time.localtime(at))
-
-
-def _add(sums: dict[str, Spending], key: str, spent: Spending) -> None:
-    sums[key] = sums.get(key, Spending()) + spent
-
-
-def _sum(parts: Iterable[Spending]) -> Spending:
-    total = Spending()
-    for part in parts:
-        total += part
-    return total
 
 
 def _less(whole: Spending, part: Spending) -> Spending:
@@ -205,14 +244,14 @@ def _lineage(path: str) -> list[str]:
     return ["/".join(parts[: n + 1]) for n in range(len(parts))]
 
 
-def record_data(event: AgentEnded) -> Mapping[str, Any]:
+def _record_data(event: AgentEnded) -> Mapping[str, Any]:
     """The data of the record a child ended with."""
     data = event.record.get("data")
     return data if isinstance(data, dict) else {}
 
 
 def _reported(event: AgentEnded) -> Spending | None:
-    data = record_data(event)
+    data = _record_data(event)
     usage = data.get("usage")
     if not isinstance(usage, dict):
         return None

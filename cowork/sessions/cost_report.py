@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Literal
 
 from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.frozen import frozen
-from cowork.sessions.cost import Spending, day_of
+from cowork.sessions.cost import Spending, TaskFigures, TaskRow, add_up, day_of, figures
 from cowork.sessions.index import SessionEntry
-from cowork.sessions.tasks import TaskFigures, TaskRow, figures
 
 By = Literal["agent", "model", "day", "repo", "session"]
 DAY = 86_400
@@ -72,62 +71,43 @@ def days_of(since: str) -> int | None:
     except ValueError:
         hint = "Use a number of days (7d), today, week, month, all, or a day (2026-11-01)."
         raise UserError(f"--since does not know {since!r}.", hint) from None
-    return max(1, round((_midnight(time.time()) - start) / DAY) + 1)
+    return max(1, round((_noon(time.time()) - start) / DAY) + 1)
 
 
 def cost_report(entries: Sequence[SessionEntry], by: By, days: int | None, now: float | None = None) -> CostReport:
     """What the sessions used, own requests and children, retries and compaction together."""
-    today = _midnight(time.time() if now is None else now)
+    today = _noon(time.time() if now is None else now)
     first = day_of(today - (days - 1) * DAY) if days else ""
     earlier = day_of(today - (2 * days - 1) * DAY) if days else ""
-    spent: dict[str, Spending] = {}
-    before: dict[str, Spending] = {}
+    parts: list[tuple[str, str, Spending]] = []  # day, name, what was spent
     tasks: dict[str, list[TaskRow]] = {}
-    periods = {"today": Spending(), "7 days": Spending(), "all": Spending()}
-    starts = {"today": day_of(today), "7 days": day_of(today - 6 * DAY), "all": ""}
     for entry in entries:
-        for part in entry.slices:
-            names = {"agent": part.kind, "model": part.model, "day": part.day, "repo": entry.cwd, "session": entry.id}
-            for period, start in starts.items():
-                if part.day >= start:
-                    periods[period] += part.spent
-            sums = spent if part.day >= first else before if part.day >= earlier else None
-            if sums is not None:
-                sums[names[by]] = sums.get(names[by], Spending()) + part.spent
-        for row in entry.summary.tasks:
-            if not first or day_of(row.started) >= first:
-                tasks.setdefault(entry.cwd if by == "repo" else _key(row, by), []).append(row)
+        summary = entry.summary
+        same = {"repo": entry.cwd, "session": entry.id}
+        for (day, model, kind), spent in summary.slices.items():
+            parts.append((day, {"agent": kind, "model": model, "day": day, **same}[by], spent))
+        for row in summary.tasks:
+            day = day_of(row.started)
+            if day >= first:
+                name = {"agent": row.subagent_type, "model": row.model, "day": day, **same}[by]
+                tasks.setdefault(name, []).append(row)
+    now_spent = add_up((name, spent) for day, name, spent in parts if day >= first)
+    before = add_up((name, spent) for day, name, spent in parts if earlier <= day < first)
     compared = days is not None and by != "day"
     rows = [
-        CostRow(
-            name,
-            spent.get(name, Spending()),
-            before.get(name, Spending()) if compared else None,
-            figures(tasks.get(name, ())),
-        )
-        for name in spent.keys() | tasks.keys()
+        CostRow(name, now_spent[name], before[name] if compared else None, figures(tasks.get(name, ())))
+        for name in sorted({*now_spent, *tasks})
     ]
-    return CostReport(first, tuple(_sorted(rows, by)), periods)
+    rows.sort(key=(lambda row: row.name) if by == "day" else _dearness, reverse=True)
+    starts = {"today": day_of(today), "7 days": day_of(today - 6 * DAY), "all": ""}
+    sums = add_up((period, spent) for day, _, spent in parts for period, start in starts.items() if day >= start)
+    return CostReport(first, tuple(rows), {period: sums[period] for period in starts})
 
 
-def _key(row: TaskRow, by: By) -> str:
-    match by:
-        case "agent":
-            return row.subagent_type
-        case "model":
-            return row.model
-        case "day":
-            return day_of(row.started)
-    return row.session_id
+def _dearness(row: CostRow) -> tuple[float, int]:
+    return row.spent.known_usd, row.spent.usage.total
 
 
-def _sorted(rows: Iterable[CostRow], by: By) -> list[CostRow]:
-    if by == "day":
-        return sorted(rows, key=lambda row: row.name, reverse=True)
-    return sorted(rows, key=lambda row: (-row.spent.known_usd, -row.spent.usage.total, row.name))
-
-
-def _midnight(at: float) -> float:
-    """Noon would do as well: only the day counts, and a day may have 23 hours."""
-    day = time.localtime(at)
-    return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 12, 0, 0, 0, 0, -1))
+def _noon(at: float) -> float:
+    """Noon of a day, for only the day counts, and a day may have 23 hours."""
+    return time.mktime((*time.localtime(at)[:3], 12, 0, 0, 0, 0, -1))

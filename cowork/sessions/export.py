@@ -24,8 +24,8 @@ from cowork.core.format import money
 from cowork.core.hygiene import ascii_json, visible
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, totals
+from cowork.sessions.index import title_of
 from cowork.sessions.resume_state import surviving
-from cowork.sessions.summary import title_of
 
 MAIN = "main"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
@@ -42,12 +42,12 @@ def as_json(events: Iterable[Event]) -> str:
     history = list(events)
     kept = surviving(history)
     sums = totals(history)
-    children = [_child_json(e, kept, sums.total) for e in kept if isinstance(e, AgentStarted)]
+    children = [_child_json(e, kept, sums) for e in kept if isinstance(e, AgentStarted)]
     out = {
         "version": 1,
         "session": _about(kept),
-        "usage": sums.whole.usage.to_dict(),
-        "total_cost_usd": sums.whole.cost_usd,
+        "usage": sums[""].usage.to_dict(),
+        "total_cost_usd": sums[""].cost_usd,
         "messages": _messages(kept, MAIN),
         "children": children,
     }
@@ -82,7 +82,7 @@ class _Writer:
             about["cwd"] and _code(about["cwd"]),
             about["branch"] and _code(about["branch"]),
         ]
-        facts += [about["model"] and _code(about["model"]), about["created"], _price(self._sums.whole)]
+        facts += [about["model"] and _code(about["model"]), about["created"], _price(self._sums[""])]
         head = [f"# {_inline(str(about['title']) or 'Conversation')}", " · ".join(str(f) for f in facts if f)]
         return "\n\n".join([*head, *self.conversation(MAIN)]) + "\n"
 
@@ -142,7 +142,7 @@ class _Writer:
 
     def _child(self, started: AgentStarted) -> str:
         end = self._ends.get(started.agent)
-        spent = self._sums.total.get(started.agent, Spending())
+        spent = self._sums[started.agent]
         status = end.status if end else "interrupted"
         title = f"{started.subagent_type}: {started.description} · {status} · {_price(spent)}"
         return _details(title, self.conversation(started.agent) or ["*Its conversation was not kept.*"])
@@ -168,7 +168,7 @@ def _messages(events: Sequence[Event], agent: str) -> list[Json]:
 
 def _child_json(started: AgentStarted, events: Sequence[Event], total: dict[str, Spending]) -> Json:
     end = next((e for e in events if isinstance(e, AgentEnded) and e.agent == started.agent), None)
-    spent = total.get(started.agent, Spending())
+    spent = total[started.agent]
     return {
         "agent": started.agent,
         "parent": started.parent,

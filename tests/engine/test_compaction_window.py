@@ -70,7 +70,7 @@ def check(chat: Live, windowed: Windowed, server: Server) -> None:
     assert chat.run.log is not None
     events = read(chat.run.log.folder / LOG).events
     assert fold(events).messages() == chat.run.agent.transcript.messages()
-    assert totals(e for e in chat.events if e.durable).whole.usage == chat.run.agent.ledger.usage
+    assert totals(e for e in chat.events if e.durable)[""].usage == chat.run.agent.ledger.usage
 
 
 @pytest.mark.parametrize("format", FORMATS)

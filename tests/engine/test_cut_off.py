@@ -37,7 +37,7 @@ def ended(stage: Stage) -> TurnEnded:
 
 
 def in_the_log(stage: Stage) -> tuple[Usage, float | None]:
-    whole = totals(stage.events).whole
+    whole = totals(stage.events)[""]
     return whole.usage, whole.cost_usd
 
 

@@ -23,14 +23,12 @@ from cowork.core.events import (
     SessionStarted,
 )
 from cowork.sessions import index as index_module
-from cowork.sessions import summary as summary_module
-from cowork.sessions.cost import Spending, totals
+from cowork.sessions import index as summary_module
+from cowork.sessions.cost import Spending, TaskRow, add_up, charges, figures, totals
 from cowork.sessions.cost_report import By, CostRow, cost_report, days_of
-from cowork.sessions.index import INDEX, find, find_task, latest, list_sessions, prune, remove
+from cowork.sessions.index import INDEX, find, find_task, latest, list_sessions, prune, remove, title_of
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOG, SessionLog
-from cowork.sessions.summary import title_of
-from cowork.sessions.tasks import TaskRow, figures
 
 
 def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
@@ -41,7 +39,7 @@ def test_an_entry_says_what_the_log_says(store, turns, stamp, sessions):
     assert (entry.prompts, entry.turns) == (3, 6)
     assert (entry.created, entry.last_used) == (5001.0, 5040.0)
     assert entry.cost_usd == 3 * (0.25 + 0.125 + 0.5)
-    assert entry.usage == Usage(3 * 270, 3 * 27, 3 * 105, 3)
+    assert entry.summary.spent.usage == Usage(3 * 270, 3 * 27, 3 * 105, 3)
 
 
 def test_the_last_used_is_first_and_empty_ones_are_left_out(store, turns, stamp, sessions):
@@ -264,7 +262,7 @@ def test_processes_that_list_and_write_together_see_their_own_sessions(sessions)
 
 def test_a_parent_is_its_own_and_its_children(stamp):
     child, grandchild = "main/explore-1", "main/explore-1/plan-1"
-    sums = totals(
+    events = list(
         stamp(
             [
                 ReplyAdded((Text("a"),), "end_turn", Usage(10, 1), 0.1, "big"),
@@ -279,20 +277,22 @@ def test_a_parent_is_its_own_and_its_children(stamp):
             ]
         )
     )
-    own = {path: (spent.requests, spent.usage.total, spent.cost_usd) for path, spent in sums.own.items()}
+    paid = list(charges(events))
+    sums, own_sums = totals(events), add_up((charge.agent, charge.spent) for charge in paid)
+    own = {path: (spent.requests, spent.usage.total, spent.cost_usd) for path, spent in own_sums.items()}
     assert own == {"main": (3, 104, 0.1 + 0.05 + 0.4), child: (1, 22, 0.2), grandchild: (1, 44, 0.7)}
-    assert sums.total["main"] == sums.own["main"] + sums.total[child]
-    assert sums.total[child] == sums.own[child] + sums.total[grandchild]
-    assert sums.whole == sums.total["main"]
-    assert sums.whole.usage.total == 104 + 22 + 44
-    assert set(sums.by_model) == {"big", "small"}
-    assert {kind: s.requests for kind, s in sums.by_agent.items()} == {"main": 3, "explore": 1, "plan": 1}
-    assert sums.tasks == {"explore": 1, "plan": 1}
+    assert sums["main"] == own_sums["main"] + sums[child]
+    assert sums[child] == own_sums[child] + sums[grandchild]
+    assert sums[""] == sums["main"]
+    assert sums[""].usage.total == 104 + 22 + 44
+    assert {charge.model for charge in paid} == {"big", "small"}
+    by_agent = add_up((charge.kind, charge.spent) for charge in paid)
+    assert {kind: s.requests for kind, s in by_agent.items()} == {"main": 3, "explore": 1, "plan": 1}
 
 
 def test_an_unknown_price_is_unknown_all_the_way_up_but_what_is_known_stays(stamp):
     child = "main/explore-1"
-    sums = totals(
+    events = list(
         stamp(
             [
                 ReplyAdded((), "end_turn", Usage(10), 0.5, "big"),
@@ -300,10 +300,12 @@ def test_an_unknown_price_is_unknown_all_the_way_up_but_what_is_known_stays(stam
             ]
         )
     )
-    assert sums.own["main"].cost_usd == 0.5
-    assert sums.whole == Spending(2, Usage(20), None, 0.5)
-    assert sums.by_agent["explore"].cost_usd is None
-    assert sums.by_model["big"].cost_usd == 0.5
+    assert {(c.kind, c.model): c.spent.cost_usd for c in charges(events)} == {
+        ("main", "big"): 0.5,
+        ("explore", "odd"): None,
+    }
+    assert totals(events)[""] == totals(events)["main"] == Spending(2, Usage(20), None, 0.5)
+    assert totals(events)[child].cost_usd is None
 
 
 def test_a_child_whose_conversation_was_not_kept_counts_by_its_report(stamp):
@@ -319,8 +321,10 @@ def test_a_child_whose_conversation_was_not_kept_counts_by_its_report(stamp):
     events = stamp(
         [AgentStarted("1", subagent_type="explore", agent=child), AgentEnded("1", record=report, agent=child)]
     )
-    assert totals(events).total["main"] == Spending(4, Usage(70, 7), 0.3, 0.3)
-    assert totals(events).by_model == {"small": Spending(4, Usage(70, 7), 0.3, 0.3)}
+    assert totals(events)["main"] == Spending(4, Usage(70, 7), 0.3, 0.3)
+    assert [(charge.model, charge.spent) for charge in charges(events)] == [
+        ("small", Spending(4, Usage(70, 7), 0.3, 0.3))
+    ]
 
 
 def cost(

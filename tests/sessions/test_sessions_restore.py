@@ -21,7 +21,7 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.transcript import fold
-from cowork.sessions.cost import Spending, totals
+from cowork.sessions.cost import Spending, add_up, charges, totals
 from cowork.sessions.index import list_sessions
 from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import read
@@ -206,10 +206,11 @@ def test_a_damaged_session_is_forked_without_its_damage(store, turns, stamp, ses
 
 
 def test_totals_of_any_history_add_up(stamp, turns):
-    sums = totals(stamp(turns(7)))
-    for path, spent in sums.total.items():
-        below = [p for p in sums.total if p.rpartition("/")[0] == path]
-        expected = sums.own[path]
-        for child in below:
-            expected += sums.total[child]
-        assert spent == expected
+    events = list(stamp(turns(7)))
+    sums, own = totals(events), add_up((charge.agent, charge.spent) for charge in charges(events))
+    assert sums[""] == sums["main"]
+    for path in sums.keys() - {""}:
+        expected = own[path]
+        for child in [p for p in sums if p and p.rpartition("/")[0] == path]:
+            expected += sums[child]
+        assert sums[path] == expected

@@ -26,7 +26,7 @@ from cowork.frontends import host as pages
 from cowork.frontends.acp.questions import EditorQuestions
 from cowork.frontends.acp.updates import Updates
 from cowork.frontends.dialog_choices import Choice, Step
-from cowork.sessions.summary import title_of
+from cowork.sessions.index import title_of
 from cowork.tools.shell.bash import bash
 
 T = TypeVar("T")

@@ -32,7 +32,7 @@ from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.exchange import Prompt
 from cowork.frontends.host import Command, Status
-from cowork.sessions.summary import Summary
+from cowork.sessions.index import Summary
 from cowork.tools.ask import exit_plan
 from cowork.tools.builtin import plan_tool
 from cowork.tools.search import ripgrep as rg

@@ -25,13 +25,11 @@ from cowork.frontends.host import ContextUse, FileChange, Row
 from cowork.sessions.checkpoints.entries import read_bytes
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindStep
-from cowork.sessions.cost import Spending
-from cowork.sessions.index import SessionEntry
+from cowork.sessions.cost import TaskRow, add_up, figures
+from cowork.sessions.index import SessionEntry, Summary
 from cowork.sessions.log.resume_reader import read_to_resume
 from cowork.sessions.log.writer import LOG
 from cowork.sessions.resume_state import rewind_points, surviving
-from cowork.sessions.summary import Summary
-from cowork.sessions.tasks import TaskRow, figures
 
 FOUND = "found:"  # before the number of a model that `/model` found
 _PROMPTS_SHOWN = 3
@@ -83,9 +81,7 @@ def cost_page(summary: Summary) -> str:
     """Cost of a session by agent type and by model; the whole is the sum, children and retries counted in."""
     found = [f"**{format.money(summary.spent.cost_usd, 'unknown')}** · {summary.spent.usage.total:,} tokens"]
     for name, key in (("agent", "kind"), ("model", "model")):
-        sums: dict[str, Spending] = {}
-        for part in summary.parts():
-            sums[getattr(part, key)] = sums.get(getattr(part, key), Spending()) + part.spent
+        sums = add_up((getattr(part, key), spent) for part, spent in summary.slices.items())
         rows = []
         for of, spent in sums.items():
             counts = (spent.usage.prompt_tokens, spent.usage.output_tokens, spent.usage.cache_read_tokens)

@@ -23,10 +23,10 @@ from cowork.frontends.host import Changes, Choose, Command, CommandResult, Draft
 from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan
+from cowork.sessions.index import title_of
 from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import events_of, read
 from cowork.sessions.resume_state import rewind_points, surviving, todos
-from cowork.sessions.summary import title_of
 
 with later(__name__):  # only whoever exports pays for the pages
     from cowork.app import exports

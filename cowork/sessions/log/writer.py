@@ -28,8 +28,8 @@ from cowork.sessions.log.lock import Lock
 from cowork.sessions.log.reader import Loaded
 
 with later(__name__):
+    from cowork.sessions.index import Summary
     from cowork.sessions.log import resume_reader
-    from cowork.sessions.summary import Summary
 
 LOG = "events.jsonl"
 LOCK = "lock"
