@@ -6,11 +6,12 @@ so that a model needs one more try and not five.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json
@@ -56,64 +57,28 @@ def _unusable(value: object, place: Place) -> Iterator[Problem]:
             yield place, "holds a NUL character. Leave it out"
 
 
-_NUMBER = re.compile(r"-?\d{1,18}(\.\d{1,18})?")
-
-
 def _forgive(schema: Any, value: object) -> Any:
+    """The value as its schema can only mean it: `"5"` as 5, JSON in a string as what it says, null as not given."""
     if not isinstance(schema, dict):
         return value
     kind = schema.get("type")
-    if isinstance(value, str) and isinstance(kind, str) and kind in _FROM_STRING:
-        value = _FROM_STRING[kind](value.strip(), value)
+    if isinstance(value, str) and isinstance(kind, str) and kind not in ("string", "null"):
+        with contextlib.suppress(ValueError, RecursionError):
+            parsed = json.loads(value.lower() if kind == "boolean" else value)
+            value = parsed if _is(kind, parsed) else value
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if kind == "array" and isinstance(value, list):
         return [_forgive(schema.get("items"), item) for item in value]
-    if kind == "object" and isinstance(value, dict):
-        return _forgive_object(schema, value)
-    return value
-
-
-def _forgive_object(schema: Json, value: Json) -> Json:
+    if kind != "object" or not isinstance(value, dict):
+        return value
     properties, required = schema.get("properties", {}), schema.get("required", ())
-    out: Json = {}
-    for name, inner in value.items():
-        if inner is None and name in properties and name not in required and not _takes_null(properties[name]):
-            continue
-        out[name] = _forgive(properties.get(name), inner)
-    return out
-
-
-def _takes_null(schema: Any) -> bool:
-    return not any(problems(schema, None))
-
-
-def _number_from(text: str, value: str) -> object:
-    if not _NUMBER.fullmatch(text):
-        return value
-    return float(text) if "." in text else int(text)
-
-
-def _boolean_from(text: str, value: str) -> object:
-    return {"true": True, "false": False}.get(text.lower(), value)
-
-
-def _container_from(text: str, value: str) -> object:
-    if text[:1] not in ("[", "{"):
-        return value
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return value
-
-
-_FROM_STRING: dict[str, Callable[[str, str], object]] = {
-    "integer": _number_from,
-    "number": _number_from,
-    "boolean": _boolean_from,
-    "array": _container_from,
-    "object": _container_from,
-}
+    optional = {name for name in properties if name not in required and any(problems(properties[name], None))}
+    return {
+        name: _forgive(properties.get(name), inner)
+        for name, inner in value.items()
+        if inner is not None or name not in optional
+    }
 
 
 def _about_parameter(place: Place, message: str) -> str:
@@ -138,7 +103,8 @@ def problems(schema: Any, value: object, place: Place = ()) -> Iterator[Problem]
     kinds = schema.get("type")
     kinds = [kinds] if isinstance(kinds, str) else kinds or []
     if kinds and not any(_is(kind, value) for kind in kinds):
-        yield place, f"expected {' or '.join(_A.get(kind, str(kind)) for kind in kinds)}, got {_say(value)}"
+        expected = " or ".join(_TYPES[kind][0] if kind in _TYPES else str(kind) for kind in kinds)
+        yield place, f"expected {expected}, got {_say(value)}"
         return  # what follows would only repeat it in other words
     if "enum" in schema and value not in schema["enum"]:
         yield place, f"must be one of {', '.join(map(_show, schema['enum']))}; got {_say(value)}"
@@ -148,7 +114,9 @@ def problems(schema: Any, value: object, place: Place = ()) -> Iterator[Problem]
     if isinstance(value, int | float) and not isinstance(value, bool):
         low, high = schema.get("minimum"), schema.get("maximum")
         if (low is not None and value < low) or (high is not None and value > high):
-            yield place, f"must be {_range(low, high)}, got {_show(value)}"
+            wanted = f"at most {_show(high)}" if low is None else f"at least {_show(low)}"
+            both = f"between {_show(low)} and {_show(high)}"
+            yield place, f"must be {wanted if low is None or high is None else both}, got {_show(value)}"
     if "anyOf" in schema:
         yield from _of_any([list(problems(kind, value, place)) for kind in schema["anyOf"]], place)
     if isinstance(value, dict):
@@ -207,34 +175,25 @@ def path(place: Place) -> str:
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
 
 
-_A = {
-    "string": "a string",
-    "integer": "an integer",
-    "number": "a number",
-    "boolean": "true or false",
-    "array": "an array",
-    "object": "an object",
-    "null": "null",
-}
-_TYPES: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "null": (type(None),),
-    "array": (list,),
-    "object": (dict,),
-    "integer": (int, float),
-    "number": (int, float),
+_TYPES: dict[str, tuple[str, type]] = {
+    "string": ("a string", str),
+    "integer": ("an integer", int),
+    "number": ("a number", float),
+    "boolean": ("true or false", bool),
+    "array": ("an array", list),
+    "object": ("an object", dict),
+    "null": ("null", type(None)),
 }
 
 
 def _is(kind: str, value: object) -> bool:
-    if not isinstance(value, _TYPES.get(kind, ())):
-        return False
-    if kind not in ("integer", "number"):
-        return True
-    if isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value)):
-        return False
-    return kind == "number" or isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
+    if kind == "number":
+        return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    return kind in _TYPES and isinstance(value, _TYPES[kind][1])
 
 
 def _unknown(name: str, known: list[str]) -> str:
@@ -245,27 +204,15 @@ def _unknown(name: str, known: list[str]) -> str:
     return f"unknown ({hint}allowed: {', '.join(known)})"
 
 
-def _range(low: object, high: object) -> str:
-    if low is not None and high is not None:
-        return f"between {_show(low)} and {_show(high)}"
-    return f"at least {_show(low)}" if low is not None else f"at most {_show(high)}"
-
-
 def _show(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str).encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= 80 else text[:77] + "…"
 
 
 def _say(value: object) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return f"the boolean {_show(value)}"
-        case int() | float():
-            return f"the number {_show(value)}"
-        case str():
-            return f"the string {_show(value)}"
-        case list():
-            return f"an array of {len(value)}"
-    return f"the object {_show(value)}"
+    if value is None:
+        return "null"
+    if isinstance(value, list):
+        return f"an array of {len(value)}"
+    kinds = {bool: "boolean", int: "number", float: "number", str: "string"}
+    return f"the {kinds.get(type(value), 'object')} {_show(value)}"
