@@ -7,10 +7,8 @@ import hashlib
 import os
 import stat
 import time
-from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import islice
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cowork.core.errors import ToolError, ToolErrorCode
@@ -143,31 +141,14 @@ def _near(workspace: Workspace, path: Path) -> list[Path]:
         folder, name = folder.parent, folder.name
     if not workspace.may_read(folder):
         return []
-    beside = [entry.name for entry in _entries(folder)]
-    found = [folder / near for near in nearest(name, beside, 3)]
-    if len(found) < 3:
-        found += [p for p in _same_name(workspace.root, path.name) if p not in found]
-    return found[:3]
-
-
-def _same_name(root: Path, name: str) -> list[Path]:
-    """Files of this name, within a small budget: a hint is not worth a wait."""
-    found: list[Path] = []
-    deadline = time.monotonic() + _LOOK_SECONDS
-    folders = deque([root])
-    while folders and len(found) < 3 and time.monotonic() < deadline:
-        folder = folders.popleft()
-        for entry in _entries(folder):
-            if entry.name == name:
-                found.append(folder / name)
-            elif entry.name not in _SKIPPED and entry.is_dir(follow_symlinks=False):
-                folders.append(folder / entry.name)
-    return found
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return list(islice(entries, _LOOK_ENTRIES))
-    except OSError:
-        return []
+    with suppress(OSError):
+        found = [folder / near for near in nearest(name, os.listdir(folder)[:_LOOK_ENTRIES], 3)]
+        deadline = time.monotonic() + _LOOK_SECONDS  # a hint is not worth a wait
+        for place, folders, files in os.walk(workspace.root):
+            if len(found) >= 3 or time.monotonic() > deadline:
+                break
+            if path.name in (*folders, *files) and Path(place, path.name) not in found:
+                found.append(Path(place, path.name))
+            folders[:] = [inner for inner in folders if inner not in _SKIPPED]
+        return found[:3]
+    return []

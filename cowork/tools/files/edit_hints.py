@@ -10,7 +10,7 @@ from collections import Counter
 MAX_WANTED = 60  # lines of the wanted text that are looked at
 MAX_COMPARED = 2_000  # lines whose spelling is compared
 MAX_LIKENESS = 200  # characters of them
-ALIKE = 0.5  # share of pairs of characters that makes two lines alike
+ALIKE = 0.6  # share of characters that makes two lines alike
 COMMON = 300  # a line or word found more often than this says nothing about the place
 
 
@@ -18,9 +18,7 @@ def nearest_lines(text: str, wanted: str) -> tuple[str, int]:
     """(a diff of what was wanted against the nearest lines, with the difference named; their first line or 0)."""
     lines, sought = text.split("\n"), wanted.strip("\n").split("\n")[:MAX_WANTED]
     start = _by_words(lines, sought)
-    if start is None:
-        start = _by_likeness(lines, sought)
-    if start is None:
+    if start is None and (start := _by_likeness(lines, sought)) is None:
         return "", 0
     there = lines[start : start + len(sought)]
     said = _named(sought, there, start + 1)
@@ -72,21 +70,11 @@ def _parts(line: str) -> set[str]:
 
 
 def _by_likeness(lines: list[str], sought: list[str]) -> int | None:
-    """No word occurs either: the line that shares most pairs of characters with the longest one wanted."""
+    """No word occurs: the line that is most like the longest one wanted."""
     number = max(range(len(sought)), key=lambda i: len(_key(sought[i])))
-    wanted = _pairs(sought[number])
-    best, place = 0.0, None
-    for at, line in enumerate(lines[:MAX_COMPARED]):
-        pairs = _pairs(line)
-        alike = 2 * len(wanted & pairs) / (len(wanted) + len(pairs) or 1)
-        if alike >= ALIKE and alike > best:
-            best, place = alike, at
-    return None if place is None else max(0, place - number)
-
-
-def _pairs(line: str) -> set[str]:
-    key = _key(line)[:MAX_LIKENESS]
-    return {key[i : i + 2] for i in range(len(key) - 1)}
+    keys = [_key(line)[:MAX_LIKENESS] for line in lines[:MAX_COMPARED]]
+    near = difflib.get_close_matches(_key(sought[number])[:MAX_LIKENESS], keys, 1, ALIKE)
+    return max(0, keys.index(near[0]) - number) if near else None
 
 
 def _named(sought: list[str], there: list[str], first: int) -> str:
@@ -111,10 +99,6 @@ def _key(line: str) -> str:
     return (_bare(line) if line.isascii() else _ascii(line)).casefold()
 
 
-def _indent(line: str) -> str:
-    return line[: len(line) - len(line.lstrip())]
-
-
 _LOOKALIKE = str.maketrans(
     {"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "−": "-", "…": "...", "\u200b": ""}
 )
@@ -136,15 +120,13 @@ _KINDS = (
 def _detail(sent: str, there: str, number: int) -> str:
     """One line's difference, spelled out so that it can be copied."""
     if sent.lstrip() == there.lstrip():
-        return f"line {number} begins with {_spelled(_indent(there))}, old_string with {_spelled(_indent(sent))}"
+        starts = [_spelled(line[: len(line) - len(line.lstrip())]) for line in (there, sent)]
+        return f"line {number} begins with {starts[0]}, old_string with {starts[1]}"
     if sent.rstrip() == there.rstrip():
-        return f"line {number} ends with {_spelled(_tail(there))}, old_string with {_spelled(_tail(sent))}"
+        ends = [_spelled(line[len(line.rstrip()) :]) for line in (there, sent)]
+        return f"line {number} ends with {ends[0]}, old_string with {ends[1]}"
     at = next((i for i, (a, b) in enumerate(zip(sent, there, strict=False)) if a != b), min(len(sent), len(there)))
     return f"line {number}, column {at + 1} has {_one(there[at : at + 1])}, old_string {_one(sent[at : at + 1])}"
-
-
-def _tail(line: str) -> str:
-    return line[len(line.rstrip()) :]
 
 
 def _spelled(space: str) -> str:
