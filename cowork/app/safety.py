@@ -20,7 +20,7 @@ from cowork.core.workspace import Workspace
 from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
 from cowork.permissions.rules import RuleBook, Rules, check_tools
-from cowork.tools.base import TreeState, no_snapshot, no_watch
+from cowork.tools.base import TreeState
 from cowork.tools.builtin import builtin_tools
 
 with later(__name__):
@@ -67,8 +67,8 @@ def safety(
         closing=close,
         written=written,
         before_write=lambda path: kept.checkpoints.before_write(path) if kept else None,
-        before_command=(lambda tell: kept.checkpoints.before_command(tell)) if kept else no_snapshot,
-        watch_files=(lambda: kept.checkpoints.watch()) if kept else no_watch,
+        before_command=(lambda tell: kept.checkpoints.before_command(tell)) if kept else None,
+        watch_files=(lambda: kept.checkpoints.watch()) if kept else None,
         may_read=permissions.may_read if any(rule.speaks_of("read") for rule in book.rules.deny) else None,
     )
     return permissions, tree

@@ -88,25 +88,6 @@ class FileWatch(Protocol):
     def changed_at_once(self) -> Sequence[str]: ...  # nothing where the look would take long
 
 
-class NoFileWatch:
-    """Sees nothing."""
-
-    async def changed(self) -> Sequence[str]:
-        return ()
-
-    def changed_at_once(self) -> Sequence[str]:
-        return ()
-
-
-async def no_snapshot(tell: Callable[[str], None]) -> None:
-    """Where files are not kept for /rewind."""
-
-
-async def no_watch() -> FileWatch:
-    """Where nobody follows what commands change."""
-    return NoFileWatch()
-
-
 @dataclass(slots=True)
 class TreeState:
     """What all agents of a run share."""
@@ -126,8 +107,8 @@ class TreeState:
     jobs_before: int = 0  # numbers that commands of an earlier process of this session had
     job_owners: dict[str, str] = field(default_factory=dict)  # background command -> agent that started it
     before_write: Callable[[Path], None] = lambda path: None  # keeps a file for /rewind
-    before_command: Callable[[Callable[[str], None]], Awaitable[None]] = no_snapshot  # keeps all, for it may touch any
-    watch_files: Callable[[], Awaitable[FileWatch]] = no_watch  # to name what a command changes
+    before_command: Callable[[Callable[[str], None]], Awaitable[None]] | None = None  # keeps all, for it may touch any
+    watch_files: Callable[[], Awaitable[FileWatch]] | None = None  # to name what a command changes
     may_read: Callable[[Path], bool] | None = None  # says False where a rule forbids it; searches leave that out
     reaper: Any = None  # the process that runs commands, started by the first one
 
@@ -162,18 +143,17 @@ class ToolContext:
     resolved: dict[str, Path] = field(default_factory=dict)
 
     def resolve(self, path: str) -> Path:
-        """The real path, once a call: what permissions judged is what the tool acts on, even if a link moved since."""
-        if path not in self.resolved:
-            self.resolved[path] = self._resolve(path)
-        return self.resolved[path]
+        """The real path, once a call: what permissions judged is what the tool acts on, even if a link moved since.
 
-    def _resolve(self, path: str) -> Path:
-        """A path with backslashes is taken for a Windows spelling where only that leads to something."""
-        found = self.workspace.resolve(path, self.state.cwd)
-        if "\\" not in path or os.path.lexists(found):
-            return found
-        turned = self.workspace.resolve(path.replace("\\", "/"), self.state.cwd)
-        return turned if os.path.lexists(turned.parent) else found
+        A path with backslashes is taken for a Windows spelling where only that leads to something.
+        """
+        if path not in self.resolved:
+            found = self.workspace.resolve(path, self.state.cwd)
+            if "\\" in path and not os.path.lexists(found):
+                turned = self.workspace.resolve(path.replace("\\", "/"), self.state.cwd)
+                found = turned if os.path.lexists(turned.parent) else found
+            self.resolved[path] = found
+        return self.resolved[path]
 
 
 @frozen
@@ -245,21 +225,9 @@ def tool(
 
     def make(run: Run) -> Tool:
         schema, python_names = schema_of_call(list(inspect.signature(run).parameters.values())[1:], run)
-        unknown = [Effect("none" if reads else "call", name)]
-        return Tool(
-            name,
-            description or inspect.getdoc(run) or "",
-            schema,
-            run,
-            effects or (lambda ctx, args: unknown),
-            family,
-            reads,
-            line,
-            aliases,
-            python_names,
-            precheck,
-            preview,
-        )
+        about, unknown = description or inspect.getdoc(run) or "", [Effect("none" if reads else "call", name)]
+        touched = effects or (lambda ctx, args: unknown)
+        return Tool(name, about, schema, run, touched, family, reads, line, aliases, python_names, precheck, preview)
 
     return make
 

@@ -54,7 +54,7 @@ class _Terminal:
 
     async def open(self, ctx: ToolContext) -> bool:
         """Start the command; false where the editor will not, and the command has not begun."""
-        if not ctx.reads:
+        if ctx.tree.before_command and not ctx.reads:
             await ctx.tree.before_command(ctx.output)
         ctx.tree.scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         told: Json = {

@@ -33,11 +33,12 @@ def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
     return [Effect("exec", str(args["command"]), str(ctx.state.cwd), args.get("needs") or "")]
 
 
-def _line(args: Mapping[str, Any], cwd: str) -> str:
-    return "$ " + str(args.get("command", "")).strip().replace("\n", " ⏎ ")
-
-
-@tool("Bash", family="exec", effects=_effects, line=_line)
+@tool(
+    "Bash",
+    family="exec",
+    effects=_effects,
+    line=lambda args, cwd: "$ " + str(args.get("command", "")).strip().replace("\n", " ⏎ "),
+)
 async def bash(
     ctx: ToolContext,
     command: Annotated[str, "The command"],
@@ -52,8 +53,11 @@ async def bash(
 ) -> ToolRecord:
     if not command.strip():
         raise ToolError("INVALID_PARAM", "command is empty. Give a shell command.")
-    notes = _return_to_workspace(ctx)
-    if not ctx.reads:
+    notes = []
+    if not ctx.state.cwd.is_dir():
+        notes = [f"{ctx.state.cwd} no longer exists; the working directory is {ctx.workspace.root} again."]
+        ctx.state.cwd = ctx.workspace.root
+    if ctx.tree.before_command and not ctx.reads:
         await ctx.tree.before_command(ctx.output)
     if run_in_background:
         return await _background(ctx, command, notes)
@@ -74,11 +78,12 @@ async def bash(
         live.close()
     if ended.error:
         raise ToolError("EXECUTION_ERROR", f"The command could not be started: {ended.error}.")
-    told = _why(ctx, command, capture, ended)
-    notes += running.hold.told + told
+    where = Path(ended.cwd) if ended.cwd else ctx.state.cwd
+    looked = ended.code == 0 and ctx.box == "read"  # its output may be that of others
+    told = ctx.tree.explain("" if looked else capture.text(), command, where, ctx.box)
     if ctx.box == "read" and ended.code and not timed_out:
         ctx.refused = " ".join(told)
-    notes += follow(ctx, ended.cwd) + _leftovers(ended)
+    notes += running.hold.told + told + follow(ctx, ended.cwd)
     return _record(command, running, ended, notes, timeout if timed_out else 0)
 
 
@@ -135,13 +140,6 @@ async def _background(ctx: ToolContext, command: str, notes: list[str]) -> ToolR
     return (ok if job.running or code == 0 else partial)("\n".join(text), display=display, **data)
 
 
-def _return_to_workspace(ctx: ToolContext) -> list[str]:
-    if ctx.state.cwd.is_dir():
-        return []
-    gone, ctx.state.cwd = ctx.state.cwd, ctx.workspace.root
-    return [f"{gone} no longer exists; the working directory is {ctx.workspace.root} again."]
-
-
 def follow(ctx: ToolContext, told: str) -> list[str]:
     """Make the folder the shell ended in the working directory, if it lies in the workspace."""
     if not told or told == str(ctx.state.cwd):
@@ -156,15 +154,9 @@ def follow(ctx: ToolContext, told: str) -> list[str]:
     return [f"The working directory is now {folder}."]
 
 
-def _why(ctx: ToolContext, command: str, capture: output.Capture, ended: jobs.Ended) -> list[str]:
-    """What its box made fail, or hid; of what looked and succeeded the output may be of others, and is not read."""
-    where = Path(ended.cwd) if ended.cwd else ctx.state.cwd
-    looked = ended.code == 0 and ctx.box == "read"
-    return ctx.tree.explain("" if looked else capture.text(), command, where, ctx.box)
-
-
-def _leftovers(ended: jobs.Ended) -> list[str]:
-    notes = []
+def _record(
+    command: str, running: jobs.RunningCommand, ended: jobs.Ended, notes: list[str], timeout: int
+) -> ToolRecord:
     if ended.left:
         names = ", ".join(dict.fromkeys(ended.left))
         notes.append(
@@ -172,12 +164,6 @@ def _leftovers(ended: jobs.Ended) -> list[str]:
         )
     if ended.survivors:
         notes.append(f"Could not be ended: {', '.join(ended.survivors)}.")
-    return notes
-
-
-def _record(
-    command: str, running: jobs.RunningCommand, ended: jobs.Ended, notes: list[str], timeout: int
-) -> ToolRecord:
     capture = running.capture
     signal = ended.signal or jobs.signal_name((ended.code or 0) - 128)
     summary = "exit 0" if ended.code == 0 else f"exit {ended.code}" if ended.code is not None else ended.signal
