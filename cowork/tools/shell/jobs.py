@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import marshal
 import os
 import shutil
@@ -23,7 +22,7 @@ from cowork.tools.base import Hold, NoHold, ToolContext, TreeState
 from cowork.tools.shell import reaper as script
 from cowork.tools.shell.output import Capture
 
-_READ, _PIPE = 1 << 16, 1 << 18
+_READ = 1 << 16
 _LOOK = 1.0  # seconds between looks at what a running command made
 _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended itself
 _DRAIN = 0.5  # seconds for the rest of the output: a pipe may be held by a process that is none of ours
@@ -97,8 +96,6 @@ class Reaper:
         ours, theirs = [out for out, _ in pipes], [into for _, into in pipes]
         if server:
             ours[0], theirs[0] = theirs[0], ours[0]
-        with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster
-            fcntl.fcntl(ours[-1], fcntl.F_SETPIPE_SZ, _PIPE)
         try:
             socket.send_fds(self._socket, [b"c"], [far.fileno(), request, *theirs])
         except OSError:

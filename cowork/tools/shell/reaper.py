@@ -50,9 +50,8 @@ def write_request(request: dict[str, Any], script: str) -> int:
         path = f"/tmp/cowork-{os.urandom(12).hex()}"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         os.unlink(path)
-    view = memoryview(len(content).to_bytes(_LENGTH, "big") + content + script.encode("utf-8", "replace"))
-    while view:
-        view = view[os.write(descriptor, view) :]
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(len(content).to_bytes(_LENGTH, "big") + content + script.encode("utf-8", "replace"))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 
@@ -117,6 +116,9 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
         if cwd_out in ready or (status is not None and not begun):
             begun = _drain(cwd_out, 1) or NOT_BEGUN
             control.sendall(begun)
+    if not begun:  # it was told to end first
+        _drain(cwd_out, 1)
+        control.sendall(BEGUN)
     left: list[str] = []
     sandbox = os.path.basename(request["argv"][0])[:15] if request["wrapped"] else ""
     if status is None:
@@ -127,7 +129,7 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     names, _, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").rpartition("\0")
     survivors = [] if _wait(alarm, shell, 0)[1] else list(_living(shell).values())
     told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left, "survivors": survivors}
-    control.sendall((b"" if begun else BEGUN) + marshal.dumps(told))
+    control.sendall(marshal.dumps(told))
     return not survivors
 
 
@@ -135,10 +137,9 @@ def _fork_keeper(requests: socket.socket, alarm: int, control: int, given: int, 
     try:
         pid = os.fork()
     except OSError as error:
+        told = marshal.dumps({"error": f"{error.strerror}: too many processes"})
         try:  # noqa: SIM105
-            os.write(
-                control, bytes(PID_BYTES) + BEGUN + marshal.dumps({"error": f"{error.strerror}: too many processes"})
-            )
+            os.write(control, bytes(PID_BYTES) + BEGUN + told)
         except OSError:
             pass
         return set()
