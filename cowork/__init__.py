@@ -11,16 +11,16 @@ TYPE_CHECKING = False  # type checkers take it for true; `typing` itself would c
 if TYPE_CHECKING:
     from typing import Any
 
-    from cowork.api.errors import ActionDenied as ActionDenied
-    from cowork.api.errors import AuthFailed as AuthFailed
-    from cowork.api.errors import Cancelled as Cancelled
-    from cowork.api.errors import InvalidAnswer as InvalidAnswer
-    from cowork.api.errors import LimitReached as LimitReached
-    from cowork.api.errors import RunFailed as RunFailed
-    from cowork.api.errors import ServiceFailed as ServiceFailed
-    from cowork.api.errors import TaskFailed as TaskFailed
-    from cowork.api.errors import TimedOut as TimedOut
+    from cowork.api.result import ActionDenied as ActionDenied
+    from cowork.api.result import AuthFailed as AuthFailed
+    from cowork.api.result import Cancelled as Cancelled
+    from cowork.api.result import InvalidAnswer as InvalidAnswer
+    from cowork.api.result import LimitReached as LimitReached
     from cowork.api.result import Result as Result
+    from cowork.api.result import RunFailed as RunFailed
+    from cowork.api.result import ServiceFailed as ServiceFailed
+    from cowork.api.result import TaskFailed as TaskFailed
+    from cowork.api.result import TimedOut as TimedOut
     from cowork.api.session import Session as Session
     from cowork.api.session import run as run
     from cowork.api.tools import tool as tool
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 # Where the public names are; one is loaded when it is first used.
 _ERRORS = "ActionDenied AuthFailed Cancelled InvalidAnswer LimitReached RunFailed ServiceFailed TaskFailed TimedOut"
 _HOMES = {
-    "api.errors": _ERRORS,
-    "api.result": "Result",
+    "api.result": f"{_ERRORS} Result",
     "api.session": "Session run",
     "api.tools": "tool",
     "flows.flow": "Flow",

@@ -1,19 +1,23 @@
-"""The options of a session, as keywords with types; what they do not name, `settings` can."""
+"""The options of a session, as keywords with types, and its hooks; what they do not name, `settings` can."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypedDict
 
-from cowork.api.hooks import FunctionHooks, HookFunction
 from cowork.api.tools import ProgramTool
 from cowork.app.project import Additions
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.events import Event
+from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict, NoHooks, joined
 from cowork.core.ports import AgentDef, Ask
 from cowork.tools.base import Tool
+
+HookFunction = Callable[[HookCall], HookVerdict | Awaitable[HookVerdict | None] | None]
 
 
 class SessionOptions(TypedDict, total=False):
@@ -76,3 +80,31 @@ def options_for(given: SessionOptions) -> tuple[RunOptions, Additions]:
     values["non_interactive"] = True
     hooks = FunctionHooks(given.get("hooks", {}))
     return RunOptions(**values), Additions(own, given.get("agents", ()), hooks)  # type: ignore[arg-type]
+
+
+class FunctionHooks(NoHooks):
+    """Calls functions at the moments they are named for; after a colon, a pattern for the tool or agent it is about."""
+
+    def __init__(self, functions: Mapping[str, HookFunction]) -> None:
+        self._functions: list[tuple[str, re.Pattern[str], HookFunction]] = []
+        for name, function in functions.items():
+            event, _, pattern = name.partition(":")
+            if event not in HOOK_EVENTS:
+                raise UserError(f"There is no hook event {event!r}.", f"The events are {', '.join(HOOK_EVENTS)}.")
+            try:
+                self._functions.append((event, re.compile(pattern or ".*"), function))
+            except re.error as error:
+                raise UserError(f"The hook {name!r} has a bad pattern: {error}.") from error
+
+    def listens(self, event: HookEvent, subject: str = "") -> bool:
+        return bool(self._chosen(event, subject))
+
+    async def fire(self, call: HookCall) -> HookVerdict:
+        verdicts = []
+        for function in self._chosen(call.event, call.subject):
+            said = function(call)
+            verdicts.append((await said if inspect.isawaitable(said) else said) or HookVerdict())
+        return joined(verdicts)
+
+    def _chosen(self, event: str, subject: str) -> list[HookFunction]:
+        return [f for name, pattern, f in self._functions if name == event and pattern.fullmatch(subject)]

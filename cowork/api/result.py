@@ -1,12 +1,14 @@
-"""The result of one answer."""
+"""The result of one answer, and the exceptions where an answer or a task fails."""
 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from cowork.core.blocks import Json, Usage
+from cowork.core.errors import CoworkError
 from cowork.core.frozen import frozen
+from cowork.core.ports import ToolRecord
 
 T = TypeVar("T")
 
@@ -26,3 +28,66 @@ class Result(Generic[T]):
 
     def __str__(self) -> str:
         return self.text
+
+
+class RunFailed(CoworkError):
+    """An answer did not come about; `result` holds what there is."""
+
+    def __init__(self, result: Result[Any]) -> None:
+        super().__init__(str(result.error.get("message") or f"The run ended: {result.reason}."))
+        self.result = result
+
+
+class AuthFailed(RunFailed):
+    """No key, or one that the service refuses."""
+
+
+class LimitReached(RunFailed):
+    """The budget, the tokens or the turns are used up."""
+
+
+class ActionDenied(RunFailed):
+    """The run ended on an action that was denied."""
+
+
+class TimedOut(RunFailed):
+    """The time is up."""
+
+
+class Cancelled(RunFailed):
+    """Somebody called `cancel`."""
+
+
+class InvalidAnswer(RunFailed):
+    """The answer is not valid under the schema, after two repairs."""
+
+
+class ServiceFailed(RunFailed):
+    """The model's service failed or cannot be reached."""
+
+
+class TaskFailed(CoworkError):
+    """A subagent ended without a result that can be used; `record` is what its parent would be told."""
+
+    def __init__(self, record: ToolRecord) -> None:
+        message = record.error["message"] if record.error else record.data.get("short_result", record.text)
+        super().__init__(str(message))
+        self.record = record
+
+
+_BY_REASON: dict[str, type[RunFailed]] = {
+    "auth": AuthFailed,
+    "max_turns": LimitReached,
+    "budget": LimitReached,
+    "denied": ActionDenied,
+    "timeout": TimedOut,
+    "interrupted": Cancelled,
+    "schema": InvalidAnswer,
+    "api_error": ServiceFailed,
+    "unavailable": ServiceFailed,
+}
+
+
+def failure(result: Result[Any]) -> RunFailed:
+    """The exception for a result that is none."""
+    return _BY_REASON.get(result.reason, RunFailed)(result)

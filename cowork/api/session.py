@@ -7,13 +7,12 @@ import contextlib
 import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, TypeVar, Unpack, overload
 
-from cowork.api.errors import TaskFailed, failure
 from cowork.api.options import SessionOptions, TaskOptions, options_for
-from cowork.api.result import Result
-from cowork.api.schemas import schema_of, value_as
+from cowork.api.result import Result, TaskFailed, failure
+from cowork.api.tools import schema_of, value_as
 from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in, finished
@@ -64,13 +63,7 @@ class Session:
         """Put the run together; `async with` does it."""
         if self._run is None:
             self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-            run = build(
-                self._options,
-                self._environ,
-                ask=self._person,
-                sinks=self.sinks,
-                program=self._added,
-            )
+            run = build(self._options, self._environ, ask=self._person, sinks=self.sinks, program=self._added)
             try:
                 begin(run)
             except BaseException:
@@ -182,38 +175,33 @@ class Session:
         async with self._asking:
             run = self.run
             run.output_schema, run.structured = wanted, None
-            before = (run.agent.turns, run.ledger.usage, run.ledger.cost_usd)
+            turns, usage, cost = run.agent.turns, run.ledger.usage, run.ledger.cost_usd
             if on_event:
                 run.emitter.add(on_event)
-            self._answer = asyncio.create_task(_in_time(run, prompt))
+            self._answer = answer = asyncio.create_task(_in_time(run, prompt))
             try:
-                return self._result(run, await finished(self._answer), kind, before)
+                await finished(answer)
             finally:
                 self._answer = None
                 if on_event:
                     run.emitter.remove(on_event)
-
-    def _result(
-        self, run: Run, answer: asyncio.Task[Outcome], kind: Any, before: tuple[int, Usage, float | None]
-    ) -> Result[Any]:
-        reason, text, error = run.ending(answer)
-        self._reason, self._text = reason, text
-        if bug := bug_in(answer):
-            raise bug
-        turns, usage, cost = before
-        result = Result(
-            text,
-            value_as(kind, run.structured) if reason == "completed" else None,
-            reason,
-            run.session_id,
-            run.agent.turns - turns,
-            run.ledger.usage - usage,
-            cost_since(run.ledger.cost_usd, cost),
-            error or {},
-        )
-        if reason != "completed":
-            raise failure(result)
-        return result
+            reason, text, error = run.ending(answer)
+            self._reason, self._text = reason, text
+            if bug := bug_in(answer):
+                raise bug
+            result = Result(
+                text,
+                value_as(kind, run.structured) if reason == "completed" else None,
+                reason,
+                run.session_id,
+                run.agent.turns - turns,
+                run.ledger.usage - usage,
+                cost_since(run.ledger.cost_usd, cost),
+                error or {},
+            )
+            if reason != "completed":
+                raise failure(result)
+            return result
 
 
 class PendingAnswer(Generic[T]):
@@ -262,7 +250,6 @@ def in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
     except RuntimeError:
         return asyncio.run(work())
     begun: Future[Callable[[], Any]] = Future()  # what stops it
-    ended: Future[T] = Future()
 
     async def main() -> T:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -270,20 +257,14 @@ def in_own_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         begun.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
         return await work()
 
-    def elsewhere() -> None:
+    with ThreadPoolExecutor(1, "cowork") as pool:
+        ended = pool.submit(lambda: asyncio.run(main()))
         try:
-            ended.set_result(asyncio.run(main()))
-        except BaseException as error:
-            ended.set_exception(error)
-
-    threading.Thread(target=elsewhere, name="cowork").start()
-    try:
-        return ended.result()
-    except KeyboardInterrupt:  # of whoever waits here; the thread does not hear of it
-        if not ended.done():
-            begun.result()()
-            wait([ended])
-        raise
+            return ended.result()
+        except KeyboardInterrupt:  # of whoever waits here; the thread does not hear of it
+            if not ended.done():
+                begun.result()()
+            raise
 
 
 async def _in_time(run: Run, prompt: Prompt) -> Outcome:

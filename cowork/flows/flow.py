@@ -10,10 +10,10 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from dataclasses import field
 from typing import Any, Literal, TypeVar, Unpack, overload
 
-from cowork.api.errors import TaskFailed
 from cowork.api.options import TaskOptions
-from cowork.api.schemas import schema_of, value_as
+from cowork.api.result import TaskFailed
 from cowork.api.session import Session
+from cowork.api.tools import schema_of, value_as
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
 from cowork.core.frozen import frozen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from cowork.api.errors import TaskFailed
+from cowork.api.result import TaskFailed
 from cowork.flows.flow import Flow
 
 
