@@ -14,7 +14,7 @@ from cowork.app.build import build
 from cowork.app.result import EXIT_CODES, PIPE_CLOSED
 from cowork.app.resume import begin
 from cowork.app.run import Run, bug_in
-from cowork.app.trust import steering
+from cowork.app.steering import steering
 from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.errors import UserError

@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 from cowork import prompts
 from cowork.agents import Agents
 from cowork.app.extend.invoke import Invoker
-from cowork.app.extend.places import Places, places
-from cowork.app.trust import is_trusted_now
+from cowork.app.steering import Places, is_trusted_now, places
 from cowork.config import paths
 from cowork.config.load import Config, load
 from cowork.config.options import RunOptions

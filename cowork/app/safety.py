@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cowork import prompts
 from cowork.app.project import Project, configured
-from cowork.app.trust import is_trusted, steering
+from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions

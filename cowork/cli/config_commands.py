@@ -56,7 +56,7 @@ def show(
     trust: Trust = False,
 ) -> None:
     """Print every setting with where it came from."""
-    from cowork.app.trust import is_trusted
+    from cowork.app.steering import is_trusted
 
     before, root = _before(ctx, cwd)
     settings = load(
@@ -184,7 +184,7 @@ def trust(
 
     A trusted folder's own settings, agents, notes and commands are used. When one of them changes, trust ends until it
     is given again. Folders that are not trusted are worked in all the same, without those files."""
-    from cowork.app.trust import grant, steering
+    from cowork.app.steering import grant, steering
     from cowork.permissions.trust import Trust as TrustStore
 
     store = TrustStore(paths.trust_file(os.environ))

@@ -153,7 +153,7 @@ def tools(
 
 def find(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Extensions:
     """What a run in the folder would find."""
-    from cowork.app.extend.places import places
+    from cowork.app.steering import places
     from cowork.prompts import text_of
     from cowork.tools.builtin import builtin_tools
 
@@ -173,7 +173,7 @@ def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[
 def _project(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[RunOptions, Path, bool]:
     """The options before the command, the folder, and whether its files are used."""
     from cowork.app.project import folder_of
-    from cowork.app.trust import is_trusted
+    from cowork.app.steering import is_trusted
 
     options = made(dict(ctx.obj or {}) | ({"cwd": cwd} if cwd else {}))
     root = folder_of(options)

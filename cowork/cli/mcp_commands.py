@@ -120,7 +120,7 @@ def approve(name: Name, cwd: Cwd = None) -> None:
 @mcp.command("test")
 def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
     """Start or reach a server and say what it has."""
-    from cowork.app.mcp.manage import try_server
+    from cowork.app.mcp.commands import try_server
 
     found = try_server(_options(cwd, trust=trust), os.environ, name)
     rows = (
@@ -139,7 +139,7 @@ def login(
     browser: Annotated[bool, typer.Option(help="Open the page in your browser.")] = True,
 ) -> None:
     """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
-    from cowork.app.mcp.manage import log_in
+    from cowork.app.mcp.commands import log_in
 
     log_in(_options(cwd, trust=trust), os.environ, name, browser=browser)
     row(f"logged in to {name}")
@@ -191,7 +191,7 @@ def serve(
     model: Annotated[str, typer.Option("--model", "-m", help="main, light, or a model's own name.")] = "",
 ) -> int:
     """Be a server: offer Task and the reading tools on standard streams."""
-    from cowork.app.mcp.serve import serve as answer
+    from cowork.app.mcp.commands import serve as answer
 
     return answer(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True))
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from cowork.app.extend.launch import launcher
+from cowork.app.extend.hooks import launcher
 from cowork.core.events import ToolEnded
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict
 from cowork.core.workspace import Workspace

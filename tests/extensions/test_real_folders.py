@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.app.extend.places import places
+from cowork.app.steering import places
 from cowork.extensions.finder import Extensions
 from cowork.extensions.plugins import SCHEMAS
 

@@ -7,8 +7,7 @@ import json
 
 import pytest
 
-from cowork.app.mcp.questions import elicit_by
-from cowork.app.mcp.tools import tools_of
+from cowork.app.mcp.tools import elicit_by, tools_of
 from cowork.core.errors import ToolError
 from cowork.core.ports import Answer, Question, ToolRecord
 from cowork.core.workspace import Workspace

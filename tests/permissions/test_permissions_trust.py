@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.app.trust import steering
+from cowork.app.steering import steering
 from cowork.core.errors import UserError
 from cowork.permissions.trust import STEERING, Trust, digest
 

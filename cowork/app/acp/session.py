@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from cowork.app.acp.files import EditorFiles
-from cowork.app.acp.terminals import in_terminals
+from cowork.app.acp.editor import EditorFiles, in_terminals
 from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.run import Run
 from cowork.config.options import RunOptions

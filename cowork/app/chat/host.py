@@ -20,7 +20,7 @@ from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
 from cowork.app.resume import begin
 from cowork.app.run import Run, finished
-from cowork.app.trust import fingerprint, grant, is_trusted, is_trusted_now, steering
+from cowork.app.steering import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.blocks import ToolUse

@@ -111,7 +111,7 @@ def _command(host: ChatHost, server: Server, prompt: dict[str, Any]) -> Command:
 
 def _runs(host: ChatHost, server: Server, name: str, wanted: list[str]) -> Callable[[str], Awaitable[CommandResult]]:
     """Arguments are words; the last takes what is left."""
-    from cowork.app.mcp.questions import elicit_by
+    from cowork.app.mcp.tools import elicit_by
     from cowork.mcp.content import prompt_text
     from cowork.mcp.protocol import McpError
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from cowork import __version__
-from cowork.app.extend.launch import launcher
+from cowork.app.extend.hooks import launcher
 from cowork.app.run import Run
 from cowork.core.blocks import Json
 from cowork.core.events import (

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from cowork import prompts
 from cowork.app.extend.hooks import WithheldTools
-from cowork.app.extend.places import SKILL_TOOL, Places
+from cowork.app.steering import SKILL_TOOL, Places
 from cowork.core.blocks import Json, ToolUse
 from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 
 from cowork import prompts
-from cowork.app.mcp import questions
 from cowork.app.mcp.sources import Approvals, KeptTokens, configured
-from cowork.app.mcp.tools import resource_line, resource_tools, tokens_of, tools_of
+from cowork.app.mcp.tools import approval, elicit_by, resource_line, resource_tools, tokens_of, tools_of
 from cowork.app.project import Project
 from cowork.config import paths
 from cowork.core.errors import UserError
@@ -116,7 +115,7 @@ class McpRun:
             if name not in usable:
                 continue
             try:
-                said = said_by_resource(await usable[name].read(uri, questions.elicit_by(self._ask, "main", name)))
+                said = said_by_resource(await usable[name].read(uri, elicit_by(self._ask, "main", name)))
             except McpError as error:
                 self._notice(f"@{name}:{uri} was not read: the MCP server {error}.", "warning")
                 continue
@@ -192,7 +191,7 @@ class McpRun:
             said = f"MCP server {entry.name} of this project is not used before you approve it"
             self._notice(f"{said}: `cowork mcp approve {entry.name}`.", "warning")
             return False
-        answer = await self._ask(questions.approval(entry))
+        answer = await self._ask(approval(entry))
         if answer.choice == "always":
             self._approvals.add(self.place.root, entry)
         return answer.choice != "no"

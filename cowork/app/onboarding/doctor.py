@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from cowork import __version__
 from cowork.app.project import configured
-from cowork.app.trust import is_trusted, steering
+from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
