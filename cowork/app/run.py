@@ -79,11 +79,6 @@ class Run:
     def agents(self) -> Agents:
         return self.project.agents
 
-    @property
-    def boxes_commands(self) -> bool:
-        box = self.permissions.sandbox
-        return box is not None and box.boxes == "both"
-
     def begin(self, *, resumed: bool = False, cleared: bool = False) -> None:
         """Say who and where we are; `cleared`: the person wanted a new conversation in place of another."""
         self.emit(

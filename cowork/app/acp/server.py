@@ -26,6 +26,17 @@ PROTOCOL = 1
 LONGEST_LINE = 64 * 2**20  # images come as text
 PAGE = 50  # sessions a list gives at a time
 NOT_FOUND = -32002
+CAPABILITIES: Json = {
+    "protocolVersion": PROTOCOL,
+    "agentInfo": {"name": "cowork", "title": "cowork", "version": __version__},
+    "agentCapabilities": {
+        "loadSession": True,
+        "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+        "mcpCapabilities": {"http": True, "sse": False},
+        "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+    },
+    "authMethods": [],
+}
 
 
 def serve(options: RunOptions) -> int:
@@ -52,29 +63,47 @@ class AcpAgent:
         self._environ = environ
         self._sessions: dict[str, EditorSession] = {}
         self._client: Json = {}  # what the editor can do
-        self._methods = {
-            "initialize": self._initialize,
-            "authenticate": self._authenticate,
-            "session/new": self._new,
-            "session/load": self._load,
-            "session/resume": self._resume,
-            "session/list": self._list,
-            "session/close": self._close,
-            "session/delete": self._delete,
-            "session/prompt": self._prompt,
-            "session/set_mode": self._set_mode,
-            "session/set_config_option": self._set_config_option,
-        }
 
     async def answer(self, method: str, params: Json) -> Any:
         """The result of a request; what a person could have done wrong is an error answer with its words."""
-        handle = self._methods.get(method)
-        if handle is None:
-            raise RpcError(UNKNOWN_METHOD, f"There is no method {method}.")
         try:
-            return await handle(params)
+            return await self._answer(method, params)
         except UserError as error:
             raise RpcError(INVALID_PARAMS, " ".join(filter(None, (error.message, error.hint)))) from error
+
+    async def _answer(self, method: str, params: Json) -> Json:
+        match method:
+            case "initialize":
+                self._client = as_object(params.get("clientCapabilities"))
+                return CAPABILITIES
+            case "authenticate":  # keys are in cowork's own settings
+                return {}
+            case "session/new":
+                session = await self._open(params, session_id=new_id())
+                return {"sessionId": session.id, **session.state()}
+            case "session/load" | "session/resume":
+                stored = self._id_of(params)
+                return (await self._open(params, resume=stored, replay=method == "session/load")).state()
+            case "session/list":
+                return self._list(params)
+            case "session/delete":
+                await self._delete(str(params.get("sessionId")))
+            case "session/close":
+                session = self._session(params)
+                del self._sessions[session.id]
+                await session.close()
+            case "session/prompt":
+                blocks = params.get("prompt")
+                return {"stopReason": await self._session(params).prompt(blocks if isinstance(blocks, list) else [])}
+            case "session/set_mode":
+                self._session(params).set_mode(str(params.get("modeId")))
+            case "session/set_config_option":
+                session = self._session(params)
+                await session.set_option(str(params.get("configId")), str(params.get("value")))
+                return {"configOptions": session.config_options()}
+            case _:
+                raise RpcError(UNKNOWN_METHOD, f"There is no method {method}.")
+        return {}
 
     def hear(self, method: str, params: Json) -> None:
         if method == "session/cancel" and (session := self._sessions.get(str(params.get("sessionId")))):
@@ -84,33 +113,6 @@ class AcpAgent:
         """End every session."""
         sessions, self._sessions = list(self._sessions.values()), {}
         await asyncio.gather(*(session.close() for session in sessions))
-
-    async def _initialize(self, params: Json) -> Json:
-        self._client = as_object(params.get("clientCapabilities"))
-        return {
-            "protocolVersion": PROTOCOL,
-            "agentInfo": {"name": "cowork", "title": "cowork", "version": __version__},
-            "agentCapabilities": {
-                "loadSession": True,
-                "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
-                "mcpCapabilities": {"http": True, "sse": False},
-                "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
-            },
-            "authMethods": [],
-        }
-
-    async def _authenticate(self, params: Json) -> Json:
-        return {}  # keys are in cowork's own settings
-
-    async def _new(self, params: Json) -> Json:
-        session = await self._open(params, session_id=new_id())
-        return {"sessionId": session.id, **session.state()}
-
-    async def _load(self, params: Json) -> Json:
-        return (await self._open(params, resume=self._id_of(params), replay=True)).state()
-
-    async def _resume(self, params: Json) -> Json:
-        return (await self._open(params, resume=self._id_of(params))).state()
 
     async def _open(
         self, params: Json, *, session_id: str = "", resume: str = "", replay: bool = False
@@ -149,46 +151,29 @@ class AcpAgent:
             raise RpcError(NOT_FOUND, f"There is no session {wanted}.")
         return wanted
 
-    async def _list(self, params: Json) -> Json:
+    def _list(self, params: Json) -> Json:
         folder = params.get("cwd")
         found = index.list_sessions(paths.sessions_dir(self._environ), Path(folder) if folder else None)
         cursor = str(params.get("cursor") or "0")
         if not cursor.isdecimal():
             raise RpcError(INVALID_PARAMS, "`cursor` is not one that was given.")
         start = int(cursor)
+
+        def moment(at: float) -> str:
+            return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
         shown = [
-            {"sessionId": e.id, "cwd": e.cwd, "title": e.title or None, "updatedAt": _moment(e.last_used)}
+            {"sessionId": e.id, "cwd": e.cwd, "title": e.title or None, "updatedAt": moment(e.last_used)}
             for e in found[start : start + PAGE]
         ]
         return {"sessions": shown, **({"nextCursor": str(start + PAGE)} if start + PAGE < len(found) else {})}
 
-    async def _delete(self, params: Json) -> Json:
-        session_id = str(params.get("sessionId"))
+    async def _delete(self, session_id: str) -> None:
         if session := self._sessions.pop(session_id, None):
             await session.close()
         sessions = paths.sessions_dir(self._environ)
         if any(e.id == session_id for e in index.list_sessions(sessions, empty=True)):
             index.remove(sessions, session_id)
-        return {}
-
-    async def _close(self, params: Json) -> Json:
-        session = self._session(params)
-        del self._sessions[session.id]
-        await session.close()
-        return {}
-
-    async def _prompt(self, params: Json) -> Json:
-        blocks = params.get("prompt")
-        return {"stopReason": await self._session(params).prompt(blocks if isinstance(blocks, list) else [])}
-
-    async def _set_mode(self, params: Json) -> Json:
-        self._session(params).set_mode(str(params.get("modeId")))
-        return {}
-
-    async def _set_config_option(self, params: Json) -> Json:
-        session = self._session(params)
-        await session.set_option(str(params.get("configId")), str(params.get("value")))
-        return {"configOptions": session.config_options()}
 
     def _session(self, params: Json) -> EditorSession:
         session = self._sessions.get(str(params.get("sessionId")))
@@ -200,17 +185,10 @@ class AcpAgent:
 def _servers_of(given: Any) -> dict[str, Json]:
     """The MCP servers an editor passes, as `.mcp.json` has them."""
     servers: dict[str, Json] = {}
-    for server in given if isinstance(given, list) else ():
-        if isinstance(server, dict):
-            name = re.sub(r"[^A-Za-z0-9-]+", "_", str(server.get("name"))).strip("_")
-            pairs = {key: _table(server[key]) for key in ("env", "headers") if key in server}
-            servers[name] = {key: server[key] for key in ("type", "command", "args", "url") if key in server} | pairs
+    for server in filter(None, map(as_object, given if isinstance(given, list) else ())):
+        name = re.sub(r"[^A-Za-z0-9-]+", "_", str(server.get("name"))).strip("_")
+        servers[name] = {key: server[key] for key in ("type", "command", "args", "url") if key in server}
+        for key in {"env", "headers"} & server.keys():
+            pairs = map(as_object, server[key] if isinstance(server[key], list) else ())
+            servers[name][key] = {str(pair.get("name")): pair.get("value") for pair in pairs if pair}
     return servers
-
-
-def _table(pairs: Any) -> Json:
-    return {str(p.get("name")): p.get("value") for p in pairs if isinstance(p, dict)} if isinstance(pairs, list) else {}
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -13,13 +12,13 @@ from cowork.app.chat.host import ChatHost, open_chat
 from cowork.app.run import Run
 from cowork.config.options import RunOptions
 from cowork.core import format
-from cowork.core.blocks import Image, Json
+from cowork.core.blocks import Image, Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.events import Event, PromptAdded, ReplyAdded, TurnEnded
 from cowork.core.hooks import NoHooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
 from cowork.core.modes import ABOUT, mode_of
-from cowork.core.ports import Answer, Question
+from cowork.core.ports import Question
 from cowork.engine.exchange import Prompt
 from cowork.frontends import host as pages
 from cowork.frontends.acp.questions import EditorQuestions
@@ -46,10 +45,12 @@ class EditorSession:
     def __init__(self, options: RunOptions, environ: Mapping[str, str], peer: Peer, client: Mapping[str, Any]) -> None:
         self._peer = peer
         self.id = options.resume or options.session_id
-        self._files = self._editor_files() if _has_files(client) else None
+        files = as_object(client.get("fs"))
+        has_files = files.get("readTextFile") and files.get("writeTextFile")
+        self._files = EditorFiles(self.id, peer.request, self._family_of) if has_files else None
         self._has_terminals = client.get("terminal") is True
         self._host = ChatHost(options, environ, self._opened)
-        forms = isinstance(client.get("elicitation"), dict) and client["elicitation"].get("form") is not None
+        forms = as_object(client.get("elicitation")).get("form") is not None
         self._updates = Updates(self._host.run.root, self._update)
         self._questions = EditorQuestions(self.id, self._host.run.root, peer.request, forms=forms)
         self._trust = self._host.trust_question()
@@ -80,9 +81,21 @@ class EditorSession:
     def config_options(self) -> list[Json]:
         run = self._host.run
         names = dict.fromkeys([run.agent.provider.model, "main", *(["light"] if run.config.has_light else [])])
+        modes = {mode: ABOUT[mode] for mode in self._host.modes()}
+        choices: dict[str, tuple[str, Mapping[str, str | None]]] = {
+            "mode": (run.permissions.mode, modes),
+            "model": (run.agent.provider.model, names),
+        }
         return [
-            _select("mode", "Mode", run.permissions.mode, [(m, m, ABOUT[m]) for m in self._host.modes()]),
-            _select("model", "Model", run.agent.provider.model, [(name, name, "") for name in names]),
+            {
+                "id": name,
+                "name": name.capitalize(),
+                "category": name,
+                "type": "select",
+                "currentValue": current,
+                "options": [{"value": v, "name": v, "description": about} for v, about in values.items()],
+            }
+            for name, (current, values) in choices.items()
         ]
 
     def set_mode(self, mode: str) -> None:
@@ -135,32 +148,35 @@ class EditorSession:
 
     # ------------------------------------------------------------ inside
 
-    def _editor_files(self) -> EditorFiles:
-        def family_of(name: str) -> str:
-            tool = self._host.run.agent.runner.tools.all.get(name)
-            return tool.family if tool else ""
-
-        return EditorFiles(self.id, self._peer.request, family_of)
+    def _family_of(self, name: str) -> str:
+        tool = self._host.run.agent.runner.tools.all.get(name)
+        return tool.family if tool else ""
 
     def _opened(self, options: RunOptions, environ: Mapping[str, str], host: ChatHost) -> Run:
         run = open_chat(options, environ, host, self._files or NoHooks())
         tools = run.agent.runner.tools
+
+        def show(call: str, terminal: str) -> None:
+            self._updates.show_terminal(call, terminal)
+
+        def is_unboxed(box: str) -> bool:
+            """Whether a command that is to run in this box has the person's own rights."""
+            return box == "outside" or (box != "read" and run.permissions.boxes != "both")
+
         if self._has_terminals and bash.name in tools:
-            tools.swap(in_terminals(bash, self.id, self._peer.request, self._show_terminal, partial(_is_unboxed, run)))
+            tools.swap(in_terminals(bash, self.id, self._peer.request, show, is_unboxed))
         return run
 
-    def _show_terminal(self, call: str, terminal: str) -> None:
-        self._updates.show_terminal(call, terminal)
-
     async def _settle_trust(self, question: Question) -> None:
+        def join() -> None:
+            self._host.join(self._hear, self._questions.ask)
+            self._offer_commands()
+
         self._silent = True  # the folder's files may be used from now on; the story so far is empty either way
         try:
-            await self._host.settle_trust(question, self._ask_aside, self._rejoin)
+            await self._host.settle_trust(question, lambda q: self._stoppable(self._questions.ask(q)), join)
         finally:
             self._silent = False
-
-    async def _ask_aside(self, question: Question) -> Answer:
-        return await self._stoppable(self._questions.ask(question))
 
     async def _stoppable(self, work: Awaitable[T]) -> T:
         """Something that a cancel of the prompt ends."""
@@ -170,10 +186,6 @@ class EditorSession:
             return await aside
         finally:
             self._aside = None
-
-    def _rejoin(self) -> None:
-        self._host.join(self._hear, self._questions.ask)
-        self._offer_commands()
 
     async def _answer(self, prompt: Prompt) -> None:
         name, _, rest = prompt.text.removeprefix("/").partition(" ")
@@ -263,29 +275,6 @@ class EditorSession:
 
     def _update(self, update: Json) -> None:
         self._peer.notify("session/update", {"sessionId": self.id, "update": update})
-
-
-def _is_unboxed(run: Run, box: str) -> bool:
-    """Whether a command that is to run in this box has the person's own rights."""
-    return box == "outside" or (box != "read" and run.permissions.boxes != "both")
-
-
-def _has_files(client: Mapping[str, Any]) -> bool:
-    """Whether the editor lets its files be read and saved."""
-    files = client.get("fs")
-    return isinstance(files, dict) and bool(files.get("readTextFile")) and bool(files.get("writeTextFile"))
-
-
-def _select(name: str, title: str, current: str, values: Sequence[tuple[str, str, str]]) -> Json:
-    options = [{"value": value, "name": label, "description": about or None} for value, label, about in values]
-    return {
-        "id": name,
-        "name": title,
-        "category": name,
-        "type": "select",
-        "currentValue": current,
-        "options": options,
-    }
 
 
 def _prompt_of(blocks: Sequence[Json]) -> Prompt:

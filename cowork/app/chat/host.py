@@ -144,7 +144,7 @@ class ChatHost:
 
     async def ask(self, question: Question) -> Answer:
         if question.kind == "plan":
-            modes = ("accept-edits", "auto", "ask") if self.run.boxes_commands else ("accept-edits", "ask")
+            modes = ("accept-edits", "auto", "ask") if self.run.permissions.boxes == "both" else ("accept-edits", "ask")
             question = replace(question, options=modes)
         answer = await self._ask(question)
         self._follow(answer)
@@ -173,7 +173,7 @@ class ChatHost:
             reason="Its own settings, agents, commands and notes would be used. A yes holds until one of them changes.",
             display={"kind": "text", "text": shown},
             agent="",
-            mode="auto" if self.run.permissions.mode == "ask" and self.run.boxes_commands else "",
+            mode="auto" if self.run.permissions.mode == "ask" and self.run.permissions.boxes == "both" else "",
         )
 
     async def settle_trust(self, question: Question, ask: Ask, join: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""The tools of servers as values that join an agent's set, those that read resources, and servers' questions to people."""
+"""The tools of servers as values that join an agent's set, tools that read resources, and servers' questions."""
 
 from __future__ import annotations
 
