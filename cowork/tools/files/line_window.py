@@ -46,7 +46,7 @@ def window(chunks: Iterable[bytes], encoding: str, first: int, limit: int, *, bu
     """The window of these lines. Once it has them it goes on counting, but not beyond `budget` bytes."""
     if encoding.startswith(("utf-16", "utf-32")):
         chunks, encoding = _as_utf8(chunks, encoding), "utf-8"
-    out = Window(first)
+    out, limit = Window(first), min(limit, PAGE_LINES)
     line, length = b"", 0  # the start of the line at hand, and how long it is so far
 
     def wanting() -> bool:

@@ -38,8 +38,8 @@ class _File:
     """What was read: everything when small, else the window taken on the way."""
 
     size: int
-    data: bytes | None  # the whole, when it is small enough to edit
     head: bytes
+    data: bytes | None = None  # the whole, when it is small enough to edit
     window: Window | None = None
 
 
@@ -70,37 +70,29 @@ async def read(
         return _text(ctx, path, file.data, offset, limit)
     if file.window is None:
         raise _binary(shown, file.head)
-    return _lines(shown, file.window, limit, file.size, note=_TOO_LARGE)
-
-
-_TOO_LARGE = f"The file is over {MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
+    too_large = f"The file is over {MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
+    return _lines(shown, file.window, limit, file.size, "utf-8", [too_large])
 
 
 def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> _File:
     """Read what is needed and no more; runs in a thread and touches nothing but the file."""
     with opened(workspace, path) as (fd, status):
         head = read_up_to(fd, SAMPLE)
-        most = _most(head)
+        is_text = not media.is_image(head) and not head.startswith(b"%PDF-")
+        most = MAX_TEXT if is_text else media.MAX_IMAGE if media.is_image(head) else converter.MAX_PDF
         if status.st_size <= most:
             data = head + read_up_to(fd, most + 1 - len(head))
             if len(data) <= most:
-                return _File(len(data), data, head)
+                return _File(len(data), head, data)
         bom, encoding = mark(head)
-        if most != MAX_TEXT or (not bom and looks_binary(head)):
-            return _File(status.st_size, None, head)
+        if not is_text or (not bom and looks_binary(head)):
+            return _File(status.st_size, head)
         os.lseek(fd, len(bom), os.SEEK_SET)
         if not encoding:
             found = decode(head[: head.rfind(b"\n") + 1] or head[:-4])
             encoding = found.encoding if found else "latin-1"
-        taken = window(_chunks(fd), encoding, offset, min(limit, line_window.PAGE_LINES), budget=COUNT_BYTES)
-        return _File(max(status.st_size, len(head)), None, head, taken)
-
-
-def _most(head: bytes) -> int:
-    """How much of a file that begins like this is worth having whole."""
-    if media.is_image(head):
-        return media.MAX_IMAGE
-    return converter.MAX_PDF if head.startswith(b"%PDF-") else MAX_TEXT
+        taken = window(_chunks(fd), encoding, offset, limit, budget=COUNT_BYTES)
+        return _File(max(status.st_size, len(head)), head, window=taken)
 
 
 def _chunks(fd: int) -> Iterator[bytes]:
@@ -127,32 +119,20 @@ def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) ->
     book = media.cells(content.text) if path.suffix == ".ipynb" else None
     if book is not None:
         return _parts(shown, "cells", [c[0] for c in book], offset, limit, images=[c[1] for c in book])
-    plain = content.text.encode("utf-8", "surrogateescape" if content.encoding == "utf-8" else "strict")
-    pieces = (plain[at : at + CHUNK] for at in range(0, len(plain), CHUNK))
-    taken = window(pieces, "utf-8", offset, min(limit, line_window.PAGE_LINES), budget=len(plain) + 1)
-    unusual = content.encoding_name != "utf-8"
-    return _lines(shown, taken, limit, len(data), encoding=content.encoding_name, said=unusual)
+    pieces = (data[at : at + CHUNK] for at in range(len(content.bom), len(data), CHUNK))
+    taken = window(pieces, content.encoding, offset, limit, budget=len(data) + 1)
+    name = content.encoding_name
+    return _lines(
+        shown, taken, limit, len(data), name, [] if name == "utf-8" else [f"The file is {name}; Edit keeps that."]
+    )
 
 
-def _lines(
-    shown: str,
-    taken: Window,
-    limit: int,
-    size: int,
-    *,
-    encoding: str = "utf-8",
-    said: bool = False,
-    note: str = "",
-) -> ToolRecord:
+def _lines(shown: str, taken: Window, limit: int, size: int, encoding: str, about: list[str]) -> ToolRecord:
     """The window as numbered lines, and below it what the reader should know."""
     if not taken.lines:
-        raise ToolError(
-            "INVALID_PARAM",
-            f"`offset` {taken.first} is past the end: {shown} has {taken.total} lines.",
-            total_lines=taken.total,
-        )
+        said = f"`offset` {taken.first} is past the end: {shown} has {taken.total} lines."
+        raise ToolError("INVALID_PARAM", said, total_lines=taken.total)
     more = not taken.ended or taken.last < taken.total
-    numbered = [_numbered(n, *line) for n, line in enumerate(zip(taken.lines, taken.hidden, strict=True), taken.first)]
     clipped = any(taken.hidden)
     cut = more and len(taken.lines) < limit
     notes = []
@@ -162,9 +142,11 @@ def _lines(
     if clipped:
         most = line_window.MAX_LINE
         notes.append(f"Lines over {most} characters are clipped; see the rest with Grep or cut in Bash.")
-    if said:
-        notes.append(f"The file is {encoding}; Edit keeps that.")
-    notes += [note] if note else []
+    notes += about
+    numbered = (
+        f"{number}\t{line}" + (f" … [{hidden} more bytes]" if hidden else "")
+        for number, (line, hidden) in enumerate(zip(taken.lines, taken.hidden, strict=True), taken.first)
+    )
     text = "\n".join(numbered) + ("\n\n[" + " ".join(notes) + "]" if notes else "")
     data: dict[str, Any] = {
         "path": shown,
@@ -175,11 +157,8 @@ def _lines(
         "encoding": encoding,
         "bytes": size,
     }
-    return (partial if cut or clipped else ok)(text, display=_display(_count(len(taken.lines))), **data)
-
-
-def _numbered(number: int, line: str, hidden: int) -> str:
-    return f"{number}\t{line}" + (f" … [{hidden} more bytes]" if hidden else "")
+    count = "1 line" if len(taken.lines) == 1 else f"{len(taken.lines)} lines"
+    return (partial if cut or clipped else ok)(text, display=_display(count), **data)
 
 
 def _image(shown: str, file: _File) -> ToolRecord:
@@ -267,7 +246,3 @@ def _binary(shown: str, head: bytes) -> ToolError:
 
 def _display(summary: str) -> dict[str, Any]:
     return {"kind": "text", "text": "", "summary": summary}
-
-
-def _count(lines: int) -> str:
-    return "1 line" if lines == 1 else f"{lines} lines"
