@@ -9,9 +9,8 @@ from typing import Protocol
 from cowork.core.later import later
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.base import Tool
-from cowork.tools.files.edit import edit, multi_edit
+from cowork.tools.files.edit import edit, multi_edit, write
 from cowork.tools.files.read import read
-from cowork.tools.files.write import write
 from cowork.tools.search.glob import glob
 from cowork.tools.search.grep import grep
 from cowork.tools.search.ls import ls

@@ -19,9 +19,8 @@ from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace, protected, sensitive
 from cowork.permissions import Permissions
 from cowork.tools.base import AgentState, Tool, ToolContext, TreeState
-from cowork.tools.files.edit import edit, multi_edit
+from cowork.tools.files.edit import edit, multi_edit, write
 from cowork.tools.files.read import read
-from cowork.tools.files.write import write
 from cowork.tools.search.glob import glob
 from cowork.tools.search.grep import grep
 from cowork.tools.search.ls import ls

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 from cowork.core.ports import Effect
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, Tool, TreeState
-from cowork.tools.files.edit import edit, multi_edit
+from cowork.tools.files.edit import edit, multi_edit, write
 from cowork.tools.files.match import replace
 from cowork.tools.files.read import read
-from cowork.tools.files.write import write
 from tests.tools.conftest import Agent
 
 

@@ -18,9 +18,8 @@ from cowork.core.ports import ToolRecord
 from cowork.core.workspace import Workspace
 from cowork.tools.base import AgentState, TreeState
 from cowork.tools.files import atomic_write as replacing
-from cowork.tools.files.edit import edit
+from cowork.tools.files.edit import edit, write
 from cowork.tools.files.read import read
-from cowork.tools.files.write import write
 from tests.tools.conftest import Agent
 
 SYSCALLS = ["open", "write", "fsync", "replace", "link", "fchmod", "fchown", "close", "mkdir"]

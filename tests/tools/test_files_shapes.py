@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cowork.tools.files.edit import edit, multi_edit
+from cowork.tools.files.edit import edit, multi_edit, write
 from cowork.tools.files.read import read
-from cowork.tools.files.write import write
 from tests.tools.conftest import Agent
 
 NEWLINES = {"lf": ["\n"], "crlf": ["\r\n"], "mixed": ["\r\n", "\n", "\n"], "cr": ["\r"]}

@@ -13,7 +13,7 @@ from pathlib import Path
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
 from cowork.tools.base import ToolContext
-from cowork.tools.files.access import FileSnapshot, digest, explained, label, opened, read_up_to, remember, snapshot
+from cowork.tools.files.access import FileSnapshot, digest, explained, label, remember, snapshot
 from cowork.tools.files.diff import unified
 from cowork.tools.files.encoding import decode, printable
 
@@ -46,78 +46,67 @@ def replace(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes)
     between the last look at the old content and the rename no other agent can run."""
     if not ctx.workspace.may_write(path):
         raise ToolError("ACCESS_DENIED", f"{label(ctx.workspace, path)} is outside the folders that may be written.")
-    with _before(ctx, path), explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
-        _put(ctx, path, old, data)
-    remember(ctx.state, path, data)
-    ctx.tree.writers[str(path)] = ctx.agent
-    ctx.tree.written[str(path)] = digest(data)
-
-
-@contextlib.contextmanager
-def _before(ctx: ToolContext, path: Path) -> Iterator[None]:
-    """Checkpoint first; a file that vanished under us is a conflict."""
     ctx.tree.before_write(path)
     try:
-        yield
+        with explained(ctx.workspace, path), _folders(ctx.workspace, path.parent):
+            _put(ctx, path, old, data)
     except FileNotFoundError as error:
         shown = label(ctx.workspace, path)
         raise ToolError(
             "CONFLICT", f"{shown} or its folder went away while it was written. Look again with LS."
         ) from error
+    remember(ctx.state, path, data)
+    ctx.tree.writers[str(path)] = ctx.agent
+    ctx.tree.written[str(path)] = digest(data)
 
 
 def _put(ctx: ToolContext, path: Path, old: FileSnapshot | None, data: bytes) -> None:
+    shown = label(ctx.workspace, path)
     with ctx.workspace.parent(path) as (folder, leaf):
         if old and not os.access(leaf, os.W_OK, dir_fd=folder):
-            raise ToolError(
-                "ACCESS_DENIED",
-                f"{label(ctx.workspace, path)} is write-protected and was left alone. Ask the user about it.",
-            )
+            raise ToolError("ACCESS_DENIED", f"{shown} is write-protected and was left alone. Ask the user about it.")
         temp = f".cowork-{secrets.token_hex(8)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(temp, flags, 0o600 if old else 0o666, dir_fd=folder)
         try:
             try:
-                _fill(fd, data)
+                rest = memoryview(data)
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
                 if old:
                     _keep_metadata(fd, old.stat, folder, leaf)
                 os.fsync(fd)
             finally:
                 os.close(fd)
             if old:
-                _still(ctx, path, old)
+                now = snapshot(ctx.workspace, path)  # some other program may have written while we did
+                if now.hash != old.hash:
+                    raise _changed(ctx, path, now)
                 os.replace(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)
             else:
-                _name(temp, leaf, folder)
+                _give_name(temp, leaf, folder)
         except BaseException as error:
             with contextlib.suppress(OSError):
                 os.unlink(temp, dir_fd=folder)
             if isinstance(error, FileExistsError):
-                raise _appeared(ctx, path) from error
+                said = f"{shown} came into being meanwhile. Read it first, then repeat the call."
+                raise ToolError("CONFLICT", said) from error
             raise
         with contextlib.suppress(OSError):  # the new content is in place; how durably is the disk's affair
             os.fsync(folder)
 
 
-def _fill(fd: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(fd, rest) :]
-
-
 def _keep_metadata(fd: int, old: os.stat_result, folder: int, leaf: str) -> None:
     """Owner, mode and attributes of the file that is replaced, as far as the system lets us."""
-    owner, mode = (old.st_uid, old.st_gid), stat.S_IMODE(old.st_mode)
-    if _owner(fd) != owner:
+    mode = stat.S_IMODE(old.st_mode)
+    for owner in ((-1, old.st_gid), (old.st_uid, -1)):  # a plain user may often keep the group, never the owner
         with contextlib.suppress(PermissionError):
-            os.fchown(fd, -1, old.st_gid)  # one at a time: a plain user may often keep the group, never the owner
-        with contextlib.suppress(PermissionError):
-            os.fchown(fd, old.st_uid, -1)
-    if _owner(fd) != owner:
+            os.fchown(fd, *owner)
+    now = os.fstat(fd)
+    if (now.st_uid, now.st_gid) != (old.st_uid, old.st_gid):
         mode &= ~(stat.S_ISUID | stat.S_ISGID)  # they would now lend the rights of somebody else
-    if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
-        with contextlib.suppress(PermissionError):  # a file system without modes
-            os.fchmod(fd, mode)
+    with contextlib.suppress(PermissionError):  # a file system without modes
+        os.fchmod(fd, mode)
     if not hasattr(os, "listxattr"):
         return
     with contextlib.suppress(OSError):
@@ -130,26 +119,7 @@ def _keep_metadata(fd: int, old: os.stat_result, folder: int, leaf: str) -> None
             os.close(source)
 
 
-def _owner(fd: int) -> tuple[int, int]:
-    status = os.fstat(fd)
-    return status.st_uid, status.st_gid
-
-
-def _still(ctx: ToolContext, path: Path, old: FileSnapshot) -> None:
-    """The last look before the rename: some other program may have written while we did."""
-    with opened(ctx.workspace, path) as (fd, status):
-        if _stamp(status) == _stamp(old.stat):
-            return
-        data = read_up_to(fd, len(old.data) + 1)
-    if data != old.data:
-        raise _changed(ctx, path, FileSnapshot(data, status, digest(data)))
-
-
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _name(temp: str, leaf: str, folder: int) -> None:
+def _give_name(temp: str, leaf: str, folder: int) -> None:
     """Give a new file its name without ever taking it from another."""
     try:
         os.link(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)
@@ -157,8 +127,7 @@ def _name(temp: str, leaf: str, folder: int) -> None:
         if error.errno not in _NO_LINKS:
             raise
         os.replace(temp, leaf, src_dir_fd=folder, dst_dir_fd=folder)  # a file system without hard links
-        return
-    with contextlib.suppress(OSError):  # the file has its name; a second one is not worth a failure
+    with contextlib.suppress(OSError):  # the file has its name; another one is not worth a failure
         os.unlink(temp, dir_fd=folder)
 
 
@@ -183,11 +152,6 @@ def _folders(workspace: Workspace, folder: Path) -> Iterator[None]:
         raise
 
 
-def _appeared(ctx: ToolContext, path: Path) -> ToolError:
-    shown = label(ctx.workspace, path)
-    return ToolError("CONFLICT", f"{shown} came into being meanwhile. Read it first, then repeat the call.")
-
-
 def _changed(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
     """CONFLICT with what changed since this agent looked, and who did it when one of us did."""
     shown, key = label(ctx.workspace, path), str(path)
@@ -197,11 +161,11 @@ def _changed(ctx: ToolContext, path: Path, now: FileSnapshot) -> ToolError:
     diff = ""
     if key in ctx.state.copies and before and after:
         diff = printable(unified(before.text, after.text, "what you saw", "what is there now", max_lines=60).text)
-    said = f"What changed:\n{diff}" if diff else ""
+    said = f" What changed:\n{diff}".rstrip() if diff else ""
     return ToolError(
         "CONFLICT",
         f"{shown} was changed {who} since you read it, so nothing was written. Read it again, then repeat the call "
-        f"with the new content in mind. {said}".rstrip(),
+        f"with the new content in mind.{said}",
         reason="changed",
         changed_by=writer if writer != ctx.agent else "",
         diff=diff,

@@ -1,4 +1,7 @@
-"""Edit and MultiEdit: exact replacements in a file this agent has read, all or nothing."""
+"""Write, Edit and MultiEdit: all of a file, or exact replacements in one this agent has read, all or nothing.
+
+Its mode, encoding, mark and newlines stay.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,38 @@ with later(__name__):
     from cowork.tools.files import atomic_write, diff, edit_hints, match
 
 
+def preview_write(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+    """The diff a Write with these arguments would make, as a display; ToolError when it would fail."""
+    return _plan_write(ctx, ctx.resolve(args["file_path"]), args["content"])[2]
+
+
+@tool("Write", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview_write)
+async def write(
+    ctx: ToolContext,
+    file_path: Annotated[str, "File to make or replace"],
+    content: Annotated[str, "All of its content"],
+) -> ToolRecord:
+    path = ctx.resolve(file_path)
+    old, data, display, note = _plan_write(ctx, path, content)
+    shown = label(ctx.workspace, path)
+    changed = {name: display[name] for name in ("diff", "added", "removed")}
+    if old and old.data == data:
+        return ok(f"{shown} already has exactly this content; nothing was written.", path=shown, **changed)
+    atomic_write.replace(ctx, path, old, data)
+    lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+    size = "1 line" if lines == 1 else f"{lines} lines"
+    said = f"Replaced {shown}: {display['summary']}, now {size}." if old else f"Created {shown}: {size}."
+    return ok(
+        f"{said}{note}{atomic_write.links_note(old)}",
+        display=display,
+        path=shown,
+        created=old is None,
+        lines=lines,
+        bytes=len(data),
+        **changed,
+    )
+
+
 class _Strings(TypedDict):
     old_string: Annotated[str, "Exact text to replace"]
     new_string: Annotated[str, "Text to put there"]
@@ -31,14 +66,14 @@ class Replacement(_Strings, total=False):
     replace_all: Annotated[bool, "Replace every occurrence"]
 
 
-def preview(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
+def preview_edits(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
     """The diff an Edit or MultiEdit with these arguments would make, as a display; ToolError when it would fail."""
     path = ctx.resolve(args["file_path"])
-    _, content, after, _ = _planned(ctx, path, args.get("edits") or [args])
+    _, content, after, _ = _plan_edits(ctx, path, args.get("edits") or [args])
     return diff.as_display(label(ctx.workspace, path), content.text, after.text)
 
 
-@tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
+@tool("Edit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview_edits)
 async def edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -49,7 +84,7 @@ async def edit(
     return _apply(ctx, file_path, [{"old_string": old_string, "new_string": new_string, "replace_all": replace_all}])
 
 
-@tool("MultiEdit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview)
+@tool("MultiEdit", family="write", effects=touches("write", "file_path"), line=path_line, preview=preview_edits)
 async def multi_edit(
     ctx: ToolContext,
     file_path: Annotated[str, "File to change"],
@@ -60,9 +95,43 @@ async def multi_edit(
     return _apply(ctx, file_path, edits)
 
 
+def _plan_write(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapshot | None, bytes, Json, str]:
+    """The file as it is, the bytes to write, the diff as a display and a note for the model; nothing is written."""
+    try:
+        old = atomic_write.current(ctx, path)
+    except FileNotFoundError:
+        old = None
+    before = decode(old.data) if old else Content("")
+    if before is None:
+        raise ToolError(
+            "BINARY_FILE",
+            f"{label(ctx.workspace, path)} is no text file and was left alone. To replace it, remove it with Bash.",
+        )
+    after = _in_style(before, content) if old else Content(content)
+    try:
+        data, note = after.encode(), ""
+    except UnicodeEncodeError:
+        after = Content(after.text)
+        data, note = after.encode(), f" It was {before.encoding} and is now UTF-8, as the new content does not fit."
+    if len(data) > MAX_TEXT:
+        raise ToolError("INVALID_PARAM", f"`content` is larger than {MAX_TEXT // 1_000_000} MB. Write less at a time.")
+    shown = label(ctx.workspace, path)
+    return old, data, diff.as_display(shown, before.text, after.text, created=old is None), note
+
+
+def _in_style(before: Content, content: str) -> Content:
+    """The content with the newlines, mark, encoding and final newline of the file it replaces."""
+    text = content.removeprefix("\ufeff") if before.bom else content
+    if before.newline == "\r\n":
+        text = text.replace("\r\n", "\n").replace("\n", "\r\n")
+    if text and before.text.endswith("\n") and not text.endswith("\n"):
+        text += "\r\n" if before.newline == "\r\n" else "\n"
+    return before.with_text(text)
+
+
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
     path = ctx.resolve(file_path)
-    old, content, after, touched = _planned(ctx, path, edits)
+    old, content, after, touched = _plan_edits(ctx, path, edits)
     atomic_write.replace(ctx, path, old, _encoded(ctx, path, after))
     shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
     display = diff.as_display(shown, content.text, after.text)
@@ -79,7 +148,7 @@ def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]])
     )
 
 
-def _planned(
+def _plan_edits(
     ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
 ) -> tuple[FileSnapshot, Content, Content, list[match.Occurrences]]:
     """The file as it is, its content, the content after the edits and what they touch; nothing is written."""
