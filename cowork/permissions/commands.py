@@ -16,9 +16,9 @@ from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import EXACTLY, BoxName, Decision, Effect, ToolFacts
 from cowork.permissions.policy import PLAN, Permissions
 from cowork.permissions.rules import Rule, allows, in_workspace, path_matches
-from cowork.permissions.shell.follow import Followed, denies, follow, program
+from cowork.permissions.shell.follow import denies, follow, program
 from cowork.permissions.shell.never import expanded, folders_of, never_of
-from cowork.permissions.shell.parse import SimpleCommand
+from cowork.permissions.shell.parse import ShellText, SimpleCommand
 from cowork.permissions.shell.programs import LEVELS, Place, hint, offer, only_reads, words_hint
 
 _HALF = re.compile("[\ud800-\udfff]")
@@ -270,7 +270,7 @@ class _Case:
 # ---------------------------------------------------------------- parts and paths
 
 
-def _parts(followed: Followed, text: str, cwd: Path) -> list[Part]:
+def _parts(followed: ShellText, text: str, cwd: Path) -> list[Part]:
     """The parts of a text as people see it; of a literal one with the folder each runs in, as far as a `cd` tells."""
     parts, top = [], [one for one in followed.commands if one.top and one.text] or [SimpleCommand(text=text)]
     for command in top:

@@ -12,10 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.modes import mode_of, tighter
-from cowork.core.ports import Decision, Effect, Family, ToolFacts
+from cowork.core.ports import Decision, Effect, ToolFacts
 from cowork.core.workspace import Workspace, sensitive
 from cowork.permissions.rules import Rule, RuleBook, Rules, host_of, path_matches, url_matches
 
@@ -40,15 +39,6 @@ class Box(Protocol):
     @property
     def refusal(self) -> str: ...
     def hides_git(self, cwd: Path) -> str: ...
-
-
-@frozen
-class _Reader:
-    """The facts of any tool that reads a file."""
-
-    name: str = ""
-    family: Family = "read"
-    reads: bool = True
 
 
 class Permissions:
@@ -115,7 +105,9 @@ class Permissions:
 
     def may_read(self, path: Path) -> bool:
         """Whether no rule denies a file to be read."""
-        return self.judge("main", _Reader(), {}, [Effect("read", str(path))]).verdict != "deny"
+        deny, root = self.book.rules.deny, self.workspace.root
+        denied = any(rule.speaks_of("read") and path_matches(rule, path, root, fold=True) for rule in deny)
+        return self.workspace.may_read(path) and not denied
 
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         """Remember a grant for this run, or for every run in this folder."""

@@ -23,27 +23,13 @@ from cowork.core.workspace import start_of
 from cowork.private_files import write_private
 
 # What could run or steer, relative to the folder; a folder counts with all that is below it.
-STEERING = (
-    ".cowork",
-    ".claude/agents",
-    ".claude/commands",
-    ".claude/skills",
-    ".claude/hooks",
-    ".agents",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".mcp.json",
-    "AGENTS.md",
-    "CLAUDE.md",
-    "AGENTS.local.md",
-    "CLAUDE.local.md",
-    ".claude/CLAUDE.md",
+_NAMES = (
+    ".cowork .claude/agents .claude/commands .claude/skills .claude/hooks .agents .claude/settings.json"
+    " .claude/settings.local.json .mcp.json AGENTS.md CLAUDE.md AGENTS.local.md CLAUDE.local.md .claude/CLAUDE.md"
 )
+STEERING = tuple(_NAMES.split())
 _LINKED = (".cowork", ".agents", "agents", "commands", "skills", "hooks")  # folders that are read through a link too
-_MOST_FILES = 2_000
-_MOST_BYTES = 16 << 20
-_MOST_STORE = 8 << 20
-_MOST_DEPTH = 12
+_MOST_FILES, _MOST_DEPTH, _MOST_BYTES, _MOST_STORE = 2_000, 12, 16 << 20, 8 << 20
 _TOO_DEEP = "too deep"
 
 

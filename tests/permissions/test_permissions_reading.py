@@ -167,7 +167,7 @@ def test_no_ordinary_reading_command_notices(tmp_path: Path) -> None:
     script = "\n".join(f"({command}\n) </dev/null 2>&1; echo {MARK}$?" for command in commands)
 
     def said(*, held: bool) -> list[str]:
-        argv = [*sandbox.words(root, "read", network=False), "--", "/bin/bash"]
+        argv = [*sandbox.wrap(["/bin/bash"], root, "read")]
         if not held:
             argv[argv.index(str(root)) - 1] = "--bind"
         done = subprocess.run(argv, env=environ, input=script.encode(), capture_output=True, timeout=300, check=True)

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -22,26 +22,13 @@ from cowork.core.errors import ToolError, UserError
 from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
-from cowork.permissions.sandbox import carriers, landlock
+from cowork.permissions.sandbox import carriers, landlock, masks
 from cowork.permissions.sandbox.guarded import Guarded, common_of, guarded, repository_of, worktree_of
-from cowork.permissions.sandbox.masks import (
-    AGENTS,
-    WorkspaceSecrets,
-    git_passwords,
-    home_secrets,
-    other_homes,
-    sockets,
-    system_secrets,
-    toolchains,
-)
 from cowork.permissions.sandbox.reasons import reasons
 from cowork.permissions.sandbox.temporary import Temporary
 
 MODES = ("auto", "required", "off")
-
-_NOT_THERE = "bubblewrap (bwrap) is not installed"
 _TMP = Path("/tmp")
-_TMP_NAMES = ("TMPDIR", "TMP", "TEMP", "TEMPDIR")
 _EMPTY = str(Path(cowork.__file__).with_name("py.typed"))  # a file of ours that holds nothing
 # Caches of programs that would else lie in the home folder, which cannot be written inside.
 _CACHES = {
@@ -80,7 +67,7 @@ class Sandbox:
         self.temporary = temporary  # what commands have for /tmp; each its own if there is none
         self._environ, self._rules = environ or {}, rules
         self.home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))
-        self.masks = WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
+        self._secrets = masks.WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
         self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = self._environ.get("PATH", os.defpath).split(os.pathsep)
@@ -90,18 +77,18 @@ class Sandbox:
     def _bwrap(self) -> str | None:
         return shutil.which("bwrap", path=self._path)
 
+    def _missing(self) -> str:
+        if sys.platform == "darwin":
+            return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is not there"
+        if self._bwrap:
+            return carriers.probe(self._bwrap)[0]
+        within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
+        return f"bubblewrap (bwrap) {'lies in a folder commands may write' if within else 'is not installed'}"
+
     @property
     def active(self) -> bool:
         """Whether commands run in a box."""
         return self.mode != "off" and not self._missing()
-
-    @property
-    def tight(self) -> bool:
-        """Whether the box holds all it promises: an old bubblewrap leaves a way to namespaces with capabilities.
-
-        Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
-        """
-        return self.active and (self._bwrap is None or carriers.nests(self._bwrap))
 
     @property
     def fenced(self) -> bool:
@@ -110,8 +97,11 @@ class Sandbox:
 
     @property
     def boxes(self) -> Literal["both", "read", ""]:
-        """Which boxes hold here."""
-        if self.tight:
+        """Which boxes hold all they promise here: an old bubblewrap leaves a way to namespaces with capabilities.
+
+        Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
+        """
+        if self.active and (self._bwrap is None or carriers.nests(self._bwrap)):
             return "both"
         return "read" if self.active or self.fenced else ""
 
@@ -126,29 +116,32 @@ class Sandbox:
             raise ToolError("ACCESS_DENIED", f"The command was not run: {self.refusal}. Tell the user.")
         if self.fenced and box == "read":
             hidden = [str(path) for path in (*self.secrets(), *self._masked("read", cwd))]
-            tools = [path for home in self._homes(reads=True) for path in toolchains(home, self._path)]
+            tools = [path for home in self._homes(reads=True) for path in masks.toolchains(home, self._path)]
             shown = [str(path) for path in (*self.workspace.readable, *tools)]
             return landlock.words(argv, home=str(self.home), shown=shown, hidden=hidden)
         if not self.active or box == "outside":
             return argv
-        network = self._has_network(box)
+        reads, network, masked = box == "read", self._has_network(box), self._masked(box, cwd)
         if sys.platform == "darwin":
-            secrets = [*self.secrets(), *self._masked(box, cwd)]
-            return self._seatbelt(argv, () if box == "read" else self.writable(), secrets, network=network)
-        return [*self.words(cwd, box, network=network), "--", *argv]
+            writable = () if reads else self.writable()
+            return carriers.seatbelt(argv, self.workspace, writable, [*self.secrets(), *masked], network=network)
+        if closed := [root for root in self.roots if is_closed(root)]:
+            raise ToolError(
+                "ACCESS_DENIED", f"{closed[0]} cannot be looked into. The user can: chmod u+rwx {closed[0]}"
+            )
+        places = self._places(self.secrets(), self._homes(reads=reads), network=network)
+        if reads:
+            return self._around(argv, cwd, places, masked, network=network)
+        # Commands that share it could move what is mounted there.
+        movable = any(_TMP in path.parents for path in places)
+        if not movable and self.temporary and (shared := self.temporary.folder()):
+            places[_TMP] = ["--bind", str(shared), str(_TMP)]
+        what, self.known = self.known or guarded(self.roots), None
+        fixed = dict.fromkeys((*what.fixed, *self._unwritable()))
+        return self._around(argv, cwd, places, masked, list(fixed), self.writable(), network=network)
 
     def _has_network(self, box: BoxName) -> bool:
         return box == "network" or (self.network and box in ("write", "masked"))
-
-    def _seatbelt(
-        self, argv: Sequence[str], writable: Sequence[Path], secrets: Sequence[Path], *, network: bool
-    ) -> list[str]:
-        return [
-            "/usr/bin/sandbox-exec",
-            "-p",
-            carriers.profile(self.workspace, writable, secrets, network=network),
-            *argv,
-        ]
 
     def explain(self, output: str, command: str, cwd: Path, box: BoxName) -> list[str]:
         """What of a command's output its box is the reason for, in words for the model."""
@@ -162,7 +155,7 @@ class Sandbox:
         """The file for which the read box hides what git has here: a tracked secret, or an address with a password."""
         if not (found := repository_of(cwd)):
             return ""
-        return self.masks.tracked(*found) or next(map(str, git_passwords(common_of(found[0]))), "")
+        return self._secrets.tracked(*found) or next(map(str, masks.git_passwords(common_of(found[0]))), "")
 
     def status(self) -> str:
         """What is on, in a line, for people who want to know."""
@@ -174,54 +167,38 @@ class Sandbox:
             return said + (" (required: none will run)" if self.refusal else "")
         name = "seatbelt" if sys.platform == "darwin" else "bubblewrap"
         network = "with network" if self.network else "no network"
-        network += "" if self.tight else ", but namespaces are open or cannot be nested: nothing runs unasked for it"
+        network += (
+            "" if self.boxes == "both" else ", but namespaces are open or cannot be nested: nothing runs unasked for it"
+        )
         return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
-
-    def words(self, cwd: Path, box: BoxName, *, network: bool) -> list[str]:
-        """bubblewrap and its options."""
-        if closed := [root for root in self.roots if is_closed(root)]:
-            raise ToolError(
-                "ACCESS_DENIED", f"{closed[0]} cannot be looked into. The user can: chmod u+rwx {closed[0]}"
-            )
-        reads = box == "read"
-        masked, places = self._masked(box, cwd), self._places(self.secrets(), self._homes(reads=reads), network=network)
-        if reads:
-            return self._around(places, masked, (), [], cwd, network=network)
-        # Commands that share it could move what is mounted there.
-        movable = any(_TMP in path.parents for path in places)
-        if not movable and self.temporary and (shared := self.temporary.folder()):
-            places[_TMP] = ["--bind", str(shared), str(_TMP)]
-        what, self.known = self.known or guarded(self.roots), None
-        fixed = dict.fromkeys((*what.fixed, *self._unwritable()))
-        return self._around(places, masked, list(fixed), self.writable(), cwd, network=network)
 
     def wrap_server(self, argv: Sequence[str], cwd: Path, *, writable: Sequence[Path], network: bool) -> list[str]:
         """The words that run a long-running program, such as an MCP server, in a box of its own.
 
-        It sees what commands in the write box see: the home without keys, the workspace without secrets, no sockets of
-        agents, a /tmp of its own. It can write only the `writable` folders, and of those not what is protected; it has
-        the network only with `network`. It ends with this process. UserError where there is no box to hold it.
+        It sees what commands in the write box see, with a /tmp of its own, and can write only the `writable` folders,
+        but for what is protected there. It ends with this process. UserError where there is no box to hold it.
         """
-        if not self.tight:
+        if self.boxes != "both":
             why = "the sandbox is off" if self.mode == "off" else self._missing() or "it does not hold here"
             raise UserError(f"{argv[0]} cannot run in a box: {why}.", "See `cowork doctor`, or set box = false.")
         folders = [Path(os.path.realpath(folder)) for folder in writable]
         for folder in folders:
             if not os.path.isdir(folder) or self.home.is_relative_to(folder):
                 raise UserError(f"{folder} cannot be writable in a box.", "Name folders that exist, below your home.")
-        hidden, masked = [path for path in self.secrets() if path not in folders], self.masks.find()
+        hidden, masked = [path for path in self.secrets() if path not in folders], self._secrets.find()
         if sys.platform == "darwin":
-            return self._seatbelt(argv, folders, [*hidden, *masked], network=network)
-        places = self._places(hidden, other_homes(self.home, self.roots), network=network)
-        return [*self._around(places, masked, guarded(folders).fixed, folders, cwd, network=network), "--", *argv]
+            return carriers.seatbelt(argv, self.workspace, folders, [*hidden, *masked], network=network)
+        places = self._places(hidden, masks.other_homes(self.home, self.roots), network=network)
+        return self._around(argv, cwd, places, masked, guarded(folders).fixed, folders, network=network)
 
     def _around(
         self,
+        argv: Sequence[str],
+        cwd: Path,
         places: Mapping[Path, list[str]],
         masked: Sequence[Path],
-        fixed: Sequence[Path],
-        writable: Sequence[Path],
-        cwd: Path,
+        fixed: Sequence[Path] = (),
+        writable: Sequence[Path] = (),
         *,
         network: bool,
     ) -> list[str]:
@@ -234,40 +211,36 @@ class Sandbox:
         bwrap = self._bwrap or "bwrap"
         hidden = [path for path, words in places.items() if words[0] == "--tmpfs" or words[1] == _EMPTY]
         places = {**places, **{folder: ["--bind", str(folder), str(folder)] for folder in writable}}
-        masks = {path: _mask(path) for path in masked}
+        hiding = {path: _mask(path) for path in masked}
         # Masks count as places, for a folder with one in it must not become one that is not searched.
-        guards = self._guards(places | masks, hidden, fixed, writable) | masks
-        words = self._start(network=network, caches=_CACHES if writable else _CACHES | _CHECKERS)
+        guards = _guards(places | hiding, hidden, fixed, writable) | hiding
+        words = [bwrap, *carriers.BARE, *self._settings(network=network, reads=not writable)]
         if writable and guards and carriers.nests(bwrap):
             inner = [bwrap, *carriers.INNER, *carriers.settings(), *carriers.NO_NAMESPACES]
             if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
                 places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}
             words += [*carriers.outer(), *_downwards(places), "--", *inner, *_downwards(guards)]
         else:
-            words += [*carriers.settings(), *carriers.probe(bwrap)[1], *_downwards(guards | places | masks)]
-        return [*words, "--chdir", str(cwd)]
+            words += [*carriers.settings(), *carriers.probe(bwrap)[1], *_downwards(guards | places | hiding)]
+        return [*words, "--chdir", str(cwd), "--", *argv]
 
-    def _start(self, *, network: bool, caches: Mapping[str, str]) -> list[str]:
-        """bubblewrap with its options, up to the mounts."""
-        words = [self._bwrap or "bwrap", *carriers.BARE, "--new-session", "--hostname", "sandbox"]
-        words += ["--share-net"] if network else []
-        words += [word for name in AGENTS.split() if name in self._environ for word in ("--unsetenv", name)]
-        words += [word for name in _TMP_NAMES if name in self._environ for word in ("--setenv", name, str(_TMP))]
-        for name, cache in caches.items():
-            words += ["--setenv", name, cache] if name not in self._environ else []
-        return words
+    def _settings(self, *, network: bool, reads: bool) -> Iterator[str]:
+        """Options for what is no file: the network and the environment."""
+        yield from ("--new-session", "--hostname", "sandbox", *(["--share-net"] if network else []))
+        for name in masks.AGENTS.split():
+            yield from ("--unsetenv", name) if name in self._environ else ()
+        for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"):
+            yield from ("--setenv", name, str(_TMP)) if name in self._environ else ()
+        for name, cache in (_CACHES | (_CHECKERS if reads else {})).items():
+            yield from ("--setenv", name, cache) if name not in self._environ else ()
 
     def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
         """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
-        if box == "write":
-            denied = [rule for rule in self._rules().deny if rule.names_files("read")]
-            return self.masks.find(only=denied) if denied else []
-        found = self.masks.find()
-        repository = repository_of(cwd) if box == "read" else None
-        if repository:
+        found = self._secrets.find(only_denied=box == "write")
+        if box == "read" and (repository := repository_of(cwd)):
             git = common_of(repository[0])
-            objects = [git / "objects"] if self.masks.tracked(*repository) else []
-            found += [path for path in (*objects, *git_passwords(git)) if path not in found]
+            objects = [git / "objects"] if self._secrets.tracked(*repository) else []
+            found += [path for path in (*objects, *masks.git_passwords(git)) if path not in found]
         return found
 
     def _places(self, hidden: Sequence[Path], homes: Sequence[Path], *, network: bool) -> dict[Path, list[str]]:
@@ -277,7 +250,7 @@ class Sandbox:
         if network and resolver.is_dir():
             mounts[resolver] = ["--ro-bind", str(resolver), str(resolver)]
         for home in homes:
-            shown = toolchains(home, self._path)
+            shown = masks.toolchains(home, self._path)
             mounts[home] = ["--tmpfs", str(home)]
             mounts |= {path: ["--ro-bind-try", str(path), str(path)] for path in shown}
             hidden = [path for path in hidden if not path.is_relative_to(home) or _nearest(path, mounts) in shown]
@@ -291,21 +264,7 @@ class Sandbox:
         """Home folders of which only what programs need is there: one's own in the read box, those of others in all."""
         kept = [*self.writable(), *self.workspace.readable]
         own = reads and len(self.home.parts) > 1 and os.path.isdir(self.home) and self.home not in self.roots
-        return [*([self.home] if own else []), *other_homes(self.home, kept)]
-
-    def _guards(
-        self, places: Mapping[Path, object], hidden: Sequence[Path], fixed: Sequence[Path], tops: Sequence[Path]
-    ) -> dict[Path, list[str]]:
-        """Mounts that keep what is fixed as it is, and all mounts in their place below the folders that are written."""
-        mounts = {path: ["--ro-bind", str(path), str(path)] for path in fixed}
-        tops = [top for top in tops if not set(top.parents) & set(tops)]
-        for path in (*mounts, *places):
-            parents = list(path.parents)
-            top = next((number for number, above in enumerate(parents) if above in tops), 0)
-            for above in parents[:top]:
-                mounts.setdefault(above, ["--bind", str(above), str(above)])  # a mount cannot be renamed away
-        seen = (path for path in mounts if path not in places and _nearest(path, places) not in hidden)
-        return {path: mounts[path] for path in seen}
+        return [*([self.home] if own else []), *masks.other_homes(self.home, kept)]
 
     def _unwritable(self) -> list[Path]:
         """What deny rules for edits name, as far as it is there: a folder with all in it, or a file."""
@@ -329,20 +288,10 @@ class Sandbox:
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
-        wanted = [*home_secrets(self.home, self._environ), *system_secrets()]
-        wanted += sockets(self._environ, self.roots, (*_COVERED, Path("/dev/shm")))
-        found = dict.fromkeys(os.path.realpath(path) for path in wanted if os.path.exists(path))
+        covered = (*_COVERED, Path("/dev/shm"))
+        found = masks.machine_secrets(self.home, self._environ, self.roots, covered)
         kept = {*map(str, self.writable()), str(self.home), "/"}
-        return [Path(path) for path in found if path not in kept]
-
-    def _missing(self) -> str:
-        if sys.platform == "darwin":
-            return "" if os.access("/usr/bin/sandbox-exec", os.X_OK) else "sandbox-exec is not there"
-        bwrap = self._bwrap
-        if bwrap is None:
-            within = bool(shutil.which("bwrap", path=self._environ.get("PATH", os.defpath)))
-            return "bubblewrap (bwrap) lies in a folder commands may write" if within else _NOT_THERE
-        return carriers.probe(bwrap)[0]
+        return [Path(path) for path in dict.fromkeys(map(os.path.realpath, found)) if path not in kept]
 
 
 def _mask(path: Path) -> list[str]:
@@ -352,6 +301,21 @@ def _mask(path: Path) -> list[str]:
     """
     empty = ["--tmpfs", str(path), "--remount-ro"] if os.path.isdir(path) else ["--ro-bind", _EMPTY]
     return ["--ro-bind", str(path), str(path), *empty, str(path)]
+
+
+def _guards(
+    places: Mapping[Path, object], hidden: Sequence[Path], fixed: Sequence[Path], tops: Sequence[Path]
+) -> dict[Path, list[str]]:
+    """Mounts that keep what is fixed as it is, and all mounts in their place below the folders that are written."""
+    mounts = {path: ["--ro-bind", str(path), str(path)] for path in fixed}
+    tops = [top for top in tops if not set(top.parents) & set(tops)]
+    for path in (*mounts, *places):
+        parents = list(path.parents)
+        top = next((number for number, above in enumerate(parents) if above in tops), 0)
+        for above in parents[:top]:
+            mounts.setdefault(above, ["--bind", str(above), str(above)])  # a mount cannot be renamed away
+    seen = (path for path in mounts if path not in places and _nearest(path, places) not in hidden)
+    return {path: mounts[path] for path in seen}
 
 
 def _nearest(path: Path, places: Mapping[Path, object]) -> Path | None:

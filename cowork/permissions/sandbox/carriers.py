@@ -60,6 +60,13 @@ def _tried(words: list[str]) -> str:
     return said[0] if said else f"exit {done.returncode}"
 
 
+def seatbelt(
+    argv: Sequence[str], workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool
+) -> list[str]:
+    """The words that run `argv` in a box of macOS."""
+    return ["/usr/bin/sandbox-exec", "-p", profile(workspace, writable, secrets, network=network), *argv]
+
+
 def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool) -> str:
     """Reading is free but for secrets, writing only in the workspace and temporary folders, no network by default."""
     lines = ["(version 1)", "(allow default)", "(deny file-write*)"]

@@ -11,6 +11,7 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from cowork.core.git import read_index
@@ -62,26 +63,24 @@ _MOST_LOGIN = 4 << 20
 _CERTIFICATE = 64 * 1024
 
 
-def home_secrets(home: Path, environ: Mapping[str, str]) -> list[str]:
-    """Keys and passwords below a home folder, and where variables say they are instead."""
+def machine_secrets(
+    home: Path, environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]
+) -> list[str]:
+    """Keys and passwords of a home folder, or where variables say they are instead, those of root, and sockets."""
     secrets = _HOME_SECRETS.split()
     found = [f"{home}/{name}" for name in (*secrets, *sensitive_names(_names_in(home)))]
     for variable, folder in _MOVED.items():
         if place := environ.get(variable):
             found += [place + name.removeprefix(folder) for name in secrets if name.startswith(f"{folder}/")]
     found += [path for variable in _NAMED.split() for path in environ.get(variable, "").split(os.pathsep)]
-    return [path for path in found if os.path.isabs(path) and os.path.lexists(path)]
+    if os.geteuid() == 0:
+        found += [*_SYSTEM, *(f"/etc/ssh/{name}" for name in _names_in("/etc/ssh") if name.endswith("_key"))]
+    found += sockets(environ, roots, covered)
+    return [path for path in found if os.path.isabs(path) and os.path.exists(path)]
 
 
 def _names_in(folder: Path | str) -> list[str]:
     return [entry.name for entry in scan(folder)]
-
-
-def system_secrets() -> list[str]:
-    """What only root can read, as root: passwords and keys of the system."""
-    if os.geteuid() != 0:
-        return []
-    return [*_SYSTEM, *(f"/etc/ssh/{name}" for name in _names_in("/etc/ssh") if name.endswith("_key"))]
 
 
 def other_homes(home: Path, kept: Sequence[Path]) -> list[Path]:
@@ -109,19 +108,17 @@ class WorkspaceSecrets:
         self._folders: dict[str, tuple[int, list[str], list[str]]] = {}  # path -> ctime, secrets, folders in it
         self._ruled: tuple[Rule, ...] = ()
 
-    def find(self, only: Sequence[Rule] = ()) -> list[Path]:
-        """Files and folders to be hidden: those that look like secrets or that a rule denies, unless one lets them.
-
-        `only`: just what these rules deny.
-        """
+    def find(self, *, only_denied: bool = False) -> list[Path]:
+        """Files and folders to be hidden: those that look like secrets or that a rule denies, unless one lets them."""
         rules = self._rules()
         deny = tuple(rule for rule in rules.deny if rule.names_files("read"))
         if deny != self._ruled:
             self._folders, self._ruled = {}, deny
-        found = list(dict.fromkeys(path for root in self._roots() for path in self._below(str(root))))
-        if only:
-            return [path for path in found if self._denied(path)][:_MOST_MASKS]
-        return [path for path in found if not self._let(path, rules)][:_MOST_MASKS]
+        if only_denied and not deny:
+            return []
+        found = dict.fromkeys(path for root in self._roots() for path in self._below(str(root)))
+        hidden = (path for path in found if (self._denied(path) if only_denied else not self._let(path, rules)))
+        return list(islice(hidden, _MOST_MASKS))
 
     def tracked(self, git: Path, top: Path) -> str:
         """A file that looks like a secret and whose content git has, by its index."""

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import takewhile
 
-from cowork.core.frozen import frozen
 from cowork.permissions.rules import Rule, words_of
-from cowork.permissions.shell.parse import SimpleCommand, Word, names, parse
+from cowork.permissions.shell.parse import ShellText, SimpleCommand, Word, names, parse
 
 MAX_FOUND = 1_000
 MAX_NESTING = 8
@@ -74,17 +73,6 @@ _RUNS_WORDS = {
 }
 
 
-@frozen
-class Followed:
-    """Every command that was found; `opaque` says what could not be followed, `strangers` may run their words."""
-
-    commands: tuple[SimpleCommand, ...]
-    opaque: str = ""
-    limited: bool = False
-    strangers: tuple[SimpleCommand, ...] = ()
-    literal: bool = False  # the text is nothing but literal words, so that allow rules may cover its commands
-
-
 def program(text: str) -> str:
     """The name a word in command position stands for, without its folder, as a case-blind file system reads it."""
     name = os.path.basename(text.rstrip("/")).casefold()
@@ -93,28 +81,25 @@ def program(text: str) -> str:
     return name[1:] if name[:1] == "g" and name[1:] in (*_WRAPPERS, "find", "sed", "awk") else name
 
 
-def follow(text: str) -> Followed:
+def follow(text: str) -> ShellText:
     """Every command of a shell text and every command those run in turn, as far as words tell."""
     first = parse(text)
     waiting = [(command, 0) for command in first.commands]
-    found: list[SimpleCommand] = []
-    strangers: list[SimpleCommand] = []
-    opaque, limited = first.unclear, first.limited
+    opaque, limited, found, strangers = first.opaque, first.limited, list[SimpleCommand](), list[SimpleCommand]()
     for command, depth in waiting:  # it grows
         found.append(command)
         if len(waiting) > MAX_FOUND or depth > MAX_NESTING or len(command.words) > _MOST_WORDS:
-            return Followed(tuple(found), "it holds more commands or words than are followed", limited=True)
+            return ShellText(tuple(found), "it holds more commands or words than are followed", limited=True)
         if not command.words:
             continue
         inner, code, why = _inside(command)
         opaque = opaque or why
         waiting += [(replace(command, words=list(words), top=False), depth + 1) for words in inner if words]
         for nested in map(parse, code):
-            opaque, limited = opaque or nested.unclear, limited or nested.limited
+            opaque, limited = opaque or nested.opaque, limited or nested.limited
             waiting += [(replace(one, top=False), depth + 1) for one in nested.commands]
-        if not _is_data(command):
-            strangers.append(command)
-    return Followed(tuple(found), opaque, limited, tuple(strangers), first.literal)
+        strangers += [] if _is_data(command) else [command]
+    return ShellText(tuple(found), opaque, limited, first.literal, tuple(strangers))
 
 
 Inside = tuple[list[Sequence[Word]], list[str], str]  # commands by their words, shell code, what is opaque
@@ -219,7 +204,7 @@ def _is_data(command: SimpleCommand) -> bool:
 # ---------------------------------------------------------------- deny and ask rules
 
 
-def denies(rule: Rule, followed: Followed) -> bool | None:
+def denies(rule: Rule, followed: ShellText) -> bool | None:
     """Whether a deny or ask rule covers one of these commands; None when only run time will tell.
 
     Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
@@ -232,7 +217,7 @@ def denies(rule: Rule, followed: Followed) -> bool | None:
     return None if None in found or (wanted and followed.strangers and _mentions(followed, wanted)) else False
 
 
-def _mentions(followed: Followed, wanted: Sequence[str]) -> bool:
+def _mentions(followed: ShellText, wanted: Sequence[str]) -> bool:
     """Whether all words of a rule occur in a text of which some program may run any word."""
     text = " ".join(part for command in followed.commands for part in (command.text, *command.fed))
     text += " " + re.sub(r"-[A-Za-z](?=\w)", " ", text)  # a value in one word with its option

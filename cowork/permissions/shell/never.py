@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from itertools import islice, pairwise, takewhile
 from pathlib import Path
 
-from cowork.permissions.shell.follow import Followed, program
-from cowork.permissions.shell.parse import SimpleCommand, Word, names
+from cowork.permissions.shell.follow import program
+from cowork.permissions.shell.parse import ShellText, SimpleCommand, Word, names
 
 _INJECTS = re.compile(
     r"BASH_ENV|PROMPT_COMMAND|SHELLOPTS|BASHOPTS|PS4|BASH_FUNC_.*|LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|GCONV_PATH"
@@ -58,7 +58,7 @@ _HERE = re.compile(r"^(?:\$PWD|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`|~\+)")
 _FORKS = re.compile(r"fork\s*(?:\(\))?\s*while|while\b[^;]*\bfork\b|while\s+(?:True|1)\s*:\s*os\.fork")
 
 
-def never_of(followed: Followed, cwd: Path, root: Path) -> str:
+def never_of(followed: ShellText, cwd: Path, root: Path) -> str:
     """Why a text never runs, or nothing. Each command is looked at in every folder the text may have gone to."""
     commands, folders = followed.commands, folders_of(followed.commands, cwd)
     if len(folders) > _MOST_FOLDERS:

@@ -91,31 +91,29 @@ class SimpleCommand:
 
 
 @frozen
-class Parsed:
-    """The commands of a text; `unclear` says what could not be read, `limited` that commands may be missing for it.
-
-    Of a `literal` one, which is nothing but literal words, an allow rule may cover the commands one by one.
-    """
+class ShellText:
+    """The commands of a text; `opaque` says what could not be read or followed, `limited` that some may be missing."""
 
     commands: tuple[SimpleCommand, ...]
-    unclear: str = ""
+    opaque: str = ""
     limited: bool = False
-    literal: bool = False
+    literal: bool = False  # it is nothing but literal words, so that allow rules may cover its commands one by one
+    strangers: tuple[SimpleCommand, ...] = ()  # commands that may run any of their words
 
 
 class _Limit(Exception):
     pass
 
 
-def parse(text: str) -> Parsed:
+def parse(text: str) -> ShellText:
     """Every simple command of a shell text."""
     if len(text) > MAX_CHARS:
-        return Parsed((), f"the command is longer than {MAX_CHARS:,} characters", limited=True)
+        return ShellText((), f"the command is longer than {MAX_CHARS:,} characters", limited=True)
     reader = _Reader(text, [], [])
     try:
         reader.commands("", 0)
     except _Limit as limit:
-        return Parsed(tuple(reader.found), str(limit), limited=True)
+        return ShellText(tuple(reader.found), str(limit), limited=True)
     if reader.asleep and any(c.words and c.words[0].text in _COUNTS for c in reader.found):
         reader.unclear.append("a substitution in quotes, which what counts would run")
     if re.search(r"\S\\\n", text):
@@ -123,7 +121,7 @@ def parse(text: str) -> Parsed:
     if re.search(r"<<-?[ \t]*[^\s<][^\n]*(?:[$<]\(|`)|(?:[$<]\(|`)[^\n]*<<-?[ \t]*[^\s<]", text):
         reader.unclear.append("a here-document beside a substitution")
     literal = not reader.unclear and visible(text) == text and bool(_LITERAL.fullmatch(text))
-    return Parsed(tuple(reader.found), reader.unclear[0] if reader.unclear else "", literal=literal)
+    return ShellText(tuple(reader.found), reader.unclear[0] if reader.unclear else "", literal=literal)
 
 
 class _Reader:
