@@ -16,7 +16,7 @@ from cowork.core.ports import BoxName, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.temporary import Temporary
+from cowork.permissions.sandbox.carriers import Temporary
 from cowork.permissions.sandbox.watch import Watch
 from cowork.tools.arguments import check
 from cowork.tools.base import AgentState, ToolContext, TreeState

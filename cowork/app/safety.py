@@ -26,7 +26,7 @@ from cowork.tools.builtin import builtin_tools
 with later(__name__):
     from cowork.permissions.commands import explain
     from cowork.permissions.sandbox.box import Sandbox
-    from cowork.permissions.sandbox.temporary import Temporary
+    from cowork.permissions.sandbox.carriers import Temporary
     from cowork.permissions.sandbox.watch import Watch
     from cowork.sessions.checkpoints.recorder import Checkpoints
 

@@ -22,10 +22,13 @@ from cowork.permissions.shell.parse import ShellText, SimpleCommand
 from cowork.permissions.shell.programs import LEVELS, Place, hint, offer, only_reads, words_hint
 
 _HALF = re.compile("[\ud800-\udfff]")
-_MAKES = frozenset({"mkdir", "touch"})
-_ONLY_PRINTS = frozenset({"cat", "echo", "printf", "cd"})  # and so writes nothing but what it is redirected into
+_MAKES = ("mkdir", "touch")
+_ONLY_PRINTS = ("cat", "echo", "printf", "cd")  # and so writes nothing but what it is redirected into
 _LONGEST_EXACT = 2_000
 _PATH = re.compile(r"[\w./~@+-]+")
+_SEARCHES = re.compile(  # it reads whole folders, whatever is in them
+    r"(?:rg|find|tree|ag|ack|fd|git (?:\S+ )?(?:grep|log|show|diff)|grep\b.* -(?:\w*[rR]\w*|-rec\S*))(?= |$)"
+)
 Verdict = Literal["allow", "ask", "deny"]
 # By place: the rules that let a command run there, of which the first is what "always" adds.
 _COVERING = {"write": ("Bash", "Network", "Outside"), "network": ("Network", "Outside"), "outside": ("Outside",)}
@@ -89,10 +92,10 @@ class _Case:
         self.git = self._git()
         self.parts = [self._cover(part) for part in parts]
         self.left = [part for part in self.parts if part.place != "read" or self._held_back(part)]
-        self.denied, self.unsure = self._denials()
+        self.denied = self.unsure = ""  # what a deny rule says of it, and why one could not be checked
+        self._deny()
 
     def decide(self) -> Decision:
-        """The decision."""
         refusal = self.permits.sandbox.refusal if self.permits.sandbox else ""
         if why := refusal or (f"never allowed: {self.never}" if self.never else "") or self.denied:
             return self._say("deny", why)
@@ -173,8 +176,6 @@ class _Case:
             return replace(part, why=f"{part.argv[0]} changed since it was allowed")
         return replace(part, allowed=rule.tool)
 
-    # ------------------------------------------------------------ reading and editing
-
     def _reading(self) -> str:
         """Why it does not run unasked where it can only read; empty when it does."""
         if self.place != "read" or self.limited:
@@ -210,7 +211,7 @@ class _Case:
         commands = self.commands
         if self.place != "write" or self.opaque or not (self.literal or self.boxes == "both"):
             return False
-        if not all(one.words and one.words[0].text in _MAKES | _ONLY_PRINTS for one in commands):
+        if not all(one.words and one.words[0].text in (*_MAKES, *_ONLY_PRINTS) for one in commands):
             return False
         made = [word for one in commands if one.words[0].text in _MAKES for word in one.words[1:] if word.text != "-p"]
         named = [*made, *(word for one in commands for word in one.writes)]
@@ -219,26 +220,20 @@ class _Case:
         places = [_real(folder / expanded(word.text, folder)) for folder in self.folders for word in named]
         return all(self.workspace.may_write(real) and not self.workspace.protects(real) for real in places)
 
-    # ------------------------------------------------------------ deny and ask rules
-
-    def _denials(self) -> tuple[str, str]:
-        """What a deny rule says of a command, and why one could not be checked."""
-        unsure = ""
+    def _deny(self) -> None:
         for rule in self.rules.deny:
             if rule.tool == "Bash" or (rule.tool in ("Network", "Outside") and rule.tool.casefold() == self.place):
                 found = denies(rule, self.followed)
-                if found:
-                    return f"the rule {rule} denies it", ""
-                unsure = unsure or (f"{rule} may cover it" if found is None else self.opaque)
+                self.denied = self.denied or (f"the rule {rule} denies it" if found else "")
+                self.unsure = self.unsure or (f"{rule} may cover it" if found is None else self.opaque)
             elif rule.names_files("read") or rule.names_files("write"):
                 named = self._names(rule)
-                if named:
-                    return f"the rule {rule} denies {named}", ""
+                self.denied = self.denied or (f"the rule {rule} denies {named}" if named else "")
                 if self.unheld and named is None:
-                    unsure = unsure or f"{rule} may cover a path that is only known at run time"
-        return "", unsure
+                    self.unsure = self.unsure or f"{rule} may cover a path that is only known at run time"
 
     def _asks(self, *, unheld: bool) -> str:
+        """Why it asks whatever is allowed: a rule, or a protected file where no box keeps it."""
         for rule in self.rules.ask:
             if rule.tool == "Bash" and denies(rule, self.followed) is not False:
                 return f"the rule {rule} asks about it"
@@ -257,17 +252,13 @@ class _Case:
         """
         if rule.speaks_of("write") and self.place == "read" and self.boxes:
             return ""
-        unknown, root = bool(self.opaque), self.workspace.root
-        for command in self.commands:
-            unknown = unknown or not all(word.literal for word in command.words) or _searches(command)
-            for text in _paths(command):
-                plain = [Path(os.path.normpath(folder / expanded(text, folder))) for folder in self.folders]
-                if any(path_matches(rule, place, root, fold=True) for place in (*plain, *map(_real, plain))):
-                    return text
-        return None if unknown else ""
-
-
-# ---------------------------------------------------------------- parts and paths
+        for text in (text for command in self.commands for text in _paths(command)):
+            plain = [Path(os.path.normpath(folder / expanded(text, folder))) for folder in self.folders]
+            if any(path_matches(rule, place, self.workspace.root, fold=True) for place in (*plain, *map(_real, plain))):
+                return text
+        unknown = any(not word.literal for one in self.commands for word in one.words)
+        searches = (_SEARCHES.match(" ".join(word.text for word in one.words)) for one in self.commands)
+        return None if unknown or self.opaque or any(searches) else ""
 
 
 def _parts(followed: ShellText, text: str, cwd: Path) -> list[Part]:
@@ -300,23 +291,12 @@ def _real(path: Path) -> Path:
         return path
 
 
-def _searches(command: SimpleCommand) -> bool:
-    """Whether it reads whole folders, whatever is in them."""
-    words = [word.text for word in command.words]
-    if not words or words[0] not in ("grep", "git"):
-        return bool(words) and words[0] in ("rg", "find", "tree", "ag", "ack", "fd")
-    return bool({"grep", "log", "show", "diff"} & set(words[1:3]) or any(re.match(r"-\w*[rR]|--rec", w) for w in words))
-
-
 def _paths(command: SimpleCommand) -> list[str]:
     words = [word.text for word in (*command.words[1:], *command.writes, *command.reads)]
     parts = [part for word in words for part in (word, word.partition("=")[2], word.rpartition(":")[2])]
     parts += [word[2:] for word in words if re.match(r"-[A-Za-z].", word)]
     parts += [name for word in (*words, *command.fed) if re.search(r"[\s('\"]", word) for name in _PATH.findall(word)]
     return [part for part in dict.fromkeys(parts) if part and "\0" not in part and len(part) < 4096]
-
-
-# ---------------------------------------------------------------- what would become of a command
 
 
 def explain(permissions: Permissions, tool: ToolFacts, command: str, cwd: Path) -> Json:

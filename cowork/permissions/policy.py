@@ -88,7 +88,14 @@ class Permissions:
     def judge(self, agent: str, tool: ToolFacts, args: Mapping[str, Any], effects: Sequence[Effect]) -> Decision:
         """The decision for one call: the strictest of its effects."""
         given = [str(args[name]) for name in ("file_path", "path", "notebook_path") if args.get(name)]
-        found = [_judge_one(tool, effect, self, given) for effect in effects or (Effect("none"),)]
+        found = []
+        for effect in effects or (Effect("none"),):
+            if effect.kind == "exec":
+                found.append(judge_command(effect, self))
+            elif effect.kind in ("read", "write"):
+                found.append(_judge_file(tool, effect, self, given))
+            else:
+                found.append(_judge_other(tool, effect, self))
         worst = max(found, key=lambda decision: ("allow", "ask", "deny").index(decision.verdict))
         if worst.verdict == "ask" and args.get("why") and any(effect.needs for effect in effects):
             worst = replace(worst, reason=f"{worst.reason}: {args['why']}")
@@ -112,19 +119,6 @@ class Permissions:
     def grant(self, agent: str, rule: str, *, forever: bool) -> None:
         """Remember a grant for this run, or for every run in this folder."""
         self.book.grant(agent, rule, forever=forever)
-
-
-def _judge_one(tool: ToolFacts, effect: Effect, permits: Permissions, given: Sequence[str]) -> Decision:
-    match effect.kind:
-        case "read" | "write":
-            return _judge_file(tool, effect, permits, given)
-        case "exec":
-            return judge_command(effect, permits)
-        case _:
-            return _judge_other(tool, effect, permits)
-
-
-# ---------------------------------------------------------------- files
 
 
 def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Sequence[str]) -> Decision:
@@ -187,9 +181,6 @@ def _grant(kind: str, path: Path, root: Path) -> str:
     return "" if re.search(r"[*?\n()]", text) or text != text.strip() else f"{kind}({text})"
 
 
-# ---------------------------------------------------------------- agents and the rest
-
-
 def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decision:
     """Calls without a file or command: by the first rule that covers them, then the mode, then what they do."""
     rules, mode = permits.book.all(), permits.mode
@@ -219,8 +210,5 @@ def _speaks(rule: Rule, effect: Effect, *, wide: bool) -> bool:
     """Whether a rule for a tool speaks of this call of it."""
     if effect.kind == "fetch":
         return url_matches(rule, effect.target, wide=wide)
-    return not rule.pattern or (effect.kind != "call" and _agent(rule.pattern) == _agent(effect.target))
-
-
-def _agent(name: str) -> str:
-    return re.sub(r"[-_ ]", "", name).casefold()
+    wanted, agent = (re.sub(r"[-_ ]", "", name).casefold() for name in (rule.pattern, effect.target))
+    return not rule.pattern or (effect.kind != "call" and wanted == agent)

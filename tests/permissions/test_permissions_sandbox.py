@@ -21,9 +21,8 @@ from cowork.core.ports import BoxName, Effect
 from cowork.core.workspace import Workspace
 from cowork.permissions import Permissions
 from cowork.permissions.sandbox.box import Sandbox
-from cowork.permissions.sandbox.carriers import profile
+from cowork.permissions.sandbox.carriers import Temporary, profile
 from cowork.permissions.sandbox.masks import sockets
-from cowork.permissions.sandbox.temporary import Temporary
 from cowork.permissions.trust import Trust
 from tests.fakes.calls import TOOLS
 from tests.permissions.conftest import acting_as, until_made, yard_base

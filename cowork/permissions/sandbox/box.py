@@ -23,9 +23,9 @@ from cowork.core.ports import BoxName
 from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox import carriers, landlock, masks
-from cowork.permissions.sandbox.guarded import Guarded, common_of, guarded, repository_of, worktree_of
+from cowork.permissions.sandbox.carriers import Temporary
 from cowork.permissions.sandbox.reasons import reasons
-from cowork.permissions.sandbox.temporary import Temporary
+from cowork.permissions.sandbox.watch import Guarded, common_of, guarded, repository_of, worktree_of
 
 MODES = ("auto", "required", "off")
 _TMP = Path("/tmp")

@@ -1,8 +1,13 @@
-"""What carries the boxes: bubblewrap, tried once, with the options every box has; on macOS a seatbelt profile."""
+"""What carries the boxes: bubblewrap, tried once; a seatbelt profile on macOS; the /tmp commands of a run share."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import shutil
+import tempfile
+import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +24,8 @@ _FOR_ROOT = ("--cap-add", "CAP_SETFCAP")  # without it root can make no namespac
 NO_NAMESPACES = ("--unshare-user", "--disable-userns")
 _GUARDED = r'#"/(\.git/(config|hooks|info)|\.gitmodules|\.gitattributes|\.cowork|\.claude|\.mcp\.json'
 _GUARDED += r'|\.vscode|\.idea|\.devcontainer|\.husky|\.envrc)(/|$)"'
+_PREFIX = "cowork-tmp-"
+_NEW = 60.0  # seconds in which another run may not have locked its own yet
 _PROBE_SECONDS = 20.0  # a busy machine is no reason to go without
 
 
@@ -69,13 +76,12 @@ def seatbelt(
 
 def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Path], *, network: bool) -> str:
     """Reading is free but for secrets, writing only in the workspace and temporary folders, no network by default."""
-    lines = ["(version 1)", "(allow default)", "(deny file-write*)"]
+    lines = ["(version 1)", "(allow default)", "(deny file-write*)", "(allow file-write*"]
     places = [*writable, Path("/private/tmp"), Path("/private/var/folders")]
-    lines.append("(allow file-write*")
     lines += [f"  (subpath {_quoted(place)})" for place in places]
     lines += ['  (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/fd/"))']
-    for root in workspace.writable:
-        lines.append(f"(deny file-write* (require-all (subpath {_quoted(root)}) (regex {_GUARDED})))")
+    roots = map(_quoted, workspace.writable)
+    lines += [f"(deny file-write* (require-all (subpath {root}) (regex {_GUARDED})))" for root in roots]
     lines += [f"(deny file-read* file-write* (subpath {_quoted(place)}))" for place in secrets]
     if not network:
         lines += ["(deny network*)", "(allow network* (remote unix-socket))"]
@@ -84,6 +90,63 @@ def profile(workspace: Workspace, writable: Sequence[Path], secrets: Sequence[Pa
 
 def _quoted(path: Path) -> str:
     text = str(path).replace("\\", "\\\\").replace('"', '\\"')
-    if any(ord(char) < 0x20 for char in text):
+    if min(text) < " ":
         raise ValueError("a folder whose name holds control characters cannot be named in a profile")
     return f'"{text}"'
+
+
+class Temporary:
+    """Made when it is first asked for, and locked, so that what a killed run left is known by being free."""
+
+    def __init__(self) -> None:
+        self._folder: Path | None = None
+        self._lock = -1
+
+    def folder(self) -> Path | None:
+        """The folder; None where none can be made."""
+        with contextlib.suppress(OSError):
+            if self._folder is None or not self._folder.is_dir():
+                self.close()
+                _sweep(Path(tempfile.gettempdir()))
+                self._folder = Path(os.path.realpath(tempfile.mkdtemp(prefix=_PREFIX)))
+                self._lock = _locked(self._folder, fcntl.LOCK_SH)
+            return self._folder
+        return None
+
+    def close(self) -> None:
+        """Remove it with all it holds."""
+        if self._folder is not None:
+            _remove(self._folder)
+            os.close(self._lock)
+            self._folder = None
+
+
+def _sweep(place: Path) -> None:
+    """Remove what killed runs of this user left."""
+    for path in place.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = path.lstat()
+            if status.st_uid == os.geteuid() and status.st_ctime < time.time() - _NEW:
+                lock = _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path)
+                os.close(lock)
+
+
+def _locked(folder: Path, how: int) -> int:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, how)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder nobody runs in any more, of which a command may have closed some to their owner."""
+    for place, folders, _ in os.walk(folder):
+        inner = [os.path.join(place, name) for name in folders]
+        for path in (path for path in inner if not os.path.islink(path)):
+            with contextlib.suppress(OSError):
+                os.chmod(path, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)

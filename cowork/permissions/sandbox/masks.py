@@ -18,7 +18,7 @@ from cowork.core.git import read_index
 from cowork.core.hygiene import has_password
 from cowork.core.workspace import is_closed, sensitive_name, sensitive_names, start_of
 from cowork.permissions.rules import Rule, Rules, path_matches
-from cowork.permissions.sandbox.guarded import scan
+from cowork.permissions.sandbox.watch import scan
 
 # Below the home folder: keys, passwords, sessions of browsers and of cowork itself.
 _HOME_SECRETS = (
