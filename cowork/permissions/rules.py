@@ -73,8 +73,14 @@ def parse(text: str) -> Rule:
     pattern = pattern.strip()
     if not pattern:
         raise UserError(f"{text!r} has an empty pattern.", _EXAMPLES)
+    words = words_of(pattern)[0] if tool == COMMAND or tool in BEYOND else (pattern,)
+    if not words:
+        raise UserError(f"{text!r} {'names no command' if words == () else 'has quotes that do not match'}.", _EXAMPLES)
     if tool == COMMAND or tool in BEYOND:
-        _check_command(text, pattern)
+        if any(re.search(r"[*?]", word) for word in words):
+            raise UserError(f"{text!r} has a * inside.", "A command rule is exact, or a prefix that ends in :* .")
+        if any(word in ("&&", "||", ";", "|", "&") for word in words):
+            raise UserError(f"{text!r} is a compound command.", "A rule covers one simple command; write one for each.")
     return Rule(tool, pattern)
 
 
@@ -102,16 +108,10 @@ def host_of(url: str) -> str:
 
 
 def url_matches(rule: Rule, url: str, *, wide: bool) -> bool:
-    """Whether a rule such as `WebFetch(domain:python.org)` speaks of a URL; `wide` ones of hosts below it too.
-
-    `*.python.org` speaks of the hosts below in any case.
-    """
-    if not rule.pattern:
-        return True
-    domain = rule.pattern.casefold().removeprefix("domain:").strip().rstrip(".")
-    host = host_of(url)
-    if not host:
-        return wide
+    """Whether a rule such as `WebFetch(domain:python.org)` speaks of a URL; `wide` ones of hosts below it too."""
+    domain, host = rule.pattern.casefold().removeprefix("domain:").strip().rstrip("."), host_of(url)
+    if not rule.pattern or not host:
+        return wide or not rule.pattern
     below = domain.startswith("*.") and host.endswith(domain[1:])
     return host == domain or below or (wide and host.endswith(f".{domain}"))
 
@@ -138,21 +138,6 @@ def parse_all(text: str) -> list[Rule]:
     return [parse(part) for part in _BETWEEN.split(text)]
 
 
-def _check_command(text: str, pattern: str) -> None:
-    words, _ = words_of(pattern)
-    if words is None:
-        raise UserError(f"{text!r} has quotes that do not match.", _EXAMPLES)
-    if not words:
-        raise UserError(f"{text!r} names no command.", _EXAMPLES)
-    if any(re.search(r"[*?]", word) for word in words):
-        raise UserError(f"{text!r} has a * inside.", "A command rule is exact, or a prefix that ends in :* .")
-    if any(word in ("&&", "||", ";", "|", "&") for word in words):
-        raise UserError(f"{text!r} is a compound command.", "A rule covers one simple command; write one for each.")
-
-
-# ---------------------------------------------------------------- commands
-
-
 @lru_cache(maxsize=1024)
 def words_of(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
     """The words of a command rule, and whether more may follow."""
@@ -166,38 +151,28 @@ def words_of(pattern: str) -> tuple[tuple[str, ...] | None, bool]:
 def allows(rule: Rule, argv: Sequence[str], cwd: Path, root: Path) -> bool:
     """Whether an allow rule covers these exact words, from the first on. A program's path is read from `root`."""
     words, prefix = words_of(rule.pattern)
-    if not rule.pattern:
-        return True
-    if not words or not argv or not _same_program(argv[0], cwd, words[0], root):
+    if not words or not argv:
+        return not rule.pattern
+    if "/" in argv[0] and "/" in words[0]:
+        same = os.path.normpath(cwd / argv[0]) == os.path.normpath(root / os.path.expanduser(words[0]))
+    else:
+        same = argv[0] == words[0]
+    rest, others = tuple(argv[len(words) :]), rf"{_RUNS_OTHER}|{_RUNS_OTHER_OF.get(os.path.basename(argv[0]), '(?!)')}"
+    if not same or tuple(argv[1 : len(words)]) != words[1:] or (rest and not prefix):
         return False
-    rest, given = words[1:], tuple(argv[1:])
-    if not prefix:
-        return given == rest
-    others = (_RUNS_OTHER, _RUNS_OTHER_OF.get(os.path.basename(argv[0]), _RUNS_OTHER))
-    later = given[len(rest) :]
-    return given[: len(rest)] == rest and not any(one.fullmatch(word) for word in later for one in others)
+    return not any(re.fullmatch(others, word, re.DOTALL) for word in rest)
 
 
 # Words that make a program run or write something else than it says, so that a prefix rule does not cover them.
-_RUNS_OTHER = re.compile(
+_RUNS_OTHER = (
     r"--?(?:upload-p|rece|exec|toolex|vett|ext-d|textc|open-f|output|sendm|extc|config|script-s|node-o|python-ex|eval"
-    r"|overri|requir)[\w-]*(?:=.*)?",
-    re.DOTALL,
+    r"|overri|requir)[\w-]*(?:=.*)?"
 )
 _RUNS_OTHER_OF = {
-    "git": re.compile(r"-[A-Za-z]*[xO].*|foreach|run", re.DOTALL),
-    "make": re.compile(r"\w+[+:?!]?=.*|-[A-Za-z]*[Ef].*|--(?:f|mak|e).*", re.DOTALL),
-    "tox": re.compile(r"exec|e|-[xc].*", re.DOTALL),
+    "git": r"-[A-Za-z]*[xO].*|foreach|run",
+    "make": r"\w+[+:?!]?=.*|-[A-Za-z]*[Ef].*|--(?:f|mak|e).*",
+    "tox": r"exec|e|-[xc].*",
 }
-
-
-def _same_program(given: str, cwd: Path, wanted: str, root: Path) -> bool:
-    if "/" not in given or "/" not in wanted:
-        return given == wanted
-    return os.path.normpath(cwd / given) == os.path.normpath(root / os.path.expanduser(wanted))
-
-
-# ---------------------------------------------------------------- paths
 
 
 def path_matches(rule: Rule, path: Path, root: Path, *, fold: bool) -> bool:
@@ -225,20 +200,14 @@ def _regexes(pattern: str, root: str, fold: bool) -> tuple[re.Pattern[str], ...]
 
 
 def _expression(base: str, pattern: str, anywhere: bool) -> str:
-    parts = []
-    for token in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
-        parts.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(token) or re.escape(token))
-    body = "".join(parts)
-    start = re.escape(base.rstrip("/"))
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    body = "".join(signs.get(part) or re.escape(part) for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern))
     middle = "/(?:.*/)?" if anywhere else "/" if body and not body.startswith("/") else ""
-    return f"{start}{middle}{body}(?:/.*)?"
+    return f"{re.escape(base.rstrip('/'))}{middle}{body}(?:/.*)?"
 
 
 def _spelled(text: str, fold: bool) -> str:
     return unicodedata.normalize("NFC", text).lower() if fold else text
-
-
-# ---------------------------------------------------------------- the rules of a run
 
 
 class RuleBook:

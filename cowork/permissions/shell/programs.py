@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
@@ -101,16 +102,15 @@ class Hint:
 
 def hint(commands: Sequence[SimpleCommand], otherwise: str = "") -> Hint:
     """Where all commands of a text belong together: the widest place any of them needs."""
-    found = [Hint("write", otherwise or "it is empty")] if not commands else []
+    found = [] if commands else [Hint("write", otherwise or "it is empty")]
     for command in commands:
-        target = next((word.text for word in command.writes if not _HARMLESS_TARGET.fullmatch(word.text)), "")
-        if target:
-            found.append(Hint("write", f"it writes {target}"))
-        elif command.words and not command.words[0].literal:
-            found.append(Hint("write", "the name of a command is only known at run time"))
-        else:
-            found.append(words_hint([word.text for word in command.words]) if command.words else Hint("read"))
-    return max(found, key=lambda one: LEVELS.index(one.place))
+        targets = [word.text for word in command.writes if not _HARMLESS_TARGET.fullmatch(word.text)]
+        if targets or (command.words and not command.words[0].literal):
+            why = f"it writes {targets[0]}" if targets else "the name of a command is only known at run time"
+            found.append(Hint("write", why))
+        elif command.words:
+            found.append(words_hint([word.text for word in command.words]))
+    return max(found, key=lambda one: LEVELS.index(one.place), default=Hint("read"))
 
 
 def words_hint(words: Sequence[str]) -> Hint:
@@ -122,12 +122,12 @@ def words_hint(words: Sequence[str]) -> Hint:
         return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
     sub = _subcommand(name, rest)
     said, kind = " ".join(filter(None, (name, sub))), _kind(name, sub, rest)
-    if kind == "check" or (name in _RUNS and sub == "run" and _reads_inside(rest)):
+    inner = rest[rest.index("run") + 1 :] if name in _RUNS and sub == "run" and not _FIXES & set(rest) else ()
+    if kind == "check" or (inner and words_hint(inner).place == "read"):
         return Hint("read", checks=True)
-    if kind == "outside" and name == "git":
-        return Hint("outside", f"git {sub} needs the network and your credentials, which the sandbox hides")
     if kind == "outside":
-        return Hint("outside", f"{said} needs more than the sandbox gives")
+        wants = "the network and your credentials, which the sandbox hides" if name == "git" else ""
+        return Hint("outside", f"{said} needs {wants or 'more than the sandbox gives'}")
     if kind == "network":
         own = name.startswith("pip") and "/" not in words[0] and not os.environ.get("VIRTUAL_ENV")
         if own or {"-g", "--global", "--user"} & set(rest):
@@ -136,31 +136,19 @@ def words_hint(words: Sequence[str]) -> Hint:
     if name in READERS and "/" not in words[0].removeprefix("/usr/bin/").removeprefix("/bin/"):
         lists = any(map(_LISTS.fullmatch, rest)) or (name == "hostname" and not rest)
         kind = "read" if lists or name not in _WRITES_AS_A_RULE else ""
-    if kind == "read":
-        return Hint("read")
-    return Hint("write", f"{said if '/' not in words[0] else words[0]} may change something")
+    said = said if "/" not in words[0] else words[0]
+    return Hint("read") if kind == "read" else Hint("write", f"{said} may change something")
 
 
-@lru_cache(maxsize=1)
-def _known() -> dict[str, dict[str, str]]:
-    """By program: where it belongs by a word of it."""
+@lru_cache(maxsize=4)
+def _known(table: str = _TABLE) -> dict[str, dict[str, str]]:
+    """By program and a word of it: the first word of the row."""
     found: dict[str, dict[str, str]] = {}
-    for row in _TABLE.strip().splitlines():
+    for row in table.strip().splitlines():
         programs, _, words = row.partition(": ")
         kind, *listed = programs.split()
         for name in listed:
             found.setdefault(name, {}).update(dict.fromkeys(words.split(), kind))
-    return found
-
-
-@lru_cache(maxsize=8)
-def _rows(table: str) -> dict[str, list[str]]:
-    """By program: the words of its rows."""
-    found: dict[str, list[str]] = {}
-    for row in table.strip().splitlines():
-        programs, _, words = row.partition(": ")
-        for name in programs.split():
-            found.setdefault(name, []).extend(words.split())
     return found
 
 
@@ -174,44 +162,35 @@ def _kind(name: str, sub: str, rest: Sequence[str]) -> str:
     return "" if kind == "check" and _FIXES & set(rest) else kind
 
 
-def _reads_inside(rest: Sequence[str]) -> bool:
-    """Whether what a runner of tools runs only reads or checks."""
-    inner = rest[rest.index("run") + 1 :]
-    return bool(inner) and not _FIXES & set(rest) and words_hint(inner).place == "read"
-
-
 def _subcommand(name: str, rest: Sequence[str]) -> str:
     """The first word that is no option; `git -C dir status` is status."""
-    at = 0
-    while at < len(rest) and rest[at].startswith("-"):
-        if name == "git" and rest[at] in ("-C", "-c", "--git-dir", "--work-tree"):
-            at += 1
-        elif name == "make" or rest[at] == "--version":
-            return rest[at]
-        at += 1
-    return rest[at] if at < len(rest) else ""
+    words = iter(rest)
+    for word in words:
+        if not word.startswith("-") or name == "make" or word == "--version":
+            return word
+        if name == "git" and word in ("-C", "-c", "--git-dir", "--work-tree"):
+            next(words, "")
+    return ""
 
-
-# ---------------------------------------------------------------- offers
 
 _TOOLS = names("pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget")
 # First words that say what a command does and let no later word run something else: a prefix is a fair grant. Of the
 # others only the exact command is. A build or a test runs the project's own code, which is what the person grants.
 _PREFIXES = """
-git: add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull fetch
-git: rebase diff log show grep blame clone
-npm pnpm yarn bun: test ci run run-script install add
-uv poetry pdm hatch pipenv: run sync lock install
-cargo: build check test clippy fmt doc bench run fetch
-go: build test vet fmt list get
-mvn mvnw gradle gradlew dotnet mix: test build check compile verify package
-bundle: exec install
-pip pip3: list show freeze install
-pre-commit: run
-terraform: plan validate fmt
-docker podman: ps images logs inspect build compose stats version info
-kubectl gh: get describe logs pr issue run repo
-npx bunx: pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget
+prefix git: add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull
+prefix git: fetch rebase diff log show grep blame clone
+prefix npm pnpm yarn bun: test ci run run-script install add
+prefix uv poetry pdm hatch pipenv: run sync lock install
+prefix cargo: build check test clippy fmt doc bench run fetch
+prefix go: build test vet fmt list get
+prefix mvn mvnw gradle gradlew dotnet mix: test build check compile verify package
+prefix bundle: exec install
+prefix pip pip3: list show freeze install
+prefix pre-commit: run
+prefix terraform: plan validate fmt
+prefix docker podman: ps images logs inspect build compose stats version info
+prefix kubectl gh: get describe logs pr issue run repo
+prefix npx bunx: pytest ruff mypy eslint prettier tsc jest vitest black flake8 pyright tox nox curl wget
 """
 _NAMED_NEXT = names("run run-script exec pr issue repo compose")  # and the word after it is part of what is granted
 _PLAIN_WORD = re.compile(r"[A-Za-z0-9_.][\w.:/@-]*")
@@ -231,43 +210,36 @@ def offer(tool: str, argv: Sequence[str], cwd: Path, root: Path) -> str:
     patterns = [shlex.join(words)]
     if name in _TOOLS:
         patterns = [f"{shlex.quote(words[0])}:*"]
-    elif len(words) > 1 and words[1] in _rows(_PREFIXES).get(name, ()):
+    elif len(words) > 1 and words[1] in _known(_PREFIXES).get(name, ()):
         length = 3 if words[1] in _NAMED_NEXT and name != "cargo" else 2
         first = words[:length]
         runs_anything = len(first) > 2 and program(first[2]) in INTERPRETERS | SHELLS
         if len(first) == length and all(map(_PLAIN_WORD.fullmatch, first)) and not runs_anything:
             patterns.insert(0, f"{' '.join(first)}:*")
-    offers = (f"{tool}({pattern})" for pattern in patterns)
-    return next((rule for rule in offers if _is_one(rule, argv, cwd, root)), "")
+    for rule in (f"{tool}({pattern})" for pattern in patterns if len(pattern) <= 200):
+        with suppress(UserError):  # a text that, read back, is not this one rule is none
+            read = parse_all(rule)
+            if [str(one) for one in read] == [rule] and allows(read[0], argv, cwd, root):
+                return rule
+    return ""
 
 
-def _is_one(rule: str, argv: Sequence[str], cwd: Path, root: Path) -> bool:
-    """Whether a text, read back, is one rule and covers this command."""
-    try:
-        read = parse_all(rule) if len(rule) <= 200 else []
-    except UserError:
-        return False
-    return [str(one) for one in read] == [rule] and allows(read[0], argv, cwd, root)
-
-
-# ---------------------------------------------------------------- where no box works
-
-# By program: what its operands are, how many there are at least, and the options that it may have.
+# What the operands of programs are, how many there are at least, and the options that they may have.
 _STRICT = """
-ls: paths 0 -[laAhtrS1dFinosp]+|--color=never|--all
-cat: paths 1 -[nbAEsTv]+
-head tail: paths 1 -[qv]+|-[nc]?[0-9]{1,9}
-wc: paths 1 -[lwcmL]+
-grep: pattern 2 -[nilLcvwxEFohHsq]+|-[mABC]?[0-9]{1,9}
-file: paths 1 -b
-du: paths 1 -[shac]+
-sort: paths 1 -[nrufb]+
-nl stat md5sum sha256sum realpath: paths 1 -
-basename dirname: text 1 -
-pwd whoami true false date cut: none 0 -
-uniq: none 0 -[cdui]+
-uname: none 0 -[asrmn]+
-echo: text 0 -n+
+paths0 ls: -[laAhtrS1dFinosp]+|--color=never|--all
+paths1 cat: -[nbAEsTv]+
+paths1 head tail: -[qv]+|-[nc]?[0-9]{1,9}
+paths1 wc: -[lwcmL]+
+pattern2 grep: -[nilLcvwxEFohHsq]+|-[mABC]?[0-9]{1,9}
+paths1 file: -b
+paths1 du: -[shac]+
+paths1 sort: -[nrufb]+
+paths1 nl stat md5sum sha256sum realpath: -
+text1 basename dirname: -
+none0 pwd whoami true false date cut: -
+none0 uniq: -[cdui]+
+none0 uname: -[asrmn]+
+text0 echo: -n+
 """
 _FILTERS = names("head tail wc nl sort cat grep")  # which may also read a pipe
 
@@ -279,11 +251,11 @@ def only_reads(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
     its words in a way of its own is left out whole, and so is git, which runs what a repository's configuration says.
     """
     name, words, operands = command.words[0].text, [word.text for word in command.words[1:]], list[str]()
-    if name not in _rows(_STRICT):
+    if name not in _known(_STRICT):
         return f"{name} is not one of the commands that run unasked without a sandbox"
     if why := _replaced(name, workspace):
         return why
-    kind, least, options = _rows(_STRICT)[name]
+    ((options, kind),) = _known(_STRICT)[name].items()
     if pattern := next((word.text for word in command.words if not word.literal), ""):
         return f"{pattern} is a pattern"
     while words:
@@ -296,12 +268,12 @@ def only_reads(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
         if not re.fullmatch(options, word):
             return f"{name} {word} is not one of the flags that run unasked without a sandbox"
     piped = command.after == "|" and name in _FILTERS
-    if len(operands) < int(least) - piped or (operands and kind == "none"):
+    if len(operands) < int(kind[-1]) - piped or (operands and kind == "none0"):
         return f"{name} with these operands"
     odd = next((word for word in operands if word[:1] in "+@" or re.search(r"[{}]", word)), "")
-    if odd and kind != "text":
+    if odd and not kind.startswith("text"):
         return f"{name} may take {odd} for more than a name"
-    paths = {"paths": operands, "pattern": operands[1:]}.get(kind, [])
+    paths = {"paths": operands, "pattern": operands[1:]}.get(kind[:-1], [])
     return next((why for word in paths if (why := _unreadable(word, cwd, workspace))), "")
 
 
@@ -314,9 +286,8 @@ def _unreadable(text: str, cwd: Path, workspace: Workspace) -> str:
         return f"{text} is outside the workspace"
     if sensitive(where) or sensitive(Path(text)):
         return f"{text} may hold secrets"
-    if where.exists() and not (where.is_file() or where.is_dir()):
-        return f"{text} is a pipe, a socket or a device"
-    return ""
+    special = where.exists() and not (where.is_file() or where.is_dir())
+    return f"{text} is a pipe, a socket or a device" if special else ""
 
 
 def _replaced(name: str, workspace: Workspace) -> str:
