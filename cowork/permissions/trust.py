@@ -1,7 +1,6 @@
 """Which folders the user trusts: the real path and a hash of the files in it that could run or steer.
 
-Nothing of the folder is run or parsed here. Reading is bounded, and a folder too large to be hashed
-is one whose hash never matches, so it asks again.
+Reading is bounded, and a folder too large to be hashed is one whose hash never matches, so it asks again.
 """
 
 from __future__ import annotations
@@ -50,26 +49,28 @@ class Trust:
 
     def is_trusted(self, folder: Path) -> bool:
         """Whether the folder is trusted as it is now."""
-        kept = self._read().get(_key(folder))
-        return kept is not None and kept.digest == digest(folder)
+        return self._as_trusted(folder) is True
 
     def changed(self, folder: Path) -> bool:
         """Whether it was trusted, but its files have changed since."""
-        kept = self._read().get(_key(folder))
-        return kept is not None and kept.digest != digest(folder)
+        return self._as_trusted(folder) is False
+
+    def _as_trusted(self, folder: Path) -> bool | None:
+        kept = self._read().get(os.path.realpath(folder))
+        return kept.digest == digest(folder) if kept else None
 
     def grant(self, folder: Path) -> None:
         """Trust the folder as it is now."""
-        kept = self._read() | {_key(folder): Trusted(Path(_key(folder)), digest(folder), time.time())}
-        self._write(kept)
+        key = os.path.realpath(folder)
+        self._write(self._read() | {key: Trusted(Path(key), digest(folder), time.time())})
 
     def revoke(self, folder: Path) -> bool:
         """Trust the folder no more; False when it was not trusted."""
         kept = self._read()
-        if kept.pop(_key(folder), None) is None:
-            return False
-        self._write(kept)
-        return True
+        known = kept.pop(os.path.realpath(folder), None) is not None
+        if known:
+            self._write(kept)
+        return known
 
     def list(self) -> list[Trusted]:
         """Every trusted folder, by path."""
@@ -141,7 +142,3 @@ def _below(path: str, shown: str, depth: int) -> Iterator[tuple[str, str, bytes]
             yield shown, "dangling", b""
     except OSError as error:
         yield shown, f"error {error.errno}", b""
-
-
-def _key(folder: Path) -> str:
-    return os.path.realpath(folder)

@@ -1,9 +1,7 @@
 """The boxes commands run in: bubblewrap on Linux, seatbelt on macOS; else none, which is said and never hidden.
 
-Inside all: no capabilities, no new privileges, own process and host-name spaces, a private /tmp, no keys of the home.
-The read box can write nothing but its /tmp, has no network, little of the home, and no secret of the workspace. The
-write box can write the workspace but for what is protected; it sees the workspace's secrets only after a question, and
-has the network only after one that names it.
+Inside: no capabilities, no new privileges, own process and host-name spaces, a private /tmp, no keys of the home. The
+read box can write nothing but its /tmp and sees no secret of the workspace; the write box sees them after a question.
 """
 
 from __future__ import annotations
@@ -125,10 +123,8 @@ class Sandbox:
         if sys.platform == "darwin":
             writable = () if reads else self.writable()
             return carriers.seatbelt(argv, self.workspace, writable, [*self.secrets(), *masked], network=network)
-        if closed := [root for root in self.roots if is_closed(root)]:
-            raise ToolError(
-                "ACCESS_DENIED", f"{closed[0]} cannot be looked into. The user can: chmod u+rwx {closed[0]}"
-            )
+        for root in filter(is_closed, self.roots):
+            raise ToolError("ACCESS_DENIED", f"{root} cannot be looked into. The user can: chmod u+rwx {root}")
         places = self._places(self.secrets(), self._homes(reads=reads), network=network)
         if reads:
             return self._around(argv, cwd, places, masked, network=network)
@@ -262,16 +258,16 @@ class Sandbox:
 
     def _homes(self, *, reads: bool) -> list[Path]:
         """Home folders of which only what programs need is there: one's own in the read box, those of others in all."""
-        kept = [*self.writable(), *self.workspace.readable]
         own = reads and len(self.home.parts) > 1 and os.path.isdir(self.home) and self.home not in self.roots
-        return [*([self.home] if own else []), *masks.other_homes(self.home, kept)]
+        others = masks.other_homes(self.home, [*self.writable(), *self.workspace.readable])
+        return [self.home, *others] if own else others
 
     def _unwritable(self) -> list[Path]:
         """What deny rules for edits name, as far as it is there: a folder with all in it, or a file."""
         patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
-        names = [re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns]
-        found = [Path(os.path.realpath(self.workspace.root / name)) for name in names if name]
-        inside = [path for path in found if any(root in path.parents for root in self.roots)]
+        names = filter(None, (re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns))
+        found = (Path(os.path.realpath(self.workspace.root / name)) for name in names)
+        inside = (path for path in found if any(root in path.parents for root in self.roots))
         return [path for path in inside if os.path.exists(path) and path not in self.roots]
 
     @property
@@ -281,15 +277,13 @@ class Sandbox:
 
     def writable(self) -> list[Path]:
         """Folders that can be written inside, at the same paths as outside."""
-        found = self.roots
-        if self.scratch and os.path.isdir(self.scratch):
-            found.append(Path(os.path.realpath(self.scratch)))
-        return found + [common for root in self.workspace.writable if (common := worktree_of(root))]
+        scratch = [Path(os.path.realpath(self.scratch))] if self.scratch and os.path.isdir(self.scratch) else []
+        commons = [common for root in self.workspace.writable if (common := worktree_of(root))]
+        return [*self.roots, *scratch, *commons]
 
     def secrets(self) -> list[Path]:
         """What exists on this machine and must not be seen inside."""
-        covered = (*_COVERED, Path("/dev/shm"))
-        found = masks.machine_secrets(self.home, self._environ, self.roots, covered)
+        found = masks.machine_secrets(self.home, self._environ, self.roots, (*_COVERED, Path("/dev/shm")))
         kept = {*map(str, self.writable()), str(self.home), "/"}
         return [Path(path) for path in dict.fromkeys(map(os.path.realpath, found)) if path not in kept]
 

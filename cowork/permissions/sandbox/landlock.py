@@ -1,8 +1,8 @@
 """The read box where bubblewrap cannot make one: Landlock for files and ports, a seccomp filter for the rest (Linux).
 
 `python landlock.py PLACES program …` becomes that program, which can then change no file, open no socket, read no
-secret and no more of the home folder than it is shown, and look into no other process. Unlike bubblewrap it leaves the
-command no /tmp of its own, and names of files can be seen where their content cannot.
+secret and no more of the home folder than it is shown, and look into no other process. It has no /tmp of its own, and
+names of files can be seen where their content cannot.
 """
 
 from __future__ import annotations

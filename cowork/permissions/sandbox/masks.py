@@ -10,6 +10,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -55,11 +56,8 @@ _TOOLCHAINS = (
 _SYSTEM = ("/etc/shadow", "/etc/shadow-", "/etc/ssl/private")
 # Much is in them, and none of it is a secret of the user: others published it.
 _PUBLISHED = frozenset({".git", "node_modules", "site-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"})
-_MOST_ENTRIES = 400_000
-_MOST_MASKS = 512
-_MOST_SOCKETS = 256
-_MOST_TABLE = 4 << 20
-_MOST_LOGIN = 4 << 20
+_MOST_ENTRIES, _MOST_MASKS, _MOST_SOCKETS = 400_000, 512, 256
+_MOST_TABLE = _MOST_LOGIN = 4 << 20  # bytes
 _CERTIFICATE = 64 * 1024
 
 
@@ -127,10 +125,9 @@ class WorkspaceSecrets:
 
     def _let(self, path: Path, rules: Rules) -> bool:
         """Whether a rule lets it be read, or it holds nothing but certificates."""
-        if self._denied(path):
-            return False
         allow = (rule for rule in rules.allow if rule.names_files("read"))
-        return any(path_matches(rule, path, self._root, fold=False) for rule in allow) or _is_public(path)
+        let = any(path_matches(rule, path, self._root, fold=False) for rule in allow) or _is_public(path)
+        return let and not self._denied(path)
 
     def _below(self, top: str) -> Iterable[Path]:
         waiting, seen = [top], 0
@@ -172,22 +169,23 @@ def _secret(name: str) -> bool:
 
 def _is_public(path: Path) -> bool:
     """Whether a file that is named like a key holds only certificates or public keys."""
-    if path.suffix.casefold() not in (".pem", ".asc", ".key"):
-        return False
-    try:
-        text = start_of(path, _CERTIFICATE)
-    except OSError:
-        return False
-    heads = re.findall(rb"-----BEGIN ([A-Z0-9 ]+)-----", text)
-    return bool(heads) and len(text) < _CERTIFICATE and all(re.search(rb"CERTIFICATE|PUBLIC", head) for head in heads)
+    text = _text(path, _CERTIFICATE) if path.suffix.casefold() in (".pem", ".asc", ".key") else ""
+    heads = re.findall(r"-----BEGIN ([A-Z0-9 ]+)-----", text)
+    return bool(heads) and len(text) < _CERTIFICATE and all(re.search("CERTIFICATE|PUBLIC", head) for head in heads)
+
+
+def _text(path: Path | str, most: int) -> str:
+    """The start of a file; nothing where it cannot be read."""
+    with suppress(OSError):
+        return start_of(Path(path), most).decode("utf-8", "replace")
+    return ""
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    try:
+    with suppress(OSError):
         status = path.stat()
-    except OSError:
-        return ()
-    return status.st_size, status.st_mtime_ns, status.st_ino
+        return status.st_size, status.st_mtime_ns, status.st_ino
+    return ()
 
 
 @lru_cache(maxsize=16)
@@ -215,10 +213,7 @@ def holds_password(path: Path) -> bool:
 
 @lru_cache(maxsize=256)
 def _login(path: str, state: tuple[int, ...]) -> bool:
-    try:
-        text = start_of(Path(path), _MOST_LOGIN).decode("utf-8", "replace")
-    except OSError:
-        return False
+    text = _text(path, _MOST_LOGIN)
     return has_password(text) or bool(re.search(r"(?i)extraheader\s*=|://[^/\s@]{20,}@", text))
 
 
@@ -230,24 +225,16 @@ def git_passwords(git: Path) -> list[Path]:
 
 
 def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence[Path]) -> list[str]:
-    """Sockets that can be reached by path: those variables name, and all that programs of this machine have open.
-
-    Not those in `covered` folders, which are not there inside, nor those the workspace has of its own.
-    """
+    """Sockets that variables name, and all that programs of this machine have open and that can be seen inside."""
     named = [path for name in AGENTS.split() if name in environ for path in re.findall(r"/[^,:;]+", environ[name])]
-    opened = [path for path in map(os.path.realpath, _open_sockets()) if not _within(path, roots)]
-    found = dict.fromkeys((*map(os.path.realpath, named), *opened))
+    rows: list[str] = []
+    with suppress(OSError), open("/proc/net/unix", "rb") as file:
+        rows = os.fsdecode(file.read(_MOST_TABLE)).splitlines()
+    opened = [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
+    others = (path for path in map(os.path.realpath, opened) if not _within(path, roots))
+    found = dict.fromkeys((*map(os.path.realpath, named), *others))
     seen = (path for path in found if _within(path, roots) or not _within(path, covered))
     return [path for path in seen if _is_socket(path)][:_MOST_SOCKETS]
-
-
-def _open_sockets() -> list[str]:
-    try:
-        with open("/proc/net/unix", "rb") as file:
-            rows = os.fsdecode(file.read(_MOST_TABLE)).splitlines()
-    except OSError:
-        return []
-    return [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
 
 
 def _within(path: str, folders: Sequence[Path]) -> bool:
@@ -255,7 +242,6 @@ def _within(path: str, folders: Sequence[Path]) -> bool:
 
 
 def _is_socket(path: str) -> bool:
-    try:
+    with suppress(OSError):
         return stat.S_ISSOCK(os.lstat(path).st_mode)
-    except OSError:
-        return False
+    return False

@@ -196,21 +196,20 @@ class Watch:
             whole = new.name == ".git" or (new.parent in hold.what.gits and new.name in GIT_FOLDERS)
             if not whole or (_would_run(new) if new.name == ".git" else _has_hooks(new)):
                 told += _set_aside(str(new))
-        if not told:
-            return []
         text = f"Set aside what a command made: {'; '.join(told)}. Other programs or agents run or obey such files."
-        self._say(text, told)
-        return [f"{text} The user was told. Write them with a file tool, which asks, if they are wanted."]
+        if told:
+            self._say(text, told)
+        hint = "The user was told. Write them with a file tool, which asks, if they are wanted."
+        return [f"{text} {hint}"] if told else []
 
     def _tell(self, made: list[str]) -> list[str]:
         """Say once what came where nothing can be set aside."""
         self._known |= dict.fromkeys(made, "")
-        if not made:
-            return []
         names = listed([self._sandbox.workspace.show(Path(path)) for path in made])
         text = f"A command made {names}: other programs or agents run or obey such files."
-        self._say(f"{text} Look before you use them.", made)
-        return [f"{text} The user was warned; say why, if you meant it."]
+        if made:
+            self._say(f"{text} Look before you use them.", made)
+        return [f"{text} The user was warned; say why, if you meant it."] if made else []
 
 
 @dataclass(slots=True)
