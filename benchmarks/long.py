@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.sessions import fastest, history, write
 from cowork.core.events import ContextCompacted, Event, from_dict
 from cowork.sessions.index import list_sessions
-from cowork.sessions.log.lines import decode, encode
+from cowork.sessions.log.reader import decode, encode
 
 TURNS = int(os.environ.get("COWORK_BENCH_TURNS", "2000"))
 LOG_MB = int(os.environ.get("COWORK_BENCH_LOG_MB", "500"))

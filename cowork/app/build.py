@@ -43,7 +43,7 @@ with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
     from cowork.app.worktrees import Worktrees
     from cowork.sessions import index
-    from cowork.sessions.log.fork import origins
+    from cowork.sessions.log.writer import origins
     from cowork.telemetry.exporters import TelemetryExport
     from cowork.tools.json_schema import schema_problems
 

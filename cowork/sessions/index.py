@@ -32,13 +32,11 @@ from cowork.core.events import (
     ReplyAdded,
     SessionRewound,
     SessionStarted,
-    from_dict,
 )
 from cowork.private_files import private_folder, replace_private
 from cowork.sessions.cost import Meter, Spending, TaskRow, day_of
-from cowork.sessions.log.lines import TRAILER_BYTES, LogLine, has_good_checksum, parse
 from cowork.sessions.log.lock import Lock, holder
-from cowork.sessions.log.reader import is_after, open_log, read
+from cowork.sessions.log.reader import TRAILER_BYTES, LogLine, has_good_checksum, is_after, open_log, read
 from cowork.sessions.log.writer import LOCK, LOG, existing, is_id, stamp_of
 
 INDEX = "index.json"
@@ -46,10 +44,6 @@ VERSION = 4
 TITLE_LENGTH = 80
 _UNREAD = frozenset({"tool.started", "tool.ended", "todo.updated", "question.asked", "question.answered"})
 _PAID = b'"request":{"usage":'  # a tool that asked a model
-
-
-class Irregular(Exception):
-    """A line that is damaged or out of order: the whole log must be read with care."""
 
 
 class Slice(NamedTuple):
@@ -135,16 +129,13 @@ class Summary:
 
 def summarize(path: Path, session_id: str, known: Summary | None = None) -> Summary:
     """The summary of a log; with what is `known` of it, only what came since is read."""
-    try:
-        if known and known.offset > 0 and is_after(path, known.offset, known.last_line):
-            return _extended(known, path)
-        return _extended(Summary(session_id), path)
-    except Irregular:
-        whole = Summary(session_id)
+    goes_on = known and known.offset > 0 and is_after(path, known.offset, known.last_line)
+    summary = known if known and goes_on else Summary(session_id)
+    if not _extend(summary, path):
+        summary = Summary(session_id, offset=-1)  # such a log is read whole each time it grows
         for event in read(path).events:
-            whole.apply(event)
-        whole.offset = -1  # such a log is read whole each time it grows
-        return whole
+            summary.apply(event)
+    return summary
 
 
 def title_of(text: str) -> str:
@@ -313,36 +304,22 @@ def _about(rest: bytes) -> bytes:
     return b'[%d,"%08x"]' % (VERSION, zlib.crc32(rest))
 
 
-def _extended(summary: Summary, path: Path) -> Summary:
+def _extend(summary: Summary, path: Path) -> bool:
+    """Fold what came since; False if a line is damaged or out of order, so that all must be read with care."""
     offset, body = summary.offset, b""
     with open_log(path, offset) as file:
-        for line in file:
-            if not line.endswith(b"\n"):
+        for data in file:
+            if not data.endswith(b"\n"):
                 break  # it is being written, or torn; either way it is looked at again when the log has grown
-            body = line[:-1]
-            _take_line(summary, body)
-            offset += len(line)
+            body = data[:-1]
+            line = LogLine.of(body)
+            if line is None or not has_good_checksum(body) or line.id <= summary.last_id:
+                return False
+            if line.kind in _UNREAD and _PAID not in body:
+                summary.touch(line.id, line.at)
+            elif event := line.event():  # else it is of a newer version
+                summary.apply(event)
+            offset += len(data)
     if body:
         summary.offset, summary.last_line = offset, body[-TRAILER_BYTES:].decode("ascii", "replace")
-    return summary
-
-
-def _take_line(summary: Summary, body: bytes) -> None:
-    """Fold one whole line; Irregular if it is damaged or out of order."""
-    line = LogLine.of(body)
-    if line is None or not has_good_checksum(body) or line.id <= summary.last_id:
-        raise Irregular
-    if line.kind in _UNREAD and _PAID not in body:
-        summary.touch(line.id, line.at)
-        return
-    raw = parse(body)
-    if raw is None:
-        raise Irregular
-    if line.kind == "reply.added":
-        raw.pop("content", None)  # what was said costs nothing more
-    try:
-        event = from_dict(raw)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise Irregular from error
-    if event:  # else it is of a newer version
-        summary.apply(event)
+    return True

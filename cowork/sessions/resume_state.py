@@ -1,4 +1,4 @@
-"""What a resumed session takes up again beside its conversation, as pure folds of the log."""
+"""What a resumed session takes up again beside its conversation, and what is wrong with one: pure folds of the log."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
-from cowork.core.blocks import Json, Tally, Text, outcome_of
+from cowork.core.blocks import Json, Tally, Text, Thinking, ToolUse, outcome_of
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -25,6 +25,7 @@ from cowork.core.events import (
 from cowork.core.frozen import frozen
 from cowork.core.transcript import Transcript
 from cowork.sessions.cost import Spending, charges
+from cowork.sessions.log.reader import Loaded
 
 MAIN = "main"
 _PEOPLE = ("user", "queue", "steer")
@@ -80,10 +81,10 @@ class ResumeState:
     mode: str = ""
     model: str = ""
     chosen: str = ""  # the model, if it was chosen in the session and not by the settings of that time
-    cwd: str = ""  # where Bash was
+    cwd: str = ""  # of the last call; empty if it is gone or never was
     seen: dict[str, str] = field(default_factory=dict)  # resolved path -> hash last read or written
     children: tuple[InterruptedChild, ...] = ()
-    jobs: tuple[LostJob, ...] = ()
+    jobs: tuple[LostJob, ...] = ()  # commands in the background that nobody saw the end of
     last_job: int = 0  # the highest number a background command had
 
 
@@ -92,15 +93,37 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
     everything = list(events)
     kept = surviving(everything)
     mode, model, chosen = settings(everything)
+    shown, seen, jobs = "", dict[str, str](), dict[str, LostJob]()
+    families: dict[str, str] = {}  # of the calls; a tool from outside may name paths and hashes that mean nothing here
+    for event in kept:
+        if isinstance(event, ToolStarted) and event.agent == MAIN:
+            families[event.tool_use_id] = event.family
+        if not isinstance(event, ToolEnded) or event.agent != MAIN:
+            continue
+        data, context = _data(event), event.record.get("context")
+        if isinstance(context, dict):
+            shown = str(context.get("cwd") or "")
+        path, digest = data.get("path"), data.get("hash")
+        of_files = families.pop(event.tool_use_id, "") in ("", "read", "write")
+        if of_files and isinstance(path, str) and isinstance(digest, str) and path and digest:
+            seen[os.path.realpath(os.path.join(root, path))] = digest
+        name = str(data.get("bash_id") or data.get("shell_id") or "")
+        given = context.get("params_input") if isinstance(context, dict) else None
+        if data.get("running") is not True:
+            jobs.pop(name, None)
+        elif isinstance(given, dict) and "command" in given:
+            command = " ".join(str(given["command"]).split())
+            jobs[name] = LostJob(name, command[:200], str(data.get("output_file") or "no file"))
+    cwd = os.path.normpath(os.path.join(root, shown)) if shown else ""
     return ResumeState(
         todos=todos(kept),
         mode=mode,
         model=model,
         chosen=chosen,
-        cwd=working_directory(kept, root),
-        seen=read_state(kept, root),
+        cwd=cwd if os.path.isdir(cwd) else "",
+        seen=seen,
         children=interrupted(kept),
-        jobs=lost_jobs(kept),
+        jobs=tuple(jobs.values()),
         last_job=max((_number(e) for e in everything), default=0),
     )
 
@@ -117,11 +140,8 @@ def surviving(events: Iterable[Event]) -> list[Event]:
 
 def todos(events: Iterable[Event], agent: str = MAIN) -> tuple[Json, ...]:
     """The newest todo list of an agent."""
-    found: tuple[Json, ...] = ()
-    for event in events:
-        if isinstance(event, TodoUpdated) and event.agent == agent:
-            found = event.todos
-    return found
+    lists = [event.todos for event in events if isinstance(event, TodoUpdated) and event.agent == agent]
+    return lists[-1] if lists else ()
 
 
 def settings(events: Iterable[Event]) -> tuple[str, str, str]:
@@ -139,35 +159,6 @@ def settings(events: Iterable[Event]) -> tuple[str, str, str]:
     return mode, model, chosen
 
 
-def working_directory(events: Iterable[Event], root: Path) -> str:
-    """The working directory of the main agent's last call, empty if it is gone or never was."""
-    shown = ""
-    for event in events:
-        if isinstance(event, ToolEnded) and event.agent == MAIN:
-            context = event.record.get("context")
-            shown = str(context.get("cwd") or "") if isinstance(context, dict) else shown
-    path = os.path.normpath(os.path.join(root, shown)) if shown else ""
-    return path if os.path.isdir(path) else ""
-
-
-def read_state(events: Iterable[Event], root: Path, agent: str = MAIN) -> dict[str, str]:
-    """Path -> hash of every file an agent read or wrote, as it last knew it."""
-    seen: dict[str, str] = {}
-    families: dict[str, str] = {}  # of the calls; a tool from outside may name paths and hashes that mean nothing here
-    for event in events:
-        if isinstance(event, ToolStarted) and event.agent == agent:
-            families[event.tool_use_id] = event.family
-        if not isinstance(event, ToolEnded) or event.agent != agent:
-            continue
-        if families.pop(event.tool_use_id, "") not in ("", "read", "write"):
-            continue
-        data = _data(event)
-        path, digest = data.get("path"), data.get("hash")
-        if isinstance(path, str) and isinstance(digest, str) and path and digest:
-            seen[os.path.realpath(os.path.join(root, path))] = digest
-    return seen
-
-
 def interrupted(events: Sequence[Event]) -> tuple[InterruptedChild, ...]:
     """The children that were sent out and never came back."""
     open_children: dict[str, AgentStarted] = {}
@@ -181,27 +172,53 @@ def interrupted(events: Sequence[Event]) -> tuple[InterruptedChild, ...]:
     return tuple(_child(started, events) for started in open_children.values())
 
 
-def lost_jobs(events: Iterable[Event]) -> tuple[LostJob, ...]:
-    """The main agent's background commands that nobody saw the end of."""
-    running: dict[str, LostJob] = {}
-    for event in events:
-        if not isinstance(event, ToolEnded) or event.agent != MAIN:
-            continue
-        data = _data(event)
-        name = str(data.get("bash_id") or data.get("shell_id") or "")
-        context = event.record.get("context")
-        given = context.get("params_input") if isinstance(context, dict) else None
-        if data.get("running") is not True:
-            running.pop(name, None)
-        elif isinstance(given, dict) and "command" in given:
-            command = " ".join(str(given["command"]).split())
-            running[name] = LostJob(name, command[:200], str(data.get("output_file") or "no file"))
-    return tuple(running.values())
-
-
 def rewind_points(transcript: Transcript) -> tuple[PromptAdded, ...]:
     """The person's prompts that one can go back to, oldest first."""
     return tuple(p for p in transcript.prompts() if p.source in _PEOPLE)
+
+
+def diagnose(loaded: Loaded) -> list[str]:
+    """Damage of the file first, then gaps in the story; empty when all is well. Nothing here stops a resume."""
+    events = loaded.events
+    found = list(loaded.damage)
+    if not any(isinstance(e, SessionStarted) for e in events):
+        found.append("The start of the session is missing: its folder and model are unknown.")
+    if not any(isinstance(e, PromptAdded) and e.agent == "main" for e in events):
+        found.append("It holds no prompt: there is nothing to go on with.")
+    found += _unpaired(events)
+    found += [f"A child was cut off: {child.line}." for child in interrupted(events)]
+    found += _foreign(events)
+    return found
+
+
+def _unpaired(events: Sequence[Event]) -> list[str]:
+    calls: dict[tuple[str, str], str] = {}
+    orphans = 0
+    for event in events:
+        if isinstance(event, ReplyAdded):
+            calls.update(((event.agent, b.id), b.name) for b in event.content if isinstance(b, ToolUse))
+        elif isinstance(event, ToolEnded):
+            orphans += calls.pop((event.agent, event.tool_use_id), None) is None
+    found = []
+    if calls:
+        names = ", ".join(sorted(set(calls.values())))
+        found.append(f"{len(calls)} tool calls ({names}) have no result: the model is told that they were interrupted.")
+    if orphans:
+        found.append(f"{orphans} results belong to a reply that is missing: the model does not see them.")
+    return found
+
+
+def _foreign(events: Sequence[Event]) -> list[str]:
+    models = {
+        b.model
+        for e in events
+        if isinstance(e, ReplyAdded) and e.agent == "main"
+        for b in e.content
+        if isinstance(b, Thinking)
+    }
+    if len(models) < 2:
+        return []
+    return [f"It holds reasoning of {len(models)} models: each is only shown its own."]
 
 
 def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
@@ -230,9 +247,8 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
                     tally.end(event.name, outcome_of(event.record))
     for name in running.values():
         tally.end(name, "failed")
-    spent = Spending()
-    for charge in charges(e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/")):
-        spent += charge.spent
+    own = (e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/"))
+    spent = sum((charge.spent for charge in charges(own)), Spending())
     return InterruptedChild(
         path,
         started.subagent_id,

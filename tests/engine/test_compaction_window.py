@@ -15,9 +15,8 @@ from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, Notice, PromptAdded
 from cowork.core.transcript import fold
 from cowork.sessions.cost import totals
-from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import read
-from cowork.sessions.log.writer import LOG
+from cowork.sessions.log.writer import LOG, fork
 from tests.fakes.live import SUMMARY, Live, Windowed, conversation, live, rewrites, size_of
 from tests.wire.server import FORMATS, Hold, Server, Turn, call, say, status, think, turn
 

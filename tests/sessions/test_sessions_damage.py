@@ -32,11 +32,9 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.transcript import Transcript, fold
-from cowork.sessions.log.diagnose import diagnose
-from cowork.sessions.log.fork import fork
-from cowork.sessions.log.lines import encode
-from cowork.sessions.log.reader import read
-from cowork.sessions.log.writer import SessionLog
+from cowork.sessions.log.reader import encode, read
+from cowork.sessions.log.writer import SessionLog, fork
+from cowork.sessions.resume_state import diagnose
 from tests.fakes.wire_rules import violations
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))

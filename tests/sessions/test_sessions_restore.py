@@ -23,9 +23,8 @@ from cowork.core.events import (
 from cowork.core.transcript import fold
 from cowork.sessions.cost import Spending, add_up, charges, totals
 from cowork.sessions.index import list_sessions
-from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import read
-from cowork.sessions.log.writer import SessionLog
+from cowork.sessions.log.writer import SessionLog, fork
 from cowork.sessions.resume_state import interrupted, restore, rewind_points
 
 

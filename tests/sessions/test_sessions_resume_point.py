@@ -28,8 +28,7 @@ from cowork.core.events import (
     ToolStarted,
 )
 from cowork.core.transcript import PROMPTS_KEPT, Transcript, fold
-from cowork.sessions.log.lines import encode
-from cowork.sessions.log.reader import Loaded, events_of, read
+from cowork.sessions.log.reader import Loaded, encode, events_of, read
 from cowork.sessions.log.resume_reader import RESUME_POINT, read_to_resume
 from cowork.sessions.log.writer import SessionLog
 from cowork.sessions.resume_state import restore

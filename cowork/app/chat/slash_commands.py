@@ -24,8 +24,8 @@ from cowork.sessions import index
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.rewind import RewindPlan
 from cowork.sessions.index import title_of
-from cowork.sessions.log.fork import fork
 from cowork.sessions.log.reader import events_of, read
+from cowork.sessions.log.writer import fork
 from cowork.sessions.resume_state import rewind_points, surviving, todos
 
 with later(__name__):  # only whoever exports pays for the pages

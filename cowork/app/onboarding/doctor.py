@@ -31,9 +31,9 @@ from cowork.http.errors import HttpError, connection_error
 from cowork.permissions.sandbox.box import Sandbox
 from cowork.providers.open import default_tls
 from cowork.sessions import index
-from cowork.sessions.log.diagnose import diagnose
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import LOG
+from cowork.sessions.resume_state import diagnose
 from cowork.tools.search import ripgrep as rg
 
 State = Literal["ok", "note", "bad"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAdded, SessionStarted, ToolEnded
 from cowork.core.transcript import PROMPTS_KEPT
-from cowork.sessions.log.lines import LogLine, encode
+from cowork.sessions.log.reader import LogLine, encode
 
 MAIN = "main"
 _DATA = re.compile(rb'"record":\{"status":"[a-z_]*","data":')

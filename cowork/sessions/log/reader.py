@@ -1,23 +1,85 @@
-"""Reading a session log, whatever happened to it: whole records are kept, the rest is said, the file stays as it is."""
+"""The lines of a session log: how an event is written as one, and how a log is read, whatever happened to it.
+
+A line is the JSON of an event, ended by its number and the checksum of what is before. Whole records are kept, the rest
+is said, the file stays as it is.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from cowork.core.blocks import Json
-from cowork.core.events import Event, SessionRewound, from_dict
-from cowork.sessions.log.lines import TRAILER_BYTES, LogLine, decode
+from cowork.core.events import Event, SessionRewound, from_dict, to_dict
 
+TRAILER_BYTES = len(b',"_crc":"01234567"}')
+_HEAD = re.compile(rb'\{"type":"([a-z_.]+)","id":(\d+),"at":([0-9.eE+-]+),"session_id":"[^"\\]*","agent":"([^"\\]*)"')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
-_TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
 _END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
+_TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
+_NOT_AN_EVENT = (TypeError, ValueError, AttributeError)
+_parse = json.JSONDecoder().raw_decode  # `json.loads` guesses encodings and looks for white space on every line
+
+
+class LogLine(NamedTuple):
+    """A line, without its end, and what its head says; the rest of it is parsed when it is asked for."""
+
+    kind: str
+    id: int
+    at: float
+    agent: str
+    data: bytes
+
+    @classmethod
+    def of(cls, data: bytes) -> LogLine | None:
+        """None if it does not look like one."""
+        head = _HEAD.match(data)
+        return cls(head[1].decode(), int(head[2]), float(head[3]), head[4].decode(), data) if head else None
+
+    def event(self) -> Event | None:
+        """What happened; None if a byte of the line is wrong or it is of a newer version."""
+        try:
+            raw = decode(self.data)
+            return from_dict(raw) if raw else None
+        except _NOT_AN_EVENT:
+            return None
+
+
+def encode(event: Event, number: int) -> bytes:
+    """The event as a line, with its end."""
+    raw = to_dict(event)
+    raw["_n"] = number
+    try:
+        body = json.dumps(raw, ensure_ascii=False, separators=(",", ":"), default=str).encode()
+    except UnicodeEncodeError:  # half a surrogate pair, as in a file name that is not UTF-8
+        body = json.dumps(raw, separators=(",", ":"), default=str).encode()
+    body = body[:-1]
+    return b'%s,"_crc":"%08x"}\n' % (body, zlib.crc32(body))
+
+
+def decode(line: bytes) -> Json | None:
+    """The object of a whole line without its end; None if a byte of it is wrong."""
+    if not has_good_checksum(line):
+        return None
+    try:
+        text = line.decode()
+        raw, end = _parse(text)
+    except (ValueError, RecursionError):
+        return None
+    return raw if isinstance(raw, dict) and end == len(text) else None
+
+
+def has_good_checksum(line: bytes) -> bool:
+    """Whether a line without its end is as it was written."""
+    return line[-TRAILER_BYTES:] == b',"_crc":"%08x"}' % zlib.crc32(memoryview(line)[:-TRAILER_BYTES])
 
 
 @dataclass(slots=True)
@@ -153,7 +215,7 @@ class LogReader:
         what = "ends in the middle of a record" if self.loaded.torn else "is damaged"
         self.loaded.damage.append(f"Line {number} {what}: {size} bytes were set aside.")
 
-    def _keep(self, number: int, line: bytes, raw: dict[str, Any]) -> None:
+    def _keep(self, number: int, line: bytes, raw: Json) -> None:
         event_id, place = raw.get("id"), raw.get("_n")
         if type(event_id) is not int or type(place) is not int:
             self._say_damage(number, len(line))
@@ -167,7 +229,7 @@ class LogReader:
         self._count_missing(number, place)
         try:
             event = from_dict(raw)
-        except (TypeError, ValueError, AttributeError):
+        except _NOT_AN_EVENT:
             self._say_damage(number, len(line))
             return
         if event is None:

@@ -17,8 +17,7 @@ from typing import Any
 from cowork.core.events import ContextCompacted, SessionRewound, ToolEnded
 from cowork.private_files import replace_private
 from cowork.sessions.log.leftovers import MAIN, Leftovers
-from cowork.sessions.log.lines import TRAILER_BYTES, LogLine
-from cowork.sessions.log.reader import Loaded, LogReader, is_after, open_log
+from cowork.sessions.log.reader import TRAILER_BYTES, Loaded, LogLine, LogReader, is_after, open_log
 
 RESUME_POINT = "resume-point.jsonl"
 LARGE = 4 * 1024 * 1024  # bytes of a log that are worth being left out

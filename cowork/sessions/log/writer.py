@@ -16,16 +16,16 @@ import shutil
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from cowork.core.errors import UserError
-from cowork.core.events import ContextCompacted, Event, PromptAdded, TurnEnded
+from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, TurnEnded
 from cowork.core.later import later
 from cowork.private_files import open_private, own_mode, private_folder, replace_private
-from cowork.sessions.log.lines import encode
 from cowork.sessions.log.lock import Lock
-from cowork.sessions.log.reader import Loaded
+from cowork.sessions.log.reader import Loaded, encode, read
 
 with later(__name__):
     from cowork.sessions.index import Summary
@@ -34,6 +34,7 @@ with later(__name__):
 LOG = "events.jsonl"
 LOCK = "lock"
 WAITING = "typed-ahead.json"
+FORKED = "session.forked"  # the code of the notice at the end of a copied past
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 BACKLOG_BYTES = 64 * 1024 * 1024
 
@@ -234,6 +235,34 @@ class SessionLog:
         if not self._failing:
             self._failing = True
             self.report(f"The session cannot be saved ({error.strerror}); it goes on in memory.")
+
+
+def origins(events: Iterable[Event]) -> list[str]:
+    """The sessions whose past these events share; files of theirs may be named in it."""
+    return [str(e.data.get("session_id")) for e in events if isinstance(e, Notice) and e.code == FORKED]
+
+
+def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
+    """Copy a session's events, up to and with one if given, into a new session; gives its id.
+
+    The copies keep the id of the session they were paid in, so a fork costs nothing by itself. The other session
+    may be in use meanwhile: only what it has finished writing is copied.
+    """
+    loaded = read(existing(sessions, session_id) / LOG)
+    events = [e for e in loaded.events if upto_event is None or e.id <= upto_event]
+    if not events:
+        raise UserError(f"Session {session_id} holds nothing to fork.", "Choose another one, or a later place in it.")
+    failures: list[str] = []
+    last = events[-1]
+    origin = {"session_id": session_id, "event": last.id}
+    with SessionLog.create(sessions, report=failures.append) as log:
+        said = Notice(f"Forked from {session_id}.", code=FORKED, data=origin)
+        for event in (*events, replace(said, id=last.id + 1, at=last.at, session_id=log.id)):
+            log(event)
+        log.keep()
+    if failures:
+        raise UserError(failures[0], "Make room on the disk and try again.")
+    return log.id
 
 
 def _read_again(path: Path) -> None:
