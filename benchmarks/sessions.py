@@ -14,7 +14,7 @@ from pathlib import Path
 from cowork.core.blocks import Text, ToolUse, Usage
 from cowork.core.events import Event, PromptAdded, ReplyAdded, SessionStarted, ToolEnded, ToolStarted, TurnEnded
 from cowork.core.transcript import fold
-from cowork.reports.html import session_page
+from cowork.reports.page import session_page
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog

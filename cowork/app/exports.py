@@ -10,7 +10,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event
 from cowork.core.hygiene import ascii_json
 from cowork.reports.atif import trajectory
-from cowork.reports.html import session_page
+from cowork.reports.page import session_page
 from cowork.sessions.export import as_json, markdown
 from cowork.sessions.index import SessionEntry, find, latest, list_sessions
 from cowork.sessions.log.lock import holder

@@ -217,9 +217,8 @@ def report(
                                          as a page, with the pages of the sessions it names
       cowork report --since all --json   for programs"""
     from cowork.app.exports import export_beside
-    from cowork.reports.bars import report_lines
-    from cowork.reports.html import report_page
-    from cowork.reports.overview import overview
+    from cowork.reports.overview import overview, report_lines
+    from cowork.reports.page import report_page
     from cowork.sessions.cost_report import days_of
     from cowork.sessions.index import list_sessions
 

@@ -6,56 +6,39 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from cowork.core.blocks import Json, Text, Thinking, ToolUse
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    ContextCompacted,
-    Event,
-    PromptAdded,
-    ReplyAdded,
-    SessionStarted,
-    ToolEnded,
-)
-from cowork.sessions.cost import Spending, totals
-from cowork.sessions.resume_state import surviving
+from cowork.core.events import AgentStarted, ContextCompacted, Event, PromptAdded, ReplyAdded, SessionStarted
+from cowork.sessions.cost import Spending
+from cowork.sessions.export import MAIN, Story
 
 VERSION = "ATIF-v1.8"
-MAIN = "main"
-_SOURCES = {"system": "system"}  # who else speaks to a model is its user
 
 
 def trajectory(events: Sequence[Event]) -> Json:
     """The whole session; what was rewound is left out, but what it cost is counted."""
-    return _Writer(events).trajectory(MAIN)
+    return _AtifWriter(events).trajectory(MAIN)
 
 
-class _Writer:
+class _AtifWriter(Story):
     def __init__(self, events: Sequence[Event]) -> None:
-        self._spent = totals(events)
+        super().__init__(events)
         self._session = events[-1].session_id if events else ""
         self._about = SessionStarted()
-        self._results: dict[tuple[str, str], ToolEnded] = {}
         self._own: dict[str, list[PromptAdded | ReplyAdded | ContextCompacted]] = {}
         self._children: dict[str, dict[str, AgentStarted]] = {}  # parent -> path -> its first start
-        self._ends: dict[str, str] = {}
-        for event in surviving(events):
+        for event in self.events:
             match event:
                 case SessionStarted():
                     self._about = event
-                case ToolEnded():
-                    self._results[event.agent, event.tool_use_id] = event
                 case AgentStarted():
                     self._children.setdefault(event.parent, {}).setdefault(event.agent, event)
-                case AgentEnded():
-                    self._ends[event.agent] = event.status
-                case PromptAdded() | ReplyAdded() | ContextCompacted(summary=str(_)):
+                case PromptAdded() | ReplyAdded():
+                    self._own.setdefault(event.agent, []).append(event)
+                case ContextCompacted(summary=summary) if summary:
                     self._own.setdefault(event.agent, []).append(event)
 
     def trajectory(self, path: str, started: AgentStarted | None = None) -> Json:
-        steps = [self._step(event) for event in self._own.get(path, ()) if _says_something(event)]
-        kept = bool(steps)
-        if not steps:  # there must be one
-            steps = [{"source": "user", "message": started.prompt if started else ""}]
+        kept = [self._step(event) for event in self._own.get(path, ())]
+        steps = kept or [{"source": "user", "message": started.prompt if started else ""}]  # there must be one
         for number, step in enumerate(steps, 1):
             step["step_id"] = number
         out: Json = {
@@ -64,7 +47,7 @@ class _Writer:
             "trajectory_id": f"{self._session}/{path}",
             "agent": self._agent(started),
             "steps": steps,
-            "final_metrics": _final(self._spent.get(path, Spending()), steps),
+            "final_metrics": _final(self.spent[path], steps),
         }
         if not kept and started:
             out["notes"] = "The conversation of this agent was not kept."
@@ -80,7 +63,7 @@ class _Writer:
             agent["model_name"] = model
         if started:
             extra = {"subagent_type": started.subagent_type, "description": started.description, "depth": started.depth}
-            agent["extra"] = extra | {"status": self._ends.get(started.agent, "interrupted")}
+            agent["extra"] = extra | {"status": self.end_of(started.agent)}
         else:
             agent["extra"] = {"provider": about.provider, "cwd": about.cwd, "branch": about.branch, "mode": about.mode}
         return agent
@@ -89,7 +72,8 @@ class _Writer:
         step: Json = {"timestamp": datetime.fromtimestamp(event.at, UTC).isoformat(timespec="milliseconds")}
         match event:
             case PromptAdded():
-                step |= {"source": _SOURCES.get(event.source, "user"), "message": event.text}
+                source = "system" if event.source == "system" else "user"  # who else speaks to a model is its user
+                step |= {"source": source, "message": event.text}
                 extra = {"context": event.context, "prompt_source": event.source, "images": len(event.images)}
                 return step | {"extra": {name: value for name, value in extra.items() if value}}
             case ContextCompacted():
@@ -115,12 +99,12 @@ class _Writer:
             step["tool_calls"] = [
                 {"tool_call_id": call.id, "function_name": call.name, "arguments": call.input} for call in calls
             ]
-        if results := [self._result(event.agent, call) for call in calls if (event.agent, call.id) in self._results]:
+        if results := [self._result(event.agent, call) for call in calls if (event.agent, call.id) in self.results]:
             step["observation"] = {"results": results}
         return step
 
     def _result(self, agent: str, call: ToolUse) -> Json:
-        record = self._results[agent, call.id].record
+        record = self.results[agent, call.id].record
         out: Json = {"source_call_id": call.id, "content": str(record.get("text", ""))}
         out["extra"] = {"status": record.get("status", "")}
         sent = [p for p, first in self._children.get(agent, {}).items() if first.tool_use_id == call.id]
@@ -129,10 +113,6 @@ class _Writer:
                 {"trajectory_id": f"{self._session}/{path}", "session_id": self._session} for path in sent
             ]
         return out
-
-
-def _says_something(event: PromptAdded | ReplyAdded | ContextCompacted) -> bool:
-    return not isinstance(event, ContextCompacted) or bool(event.summary)
 
 
 def _metrics(event: ReplyAdded) -> Json:

@@ -16,8 +16,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from cowork.core.blocks import Json
-from cowork.reports.html import live_page
-from cowork.reports.page_data import Packer, to_script
+from cowork.reports.page import Packer, live_page, to_script
 from cowork.sessions.index import SessionEntry
 from cowork.sessions.log.lock import holder
 from cowork.sessions.log.reader import read_from
@@ -74,11 +73,10 @@ class WatchServer:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
             try:
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S)
-                question = _parse(head)
-                if question is None:
-                    await _say(writer, HTTPStatus.BAD_REQUEST)
-                else:
+                if question := _parse(head):
                     await self._route(question, writer)
+                else:
+                    await _say(writer, HTTPStatus.BAD_REQUEST)
             finally:
                 writer.close()
 
@@ -95,11 +93,12 @@ class WatchServer:
         elif question.path == "/":
             page = live_page(self._facts()).encode()
             await _say(writer, HTTPStatus.OK, "Content-Type: text/html; charset=utf-8\r\n", page)
-        elif question.path == "/events" and self._streams < _STREAMS:
-            await self._stream(question, writer)
+        elif question.path != "/events":
+            await _say(writer, HTTPStatus.NOT_FOUND)
+        elif self._streams >= _STREAMS:
+            await _say(writer, HTTPStatus.SERVICE_UNAVAILABLE)
         else:
-            known = question.path == "/events"
-            await _say(writer, HTTPStatus.SERVICE_UNAVAILABLE if known else HTTPStatus.NOT_FOUND)
+            await self._stream(question, writer)
 
     @property
     def _cookie_name(self) -> str:
@@ -169,19 +168,15 @@ async def _say(writer: asyncio.StreamWriter, status: HTTPStatus, headers: str = 
 
 def _parse(head: bytes) -> _Question | None:
     """The head of a request; None if it is not one."""
-    lines = head.decode("latin-1").split("\r\n")
-    words = lines[0].split(" ")
-    if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
-        return None
-    headers: dict[str, str] = {}
-    for line in lines[1:-2]:
-        name, colon, value = line.partition(":")
-        name = name.strip().lower()
-        if not colon or name in headers:  # twice the same could mean two things
-            return None
-        headers[name] = value.strip()
+    first, *lines = head.decode("latin-1").split("\r\n")[:-2]
     try:
-        url = urlsplit(words[1])
-    except ValueError:  # half an IPv6 address
+        method, target, version = first.split(" ")
+        pairs = [(name.strip().lower(), value.strip()) for name, value in (line.split(":", 1) for line in lines)]
+        url = urlsplit(target)
+    except ValueError:  # too few words, a header without a colon, half an IPv6 address
         return None
-    return _Question(words[0], url.path, {key: values[0] for key, values in parse_qs(url.query).items()}, headers)
+    headers = dict(pairs)
+    twice = len(headers) < len(pairs)  # it could mean two things
+    if twice or not version.startswith("HTTP/1.") or not target.startswith("/"):
+        return None
+    return _Question(method, url.path, {key: values[0] for key, values in parse_qs(url.query).items()}, headers)

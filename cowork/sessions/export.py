@@ -28,72 +28,93 @@ from cowork.sessions.index import title_of
 from cowork.sessions.resume_state import surviving
 
 MAIN = "main"
+_NOT_KEPT = "*Its conversation was not kept.*"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
 
 
+class Story:
+    """The events of a session that rewinding left, and what belongs to what. Costs are of everything."""
+
+    def __init__(self, events: Iterable[Event]) -> None:
+        history = list(events)
+        self.spent = totals(history)
+        self.events = surviving(history)
+        self.results = {(e.agent, e.tool_use_id): e for e in self.events if isinstance(e, ToolEnded)}
+        self.starts = [e for e in self.events if isinstance(e, AgentStarted)]
+        self.sent: dict[tuple[str, str], list[AgentStarted]] = {}  # by who sent them out, and with which call
+        for start in self.starts:
+            self.sent.setdefault((start.parent, start.tool_use_id), []).append(start)
+        self._ends = {e.agent: e.status for e in self.events if isinstance(e, AgentEnded)}
+
+    def end_of(self, agent: str) -> str:
+        """How a child ended."""
+        return self._ends.get(agent, "interrupted")
+
+    def messages(self, agent: str) -> list[Json]:
+        """The messages of an agent as they would be sent to a model."""
+        return [{"role": m.role, "content": blocks_to_list(m.content)} for m in fold(self.events, agent).messages()]
+
+
+def about(events: Sequence[Event]) -> Json:
+    """What a session was, in a few words."""
+    started = next((e for e in events if isinstance(e, SessionStarted)), SessionStarted())
+    prompt = next((e for e in events if isinstance(e, PromptAdded) and e.agent == MAIN), PromptAdded())
+    replies = [e.model for e in events if isinstance(e, ReplyAdded) and e.agent == MAIN and e.model]
+    return {
+        "id": events[-1].session_id if events else "",
+        "title": title_of(prompt.label or prompt.text),
+        "cwd": started.cwd,
+        "branch": started.branch,
+        "model": replies[-1] if replies else started.model,
+        "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(events[0].at)) if events else "",
+    }
+
+
 def markdown(events: Iterable[Event]) -> str:
     """The conversation as Markdown; tool calls and children fold away, and nothing in them can break out."""
-    return _Writer(list(events)).document()
+    writer = _MarkdownWriter(events)
+    facts = about(writer.events)
+    named = [_code(facts[name]) for name in ("cwd", "branch", "model") if facts[name]]
+    shown = [f"session `{facts['id']}`", *named, facts["created"], _price(writer.spent[""])]
+    head = [f"# {_inline(facts['title'] or 'Conversation')}", " · ".join(filter(None, shown))]
+    return "\n\n".join([*head, *writer.conversation(MAIN)]) + "\n"
 
 
 def as_json(events: Iterable[Event]) -> str:
     """The conversation as JSON: what the session was, the messages of the main agent, and those of each child."""
-    history = list(events)
-    kept = surviving(history)
-    sums = totals(history)
-    children = [_child_json(e, kept, sums) for e in kept if isinstance(e, AgentStarted)]
+    story = Story(events)
     out = {
         "version": 1,
-        "session": _about(kept),
-        "usage": sums[""].usage.to_dict(),
-        "total_cost_usd": sums[""].cost_usd,
-        "messages": _messages(kept, MAIN),
-        "children": children,
+        "session": about(story.events),
+        "usage": story.spent[""].usage.to_dict(),
+        "total_cost_usd": story.spent[""].cost_usd,
+        "messages": story.messages(MAIN),
+        "children": [_child_json(started, story) for started in story.starts],
     }
     return ascii_json(out, indent=2) + "\n"
 
 
 def task_markdown(events: Iterable[Event], agent: str) -> str:
     """The conversation of one child, by its path."""
-    return "\n\n".join(_Writer(list(events)).conversation(agent) or ["*Its conversation was not kept.*"]) + "\n"
+    return "\n\n".join(_MarkdownWriter(events).conversation(agent) or [_NOT_KEPT]) + "\n"
 
 
 def task_messages(events: Iterable[Event], agent: str) -> list[Json]:
     """The messages of one child as they would be sent to a model."""
-    return _messages(surviving(events), agent)
+    return Story(events).messages(agent)
 
 
-class _Writer:
-    def __init__(self, events: list[Event]) -> None:
-        self._sums = totals(events)
-        self._events = surviving(events)
-        self._results = {(e.agent, e.tool_use_id): e for e in self._events if isinstance(e, ToolEnded)}
-        self._children: dict[tuple[str, str], list[AgentStarted]] = {}
-        for event in self._events:
-            if isinstance(event, AgentStarted):
-                self._children.setdefault((event.parent, event.tool_use_id), []).append(event)
-        self._ends = {e.agent: e for e in self._events if isinstance(e, AgentEnded)}
-
-    def document(self) -> str:
-        about = _about(self._events)
-        facts = [
-            f"session `{about['id']}`",
-            about["cwd"] and _code(about["cwd"]),
-            about["branch"] and _code(about["branch"]),
-        ]
-        facts += [about["model"] and _code(about["model"]), about["created"], _price(self._sums[""])]
-        head = [f"# {_inline(str(about['title']) or 'Conversation')}", " · ".join(str(f) for f in facts if f)]
-        return "\n\n".join([*head, *self.conversation(MAIN)]) + "\n"
-
+class _MarkdownWriter(Story):
     def conversation(self, agent: str) -> list[str]:
         parts: list[str] = []
-        for event in self._events:
+        for event in self.events:
             if event.agent != agent:
                 continue
             match event:
-                case PromptAdded():
-                    parts += self._prompt(event)
+                case PromptAdded(source=source) if source != "system":
+                    head = "## You" if agent == MAIN else "**Task**"
+                    parts += [head, _prose(event.text), *["*[image]*"] * len(event.images)]
                 case ReplyAdded():
                     parts += self._reply(event)
                 case ContextCompacted(summary=summary) if summary:
@@ -101,13 +122,6 @@ class _Writer:
                 case TurnEnded(reason=reason) if reason != "completed":
                     parts.append(f"*Stopped: {_inline(reason)}.*")
         return parts
-
-    def _prompt(self, event: PromptAdded) -> list[str]:
-        if event.source == "system":
-            return []
-        who = "You" if event.agent == MAIN else "Task"
-        images = ["*[image]*"] * len(event.images)
-        return [f"## {who}" if event.agent == MAIN else f"**{who}**", _prose(event.text), *images]
 
     def _reply(self, event: ReplyAdded) -> list[str]:
         parts = ["## cowork"] if event.agent == MAIN else []
@@ -124,62 +138,31 @@ class _Writer:
         return parts
 
     def _call(self, agent: str, call: ToolUse) -> str:
-        ended = self._results.get((agent, call.id))
-        record = ended.record if ended else {}
-        status = str(record.get("status") or "interrupted")
-        shown = ended.display.get("summary") if ended else ""
+        ended = self.results.get((agent, call.id), ToolEnded())
         argument = next((str(v) for v in call.input.values() if isinstance(v, str)), "")
-        title = f"{call.name}({title_of(argument)}) · {shown or status}"
+        outcome = ended.display.get("summary") or ended.record.get("status") or "interrupted"
         body = [_fenced(json.dumps(call.input, indent=2, ensure_ascii=False, default=str), "json")]
-        for child in self._children.get((agent, call.id), []):
-            body.append(self._child(child))
-        diff = str(ended.display.get("diff") or "") if ended else ""
-        if diff:
+        body += [self._child(started) for started in self.sent.get((agent, call.id), ())]
+        if diff := str(ended.display.get("diff") or ""):
             body.append(_fenced(diff, "diff"))
-        elif text := str(record.get("text") or ""):
+        elif text := str(ended.record.get("text") or ""):
             body.append(_fenced(text))
-        return _details(title, body)
+        return _details(f"{call.name}({title_of(argument)}) · {outcome}", body)
 
     def _child(self, started: AgentStarted) -> str:
-        end = self._ends.get(started.agent)
-        spent = self._sums[started.agent]
-        status = end.status if end else "interrupted"
-        title = f"{started.subagent_type}: {started.description} · {status} · {_price(spent)}"
-        return _details(title, self.conversation(started.agent) or ["*Its conversation was not kept.*"])
+        came_to = f"{self.end_of(started.agent)} · {_price(self.spent[started.agent])}"
+        title = f"{started.subagent_type}: {started.description} · {came_to}"
+        return _details(title, self.conversation(started.agent) or [_NOT_KEPT])
 
 
-def _about(events: Sequence[Event]) -> Json:
-    started = next((e for e in events if isinstance(e, SessionStarted)), SessionStarted())
-    prompt = next((e for e in events if isinstance(e, PromptAdded) and e.agent == MAIN), PromptAdded())
-    replies = [e.model for e in events if isinstance(e, ReplyAdded) and e.agent == MAIN and e.model]
-    return {
-        "id": events[-1].session_id if events else "",
-        "title": title_of(prompt.label or prompt.text),
-        "cwd": started.cwd,
-        "branch": started.branch,
-        "model": replies[-1] if replies else started.model,
-        "created": time.strftime("%Y-%m-%d %H:%M", time.localtime(events[0].at)) if events else "",
-    }
-
-
-def _messages(events: Sequence[Event], agent: str) -> list[Json]:
-    return [{"role": m.role, "content": blocks_to_list(m.content)} for m in fold(events, agent).messages()]
-
-
-def _child_json(started: AgentStarted, events: Sequence[Event], total: dict[str, Spending]) -> Json:
-    end = next((e for e in events if isinstance(e, AgentEnded) and e.agent == started.agent), None)
-    spent = total[started.agent]
-    return {
-        "agent": started.agent,
-        "parent": started.parent,
-        "tool_use_id": started.tool_use_id,
-        "subagent_id": started.subagent_id,
-        "subagent_type": started.subagent_type,
-        "description": started.description,
-        "status": end.status if end else "interrupted",
+def _child_json(started: AgentStarted, story: Story) -> Json:
+    names = ("agent", "parent", "tool_use_id", "subagent_id", "subagent_type", "description")
+    spent = story.spent[started.agent]
+    return {name: getattr(started, name) for name in names} | {
+        "status": story.end_of(started.agent),
         "usage": spent.usage.to_dict(),
         "total_cost_usd": spent.cost_usd,
-        "messages": _messages(events, started.agent),
+        "messages": story.messages(started.agent),
     }
 
 
@@ -196,17 +179,19 @@ def _details(title: str, body: Sequence[str]) -> str:
 def _fenced(text: str, language: str = "") -> str:
     """Code in a fence longer than any run of backticks in it."""
     text = visible(text)
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, _longest_run(text) + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"
 
 
 def _code(text: str) -> str:
     text = visible(" ".join(text.split()))
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    ticks = "`" * (longest + 1)
-    pad = " " if longest else ""
+    longest = _longest_run(text)
+    ticks, pad = "`" * (longest + 1), " " if longest else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def _longest_run(text: str) -> int:
+    return max((len(run) for run in re.findall("`+", text)), default=0)
 
 
 def _inline(text: str) -> str:

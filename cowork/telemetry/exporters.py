@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 
 from cowork import __version__
@@ -28,12 +28,19 @@ class TelemetryExport:
 
     def __init__(self, environ: Mapping[str, str], *, content: bool = False) -> None:
         logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # else it writes into the chat
-        resource = _resource(environ)
-        spans, reader = _span_processor(environ), _metric_reader(environ)
+        traces, metrics = _chosen(environ, "TRACES"), _chosen(environ, "METRICS")
+        named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        facts = {"service.version": __version__} | ({} if named else {"service.name": "cowork"})
+        resource, readers = Resource.create(facts), []
+        if metrics != "none":
+            console = metrics == "console"
+            exporter = ConsoleMetricExporter(out=sys.stderr) if console else OTLPMetricExporter()
+            readers.append(PeriodicExportingMetricReader(exporter))
         self._tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        self._meters = MeterProvider([reader] if reader else [], resource, shutdown_on_exit=False)
-        if spans:
-            self._tracers.add_span_processor(spans)
+        self._meters = MeterProvider(readers, resource, shutdown_on_exit=False)
+        if traces != "none":
+            to = ConsoleSpanExporter(out=sys.stderr) if traces == "console" else OTLPSpanExporter()
+            self._tracers.add_span_processor(BatchSpanProcessor(to))
         self.sink = SpanSink(self._tracers, self._meters, environ, content=content)
 
     def close(self) -> None:
@@ -51,29 +58,6 @@ class TelemetryExport:
 def disabled(environ: Mapping[str, str]) -> bool:
     """Whether the standard variable switches everything off."""
     return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
-
-
-def _resource(environ: Mapping[str, str]) -> Resource:
-    named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
-    return Resource.create({"service.version": __version__} | ({} if named else {"service.name": "cowork"}))
-
-
-def _span_processor(environ: Mapping[str, str]) -> SpanProcessor | None:
-    match _chosen(environ, "TRACES"):
-        case "otlp":
-            return BatchSpanProcessor(OTLPSpanExporter())
-        case "console":
-            return BatchSpanProcessor(ConsoleSpanExporter(out=sys.stderr))
-    return None
-
-
-def _metric_reader(environ: Mapping[str, str]) -> MetricReader | None:
-    match _chosen(environ, "METRICS"):
-        case "otlp":
-            return PeriodicExportingMetricReader(OTLPMetricExporter())
-        case "console":
-            return PeriodicExportingMetricReader(ConsoleMetricExporter(out=sys.stderr))
-    return None
 
 
 def _chosen(environ: Mapping[str, str], signal: str) -> str:

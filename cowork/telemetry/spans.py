@@ -17,7 +17,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvid
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from cowork import __version__
-from cowork.core.blocks import Json, Text, Usage, blocks_to_list
+from cowork.core.blocks import Json, Text, ToolUse, Usage
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -83,26 +83,45 @@ class SpanSink:
         match event:
             case SessionStarted():
                 self._provider = _PROVIDERS.get(event.provider, event.provider)
+            case PromptAdded(agent="main") if (MAIN, "") in self._work:  # it joins the answer that is under way
+                self._note(event, "cowork.prompt", {"cowork.prompt.source": event.source})
             case PromptAdded(agent="main"):
-                self._prompt(event)
+                self._begin_agent(event, MAIN, MAIN, self._above, event.text)
             case AgentStarted():
-                self._child(event)
+                self._names[event.agent] = event.subagent_type
+                above = self._context(event.parent, event.tool_use_id)
+                self._begin_agent(event, event.subagent_type, event.subagent_id, above, event.prompt)
             case ReplyAdded():
                 self._request(event)
             case ToolStarted():
                 self._call(event)
-            case ToolEnded():
+            case ToolEnded() if (event.agent, event.tool_use_id) in self._work:
                 self._call_ended(event)
             case AgentEnded():
                 self._agent_ended(event, event.status, "" if event.status == "completed" else event.status)
             case TurnEnded(agent="main"):
                 failed = "" if event.reason == "completed" else str(event.error.get("code") or event.reason)
-                self._cut_off(event, event.cut_off)
+                self._count_lost(event, event.cut_off)
                 self._agent_ended(event, event.reason, failed)
             case Notice(code="request.cut_off"):
-                self._cut_off(event, event.data)
-            case RetryScheduled() | ContextCompacted() | QuestionAsked() | QuestionAnswered() | Notice():
-                self._aside(event)
+                self._count_lost(event, event.data)
+            case RetryScheduled():
+                failed_chat = self._facts("chat") | {"error.type": event.kind}
+                self._count(event.agent, failed_chat, event.usage, event.cost_usd)
+                self._note(event, "", {"error.type": event.kind, "cowork.retry.attempt": event.attempt})
+            case ContextCompacted():
+                if event.usage.total:
+                    self._count(event.agent, self._facts("chat"), event.usage, event.cost_usd)
+                sizes = {"cowork.tokens.before": event.tokens_before, "cowork.tokens.after": event.tokens_after}
+                self._note(event, "", {**sizes})
+            case QuestionAsked():
+                self._asked[event.question_id] = event.at
+                self._note(event, "", {"cowork.question.tool": str(event.question.get("tool", ""))})
+            case QuestionAnswered():
+                self._waits.record(max(0.0, event.at - self._asked.pop(event.question_id, event.at)))
+                self._note(event, "", {"cowork.question.choice": event.choice})
+            case Notice(level="error" | "warning"):
+                self._note(event, "", {"cowork.notice.code": event.code})
 
     def traceparent(self, agent: str, tool_use_id: str) -> dict[str, str]:
         """The variables that tell a command which call it belongs to."""
@@ -137,34 +156,28 @@ class SpanSink:
         if facts is not None:
             self._seconds.record(max(0.0, at - work.started), facts | ({"error.type": failed} if failed else {}))
 
-    def _prompt(self, event: PromptAdded) -> None:
-        if work := self._work.get((MAIN, "")):  # it joins the answer that is under way
-            work.span.add_event("cowork.prompt", {"cowork.prompt.source": event.source}, _ns(event.at))
-            return
-        facts = self._agent_facts(event, MAIN, MAIN)
-        if self._content:
-            facts["gen_ai.input.messages"] = _messages("user", [{"type": "text", "content": event.text}])
-        self._begin((MAIN, ""), f"invoke_agent {MAIN}", event.at, self._above, facts)
+    def _note(self, event: Event, name: str, facts: _Facts) -> None:
+        """What is no work of its own: a moment in the span of the agent."""
+        if work := self._work.get((event.agent, "")):
+            work.span.add_event(name or f"cowork.{event.type}", facts, _ns(event.at))
 
-    def _child(self, event: AgentStarted) -> None:
-        facts = self._agent_facts(event, event.subagent_type, event.subagent_id)
-        facts["cowork.agent.depth"] = event.depth
-        if event.model_id:
-            facts["gen_ai.request.model"] = event.model_id
-        if self._content:
-            facts["gen_ai.agent.description"] = event.description
-            facts["gen_ai.input.messages"] = _messages("user", [{"type": "text", "content": event.prompt}])
-        self._names[event.agent] = event.subagent_type
-        above = self._context(event.parent, event.tool_use_id)
-        self._begin((event.agent, ""), f"invoke_agent {event.subagent_type}", event.at, above, facts)
-
-    def _agent_facts(self, event: Event, name: str, agent_id: str) -> _Facts:
-        facts = self._facts("invoke_agent")
-        return facts | {
+    def _begin_agent(
+        self, event: PromptAdded | AgentStarted, name: str, agent_id: str, above: Context, prompt: str
+    ) -> None:
+        facts = self._facts("invoke_agent") | {
             "gen_ai.agent.name": name,
             "gen_ai.agent.id": agent_id,
             "gen_ai.conversation.id": event.session_id,
         }
+        if isinstance(event, AgentStarted):
+            facts["cowork.agent.depth"] = event.depth
+            if event.model_id:
+                facts["gen_ai.request.model"] = event.model_id
+            if self._content:
+                facts["gen_ai.agent.description"] = event.description
+        if self._content:
+            facts["gen_ai.input.messages"] = _messages("user", [{"type": "text", "content": prompt}])
+        self._begin((event.agent, ""), f"invoke_agent {name}", event.at, above, facts)
 
     def _facts(self, operation: str) -> _Facts:
         facts: _Facts = {"gen_ai.operation.name": operation}
@@ -180,7 +193,9 @@ class SpanSink:
         if event.cost_usd is not None:
             seen["cowork.cost_usd"] = event.cost_usd
         if self._content:
-            seen["gen_ai.output.messages"] = _messages("assistant", _parts(event))
+            seen["gen_ai.output.messages"] = _messages(
+                "assistant", [_part(block) for block in event.content if isinstance(block, Text | ToolUse)]
+            )
         start = event.at - event.duration_ms / 1000
         above, name = self._context(event.agent), f"chat {event.model}"
         span = self._tracer.start_span(name, above, SpanKind.CLIENT, facts | seen, start_time=_ns(start))
@@ -210,8 +225,6 @@ class SpanSink:
 
     def _call_ended(self, event: ToolEnded) -> None:
         key = (event.agent, event.tool_use_id)
-        if key not in self._work:
-            return
         error = event.record.get("error")
         failed = str(error.get("code", "error")) if isinstance(error, dict) else ""
         if self._content:
@@ -224,35 +237,11 @@ class SpanSink:
             facts = self._facts("invoke_agent") | {"gen_ai.agent.name": self._names.get(event.agent, MAIN)}
             self._finish((event.agent, ""), event.at, failed, facts)
 
-    def _cut_off(self, event: Event, lost: Json) -> None:
+    def _count_lost(self, event: Event, lost: Json) -> None:
         """Count a request that was paid for and gave no reply."""
         if isinstance(usage := lost.get("usage"), dict):
             facts = self._facts("chat") | {"gen_ai.request.model": str(lost.get("model", "")), "error.type": "cut_off"}
             self._count(event.agent, facts, Usage.from_dict(usage), lost.get("cost_usd"))
-
-    def _aside(self, event: Event) -> None:
-        """What is no work of its own: a moment in the span of the agent, or money without a reply."""
-        facts: _Facts = {}
-        match event:
-            case RetryScheduled():
-                facts = {"error.type": event.kind, "cowork.retry.attempt": event.attempt}
-                self._count(event.agent, self._facts("chat") | {"error.type": event.kind}, event.usage, event.cost_usd)
-            case ContextCompacted():
-                facts = {"cowork.tokens.before": event.tokens_before, "cowork.tokens.after": event.tokens_after}
-                if event.usage.total:
-                    self._count(event.agent, self._facts("chat"), event.usage, event.cost_usd)
-            case QuestionAsked():
-                self._asked[event.question_id] = event.at
-                facts = {"cowork.question.tool": str(event.question.get("tool", ""))}
-            case QuestionAnswered():
-                self._waits.record(max(0.0, event.at - self._asked.pop(event.question_id, event.at)))
-                facts = {"cowork.question.choice": event.choice}
-            case Notice(level="error" | "warning"):
-                facts = {"cowork.notice.code": event.code}
-            case _:
-                return
-        if work := self._work.get((event.agent, "")):
-            work.span.add_event(f"cowork.{event.type}", facts, _ns(event.at))
 
 
 def _usage_facts(usage: Usage) -> _Facts:
@@ -264,14 +253,10 @@ def _usage_facts(usage: Usage) -> _Facts:
     }
 
 
-def _parts(event: ReplyAdded) -> list[Json]:
-    parts: list[Json] = []
-    for block, raw in zip(event.content, blocks_to_list(event.content), strict=True):
-        if isinstance(block, Text):
-            parts.append({"type": "text", "content": block.text})
-        elif raw["type"] == "tool_use":
-            parts.append({"type": "tool_call", "id": raw["id"], "name": raw["name"], "arguments": raw["input"]})
-    return parts
+def _part(block: Text | ToolUse) -> Json:
+    if isinstance(block, Text):
+        return {"type": "text", "content": block.text}
+    return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": block.input}
 
 
 def _messages(role: str, parts: list[Json]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cowork.core.events import Event
-from cowork.reports.html import session_page
+from cowork.reports.page import session_page
 from tests.reports.browser import CHROMIUM, Browser
 from tests.reports.sample import sample
 

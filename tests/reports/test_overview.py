@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from cowork.core.events import AgentEnded, ReplyAdded, SessionStarted
-from cowork.reports.bars import bar, report_lines, sparkline
-from cowork.reports.html import report_page
-from cowork.reports.overview import overview
+from cowork.reports.overview import bar, overview, report_lines, sparkline
+from cowork.reports.page import report_page
 from cowork.sessions.index import list_sessions
 from cowork.sessions.log.writer import SessionLog
 from tests.reports.sample import START, sample

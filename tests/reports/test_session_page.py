@@ -13,8 +13,7 @@ import pytest
 
 from cowork.core.blocks import Text, ToolUse
 from cowork.core.events import PromptAdded, ReplyAdded
-from cowork.reports.html import session_page
-from cowork.reports.page_data import to_script
+from cowork.reports.page import session_page, to_script
 from cowork.sessions.log.reader import read
 from cowork.sessions.log.writer import SessionLog
 from tests.reports.sample import Story

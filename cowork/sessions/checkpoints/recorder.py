@@ -96,6 +96,7 @@ class Checkpoints:
         self._lock = threading.RLock()  # held for moments, never while files are looked at
         self._worker = ScanWorker()
         self._ahead = Control()  # of the newest scan that nobody waits for
+        self._ahead_job: Future[None] | None = None
         self._to_say: list[str] = []  # by the worker; said by whoever comes next, for sinks are not for threads
         self._said: set[str] = set()
         self._turns = self._journal.load()
@@ -111,7 +112,7 @@ class Checkpoints:
                 self.begin(event.id)
             case TurnEnded(agent="main"):
                 if self._end_soon():
-                    self._look_ahead()
+                    self.warm(1 << 30)
                 self._say()
 
     def begin(self, prompt_id: int) -> None:
@@ -171,21 +172,17 @@ class Checkpoints:
         self._say()
         return tuple(self._turns[-1][1]) if len(self._turns) > before else ()
 
-    def warm(self) -> None:
-        """Look at the workspace ahead of time, so that the first command need not wait. Copies little."""
-        self._look_ahead(WARM_FILES)
-
-    def _look_ahead(self, most_read: int = 1 << 30) -> None:
-        """Have contents copied that no snapshot has yet, while nothing else is to be done."""
+    def warm(self, most_read: int = WARM_FILES) -> None:
+        """Copy contents that no snapshot has yet while nothing else is to be done, so that no command need wait."""
 
         def look_ahead(control: Control) -> None:
             with contextlib.suppress(OSError, TooManyFiles):
                 if not self._scanner.has_all_contents:
                     self._scanner.take(control, keep=True, most_read=most_read)
 
-        if not self._worker.has(self._ahead):
+        if self._ahead_job is None or self._ahead_job.done():
             self._ahead = Control()
-            self._worker.submit(look_ahead, self._ahead)
+            self._ahead_job = self._worker.submit(look_ahead, self._ahead)
 
     def progress(self) -> str:
         """How far the snapshot is that is being taken, in a few words; empty while none is."""
@@ -200,7 +197,7 @@ class Checkpoints:
         self.end()
         with self._worker.using_disk:
             touched = touched_since(self._turns, prompt_id)
-            return make_plan(prompt_id, touched, self._workspace, self._content, self._scanner.ignored)
+            return make_plan(prompt_id, touched, self._workspace, self._scanner.content, self._scanner.ignored)
 
     def content(self, step: RewindStep) -> bytes | None:
         """What a step of a plan would put back; None if it was not kept."""
@@ -208,7 +205,7 @@ class Checkpoints:
             return b""
         self._ahead.leave(listed=self._scanner.listed)
         with self._worker.using_disk:
-            return self._content(step.target.content) if step.target.content else None
+            return self._scanner.content(step.target.content) if step.target.content else None
 
     def restore(self, plan: RewindPlan, *, force: bool = False) -> RewindResult:
         """Do what a plan says. What others changed since stays, unless forced; all that goes is backed up first."""
@@ -216,7 +213,7 @@ class Checkpoints:
         self.end()
         with self._worker.using_disk:
             backup = self._store / BACKUPS / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
-            done = apply(plan, self._workspace, self._content, backup, force=force)
+            done = apply(plan, self._workspace, self._scanner.content, backup, force=force)
             left = [path for path, _ in done.failed]  # they can be tried again
             self._turns = without(self._turns, plan.prompt_id, left)
             with self._reported("The rewind could not be noted"):
@@ -232,11 +229,8 @@ class Checkpoints:
 
     async def aclose(self) -> None:
         """Close without holding up the event loop."""
-        if self._worker.busy or self._turn:
-            await asyncio.to_thread(self.close)
-            self._say()
-        else:
-            self.close()
+        await asyncio.to_thread(self.close)
+        self._say()
 
     def close(self) -> None:
         """End what runs, let the files go, and keep on disk only what a later rewind can need.
@@ -286,7 +280,7 @@ class Checkpoints:
                 return False
             turn.control.enough = True
             if turn.job or turn.before or self._worker.busy:
-                self._worker.submit(lambda control: self._finish(turn, control))
+                self._worker.submit(lambda control: self._finish(turn, control), Control())
             else:
                 self._finish(turn, Control())
             return turn.job is not None
@@ -308,8 +302,9 @@ class Checkpoints:
 
     def _note(self, turn: _Turn, path: Path) -> None:
         """Keep a file as it is before a tool writes it."""
-        name = self._name(path)
-        if name in turn.touched or (turn.before and self._is_kept(turn.before.get(name))):
+        name = self._workspace.show(path)
+        known = turn.before.get(name) if turn.before else None
+        if name in turn.touched or (known and (known.kind != "f" or known.content)):
             return
         missing = [parent for parent in path.parents if not os.path.lexists(parent)]
         node = look(self._workspace, path)
@@ -322,16 +317,13 @@ class Checkpoints:
             self._contents.flush()
         turn.touched[name] = node
         for parent in missing:
-            if turn.before is None or turn.before.get(self._name(parent)) is None:
-                turn.touched.setdefault(self._name(parent), None)
+            if turn.before is None or turn.before.get(self._workspace.show(parent)) is None:
+                turn.touched.setdefault(self._workspace.show(parent), None)
         self._journal.note_open(turn)
-
-    def _is_kept(self, node: Node | None) -> bool:
-        return node is not None and (node.kind != "f" or bool(node.content))
 
     def _is_new(self, turn: _Turn, path: Path, node: Node) -> bool:
         """Whether the look at the start would have found it, had it been there. What is ignored may have been there."""
-        name, before = self._name(path), turn.before
+        name, before = self._workspace.show(path), turn.before
         if before is None or turn.control.overtaken or before.get(name) or before.hides(name):
             return False
         return _came(node, turn.since(), before)
@@ -359,13 +351,6 @@ class Checkpoints:
         nodes = (before for _, changes in self._turns for before, _ in changes.values())
         names = {node.content for node in nodes if node and node.kind == "f"} | self._journal.elsewhere
         return {bytes.fromhex(name) for name in names if name}
-
-    def _content(self, name: str) -> bytes | None:
-        return self._scanner.content(bytes.fromhex(name))
-
-    def _name(self, path: Path) -> str:
-        root = self._workspace.root
-        return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
     # ---------------------------------------------------------------- what is said
 

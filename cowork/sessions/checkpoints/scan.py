@@ -149,9 +149,9 @@ class Scanner:
             found = Repository.empty(root, self._contents.folder / "no-repository").ignored(folder, check)
         return found or set()
 
-    def content(self, digest: bytes) -> bytes | None:
-        """A content that was kept, or that git has."""
-        data = self._contents.get(digest)
+    def content(self, name: str) -> bytes | None:
+        """A content that was kept, or that git has, by its digest in hexadecimal."""
+        data = self._contents.get(digest := bytes.fromhex(name))
         return next(self._from_git([digest]), None) if data is None else data
 
     def adopt(self, digests: Sequence[bytes]) -> None:

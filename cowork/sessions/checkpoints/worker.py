@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from cowork.sessions.checkpoints.entries import same
 from cowork.sessions.checkpoints.scan import Control, Scanner, ScanStopped, TooManyFiles
@@ -19,7 +19,6 @@ from cowork.sessions.checkpoints.tables import Snapshot
 SWITCH_S = 0.0005
 LOOK_S = 2.0  # a look that takes longer is given up
 MOMENT_S = 0.1  # the same without the event loop
-Job = Callable[[Control], None]
 _Result = TypeVar("_Result")
 
 
@@ -31,27 +30,23 @@ class ScanWorker:
         self.current: Control | None = None  # of the job that runs
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._jobs: dict[Future[None], Control] = {}
+        self._jobs: dict[Future[Any], Control] = {}
 
     @property
     def busy(self) -> bool:
         return any(not future.done() for future in list(self._jobs))
 
-    def has(self, control: Control) -> bool:
-        """Whether the job with this control is still to be done."""
-        return any(known is control and not future.done() for future, known in list(self._jobs.items()))
+    def submit(self, job: Callable[[Control], _Result], control: Control) -> Future[_Result | None]:
+        """Have a job done; `control` can stop it, and then it gives nothing."""
 
-    def submit(self, job: Job, control: Control | None = None) -> Future[None]:
-        """Have a job done; `control` can stop it."""
-        control = control or Control()
-
-        def run() -> None:
+        def run() -> _Result | None:
             self.current = control
             try:
                 with self.using_disk, _yielding_often(), contextlib.suppress(ScanStopped):
-                    job(control)
+                    return job(control)
             finally:
                 self.current = None
+            return None
 
         with self._lock:
             self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
@@ -91,38 +86,36 @@ class WorkspaceWatch:
 
     async def start(self) -> WorkspaceWatch:
         """Take the first look, without copying contents."""
-        taken, control, job = self._look()
-        await asyncio.wait([asyncio.wrap_future(job)], timeout=LOOK_S)
-        control.stop = True
-        self._before = taken[0] if taken else None
+        self._before = await self._look()
         return self
 
     async def changed(self) -> Sequence[str]:
-        taken, control, job = self._look()
-        await asyncio.wait([asyncio.wrap_future(job)], timeout=LOOK_S)
-        return self._compare(taken, control)
+        return self._compare(await self._look())
 
     def changed_at_once(self) -> Sequence[str]:
         """The same without the event loop, where it takes a moment."""
-        taken, control, job = self._look()
-        wait([job], timeout=MOMENT_S)
-        return self._compare(taken, control)
-
-    def _look(self) -> tuple[list[Snapshot], Control, Future[None]]:
-        taken: list[Snapshot] = []
         control = Control()
-
-        def work(control: Control) -> None:
-            with contextlib.suppress(OSError, TooManyFiles):
-                taken.append(self._scanner.take(control, keep=False))
-
-        return taken, control, self._worker.submit(work, control)
-
-    def _compare(self, taken: Sequence[Snapshot], control: Control) -> Sequence[str]:
+        job = self._worker.submit(self._take, control)
+        wait([job], timeout=MOMENT_S)
         control.stop = True
-        if self._before is None or not taken:
+        return self._compare(job.result() if job.done() else None)
+
+    async def _look(self) -> Snapshot | None:
+        control = Control()
+        job = self._worker.submit(self._take, control)
+        await asyncio.wait([asyncio.wrap_future(job)], timeout=LOOK_S)
+        control.stop = True
+        return job.result() if job.done() else None
+
+    def _take(self, control: Control) -> Snapshot | None:
+        with contextlib.suppress(OSError, TooManyFiles):
+            return self._scanner.take(control, keep=False)
+        return None
+
+    def _compare(self, after: Snapshot | None) -> Sequence[str]:
+        if self._before is None or after is None:
             return ()
-        pairs = [(path, a, b) for path, a, b in self._before.differences(taken[0]) if not same(a, b)]
+        pairs = [(path, a, b) for path, a, b in self._before.differences(after) if not same(a, b)]
         return sorted(path for path, a, b in pairs if "d" not in (a and a.kind, b and b.kind))
 
 

@@ -1,19 +1,31 @@
-"""The events of a session as the page reads them: without what is there twice, and on request without contents."""
+"""Sessions as pages in one file: style and scripts inside, nothing fetched, and a policy that lets only those run.
+
+A page carries the events as its scripts read them: without what is there twice, and on request without contents.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from cowork.core.blocks import Json
-from cowork.core.events import Event, PromptAdded, SessionStarted, to_dict
-from cowork.sessions.cost import Charge, Meter
-from cowork.sessions.index import title_of
+from cowork.core.events import Event, SessionStarted, to_dict
+from cowork.core.hygiene import visible_line
+from cowork.sessions.cost import Meter
+from cowork.sessions.export import about
 from cowork.sessions.resume_state import surviving
 
+_ASSETS = Path(__file__).parent / "assets"
+_REPORT = ("base.js", "timeline.js", "report.js")
+_SESSION = ("base.js", "markdown.js", "timeline.js", "session.js")
 PART = 2_000  # events in one block of the page
 _LEFT_OUT = {
     "session.started": ("tools", "agents"),
@@ -31,21 +43,58 @@ _SHOWN_ELSEWHERE = ("output", "lines", "paths", "path", "added", "removed", "tot
 _CONTENTS = ("text", "label", "line", "prompt", "description", "summary", "cwd", "branch", "message", "files")
 
 
+def session_page(events: Sequence[Event], *, redact: bool = False) -> Iterator[str]:
+    """A session as a page, in pieces to be written one after another."""
+    facts = session_facts(events, redact=redact)
+    return page(facts["title"] or f"Session {facts['id']}", _SESSION, [facts, *parts(events, redact=redact)])
+
+
+def report_page(data: Json, links: Mapping[str, str]) -> Iterator[str]:
+    """An overview as a page; `links` are the pages of sessions, by id."""
+    return page("cowork report", _REPORT, [data | {"links": dict(links)}])
+
+
+def live_page(facts: Json) -> str:
+    """A page that asks its server for the events and goes on asking."""
+    title = f"Session {facts['id']}"
+    return "".join(page(title, _SESSION, [facts], connect="'self'"))
+
+
+def page(title: str, scripts: Sequence[str], data: Iterable[Json], connect: str = "'none'") -> Iterator[str]:
+    """A page around blocks of data; its scripts draw them."""
+    style, script = _asset("page.css"), "\n".join(_asset(name) for name in scripts)
+    policy = (
+        f"default-src 'none'; script-src {_hash_of(script)}; style-src {_hash_of(style)}; img-src data:; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+    yield (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n<link rel="icon" href="data:,">\n'
+        f"<title>{html.escape(visible_line(title))}</title>\n<style>{style}</style>\n</head>\n"
+        "<body>\n<noscript>This page draws its contents with a script of its own, which is switched off.</noscript>\n"
+    )
+    for block in data:
+        yield f'<script type="application/json">{to_script(block)}</script>\n'
+    yield f"<script>{script}</script>\n</body>\n</html>\n"
+
+
+@cache
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
 def session_facts(events: Sequence[Event], *, redact: bool = False) -> Json:
     """What the head of the page says."""
-    started = [e for e in events if isinstance(e, SessionStarted)]
-    first = started[0] if started else SessionStarted()
-    prompt = next((e for e in events if isinstance(e, PromptAdded) and e.agent == "main"), PromptAdded())
-    facts: Json = {
-        "id": events[-1].session_id if events else "",
-        "title": title_of(prompt.label or prompt.text),
-        "cwd": first.cwd,
-        "branch": first.branch,
-        "model": started[-1].model if started else "",
-        "started": events[0].at if events else 0,
-        "redacted": redact,
-    }
-    return facts | dict.fromkeys(("title", "cwd", "branch"), "") if redact else facts
+    models = [e.model for e in events if isinstance(e, SessionStarted)]
+    facts = about(events) | {"model": models[-1] if models else "", "started": events[0].at if events else 0}
+    del facts["created"]
+    return facts | {"redacted": redact} | (dict.fromkeys(("title", "cwd", "branch"), "") if redact else {})
 
 
 def parts(events: Sequence[Event], *, redact: bool = False) -> Iterator[Json]:
@@ -70,16 +119,16 @@ class Packer:
         charged: list[list[Any]] = []
         for event in events:
             if charge := self._meter.apply(event):
-                charged.append(_charge_row(charge))
+                spent, usage = charge.spent, charge.spent.usage
+                tokens = (usage.prompt_tokens, usage.output_tokens, usage.cache_read_tokens)
+                who = (charge.at, charge.agent, charge.kind, charge.model)
+                charged.append([*who, spent.requests, *tokens, spent.cost_usd])
             if event.type in _UNSHOWN:
                 continue
-            hidden = self._hidden(event)
-            raw = slim(event)
+            hidden, raw = self._hidden(event), slim(event)
             if hidden or self._redact:
                 _blank(raw)
-            if hidden:
-                raw["gone"] = True
-            shown.append(raw)
+            shown.append(raw | {"gone": True} if hidden else raw)
         return {"events": shown, "charges": charged}
 
 
@@ -150,13 +199,6 @@ def _blank(raw: Json) -> None:
 
 def _size_of(value: object) -> str:
     return f"[{len(value):,} characters]" if isinstance(value, str) and value else ""
-
-
-def _charge_row(charge: Charge) -> list[Any]:
-    spent = charge.spent
-    usage = spent.usage
-    tokens = [usage.prompt_tokens, usage.output_tokens, usage.cache_read_tokens]
-    return [charge.at, charge.agent, charge.kind, charge.model, spent.requests, *tokens, spent.cost_usd]
 
 
 def _finite(value: object) -> object:
