@@ -44,7 +44,7 @@ with later(__name__):  # loaded only where they are used
     from cowork.app.worktrees import Worktrees
     from cowork.sessions import index
     from cowork.sessions.log.writer import origins
-    from cowork.telemetry.exporters import TelemetryExport
+    from cowork.telemetry import TelemetryExport
     from cowork.tools.json_schema import schema_problems
 
 NO_ONE_TO_ASK = "non-interactive, no rule allows it"
@@ -103,7 +103,7 @@ def build(
 def _telemetry(place: Project, run: Run) -> TelemetryExport | None:
     """Spans and metrics of the run; its commands learn which call they belong to."""
     try:
-        from cowork.telemetry.exporters import TelemetryExport, disabled
+        from cowork.telemetry import TelemetryExport, disabled
     except ImportError as error:
         raise UserError("telemetry.otel needs OpenTelemetry.", "Install it: pip install 'cowork[otel]'") from error
     if disabled(place.environ):

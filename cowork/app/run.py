@@ -34,7 +34,7 @@ with later(__name__):  # loaded only where they are used
     from cowork.app.safety import KeptFiles
     from cowork.engine import output_schema
     from cowork.sessions.checkpoints.recorder import Checkpoints
-    from cowork.telemetry.exporters import TelemetryExport
+    from cowork.telemetry import TelemetryExport
     from cowork.tools.shell import jobs
 
 T = TypeVar("T")

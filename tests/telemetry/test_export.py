@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from cowork.core.errors import UserError
-from cowork.telemetry.exporters import TelemetryExport, disabled
+from cowork.telemetry import TelemetryExport, disabled
 
 COWORK = Path(sys.executable).with_name("cowork")
 SCRIPT = """

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 
 from cowork.core.events import ReplyAdded, ToolEnded, ToolStarted, TurnEnded
-from cowork.telemetry.spans import SpanSink
+from cowork.telemetry import SpanSink
 from tests.reports.sample import START, sample
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

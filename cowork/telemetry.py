@@ -1,23 +1,35 @@
-"""Events as spans and metrics by the GenAI conventions of OpenTelemetry.
+"""OpenTelemetry: events as spans and metrics by the GenAI conventions. Loaded only where the settings ask for it.
 
 An answer is a span `invoke_agent main`, a request of a model `chat`, a call `execute_tool`; a child is a span
-`invoke_agent` under the call that sent it out. What was said stays out unless the settings ask for it.
+`invoke_agent` under the call that sent it out. What was said stays out unless the settings ask for it. Where they go is
+said by the standard OTEL_* variables: an OTLP collector over HTTP, or stderr.
 """
 
 from __future__ import annotations
 
 import json
+import logging
+import sys
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from opentelemetry import trace
 from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.metrics import MeterProvider
+from opentelemetry.sdk import metrics as sdk_metrics
+from opentelemetry.sdk import trace as sdk_trace
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, TracerProvider
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from cowork import __version__
 from cowork.core.blocks import Json, Text, ToolUse, Usage
+from cowork.core.errors import UserError
 from cowork.core.events import (
     AgentEnded,
     AgentStarted,
@@ -36,10 +48,44 @@ from cowork.core.events import (
 )
 
 MAIN = "main"
+FLUSH_S = 3.0  # a collector that does not answer holds up the end of a run no longer
+_EXPORTERS = ("otlp", "console", "none")
 _PROVIDERS = {"openai-chat": "openai"}
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300, 900)
 _TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 _Facts = dict[str, str | int | float | bool | list[str]]
+
+
+class TelemetryExport:
+    """Spans and metrics of one run, and their way out."""
+
+    def __init__(self, environ: Mapping[str, str], *, content: bool = False) -> None:
+        logging.getLogger("opentelemetry").addHandler(logging.NullHandler())  # else it writes into the chat
+        traces, metrics = _chosen(environ, "TRACES"), _chosen(environ, "METRICS")
+        named = environ.get("OTEL_SERVICE_NAME") or "service.name=" in environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+        facts = {"service.version": __version__} | ({} if named else {"service.name": "cowork"})
+        resource, readers = Resource.create(facts), []
+        if metrics != "none":
+            console = metrics == "console"
+            exporter = ConsoleMetricExporter(out=sys.stderr) if console else OTLPMetricExporter()
+            readers.append(PeriodicExportingMetricReader(exporter))
+        self._tracers = sdk_trace.TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._meters = sdk_metrics.MeterProvider(readers, resource, shutdown_on_exit=False)
+        if traces != "none":
+            to = ConsoleSpanExporter(out=sys.stderr) if traces == "console" else OTLPSpanExporter()
+            self._tracers.add_span_processor(BatchSpanProcessor(to))
+        self.sink = SpanSink(self._tracers, self._meters, environ, content=content)
+
+    def close(self) -> None:
+        """End what is open and send what waits, but wait no longer than `FLUSH_S` for whoever takes it."""
+        self.sink.close()
+        sending = threading.Thread(target=self._shutdown, daemon=True)
+        sending.start()
+        sending.join(FLUSH_S)
+
+    def _shutdown(self) -> None:
+        self._tracers.shutdown()
+        self._meters.shutdown()
 
 
 @dataclass
@@ -242,6 +288,24 @@ class SpanSink:
         if isinstance(usage := lost.get("usage"), dict):
             facts = self._facts("chat") | {"gen_ai.request.model": str(lost.get("model", "")), "error.type": "cut_off"}
             self._count(event.agent, facts, Usage.from_dict(usage), lost.get("cost_usd"))
+
+
+def disabled(environ: Mapping[str, str]) -> bool:
+    """Whether the standard variable switches everything off."""
+    return environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+
+
+def _chosen(environ: Mapping[str, str], signal: str) -> str:
+    name = f"OTEL_{signal}_EXPORTER"
+    chosen = (environ.get(name) or "otlp").strip().lower()
+    if chosen not in _EXPORTERS:
+        raise UserError(f"{name}={chosen} is not known here.", f"Use one of {', '.join(_EXPORTERS)}.")
+    for variable in (f"OTEL_EXPORTER_OTLP_{signal}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if chosen == "otlp" and (protocol := environ.get(variable)):
+            if protocol != "http/protobuf":
+                raise UserError(f"{variable}={protocol} is not known here.", "Use http/protobuf.")
+            break
+    return chosen
 
 
 def _usage_facts(usage: Usage) -> _Facts:
