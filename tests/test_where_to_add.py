@@ -221,7 +221,7 @@ def test_a_kind_of_question_and_something_to_list_for_the_offline_model(copy: Co
     offline = "cowork/providers/offline"
     (copy.work / "a.py").write_text("@shout\ndef hello():\n    pass\n")
     copy.edit(
-        f"{offline}/listing.py", "KINDS = {\n", 'KINDS = {\n    "shouts": Declared("shouts?", "@shout", "shout"),\n'
+        f"{offline}/languages.py", "KINDS = {\n", 'KINDS = {\n    "shouts": Declared("shouts?", "@shout", "shout"),\n'
     )
     first = "_TABLE: tuple[tuple[str, Make], ...] = (\n"
     copy.edit(f"{offline}/questions.py", first, f'{first}    (r"^what time\\b", _whole("time", "now")),\n')

@@ -41,9 +41,9 @@ def open_provider(
 
         return open_scripted(spec, on_request)
     if spec.provider == "offline":
-        from cowork.providers.offline import open_offline
+        from cowork.providers.offline.model import Offline
 
-        return open_offline(spec)
+        return Offline(spec)
     if spec.provider not in _FORMATS:
         raise UserError(f"Unknown provider {spec.provider!r}", f"Known: {', '.join(_FORMATS)}, offline, scripted")
     return _open_wire(spec, idle_timeout, on_request)

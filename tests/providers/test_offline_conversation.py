@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from cowork.core.blocks import Block, Message, Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, ToolSpec
-from cowork.providers.offline import open_offline
-from cowork.providers.offline.model import respond
+from cowork.providers.offline.model import Offline, respond
 
 TOOLS = tuple(
     ToolSpec(name, "", {}) for name in ("Read", "Grep", "Glob", "LS", "Bash", "Edit", "Write", "MultiEdit", "Task")
@@ -56,7 +55,7 @@ PAGE = {"Read": '6\t\n7\tdef frob(x):\n8\t    """Frobs it."""\n9\t    return x'}
 
 
 async def test_it_streams_in_pieces_ends_with_one_reply_and_costs_nothing() -> None:
-    model = open_offline(ModelSpec("offline", "offline"))
+    model = Offline(ModelSpec("offline", "offline"))
     items = [item async for item in model.stream(asked(user("hello")))]
     assert isinstance(items[-1], Reply)
     assert [type(item) for item in items[:-1]] == [Delta] * (len(items) - 1)

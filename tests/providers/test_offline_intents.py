@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.providers.offline import words
-from cowork.providers.offline.intent import Intent
-from cowork.providers.offline.questions import intents, parse
+from cowork.providers.offline.questions import Intent, intents, parse
 
 
 @pytest.mark.parametrize(
@@ -29,7 +28,7 @@ from cowork.providers.offline.questions import intents, parse
         ("what does this project do?", "outline", ""),
         ("how do I run it?", "howto", "run it"),
         ("how can I build this?", "howto", "build this"),
-        ("what is the entry point?", "entry", ""),
+        ("what is the entry point?", "manifest", "what is the entry point"),
         ("what are the dependencies?", "manifest", "what are the dependencies"),
         ("how many python files are there?", "count", "python files are there"),
         ("list the TODOs", "list", "list the TODOs"),

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from cowork.providers.offline import testing
+from cowork.providers.offline import commands
 from cowork.providers.offline.languages import (
     body,
     definition,
@@ -165,19 +165,19 @@ Exit code 1."""
     ],
 )
 def test_a_failed_test_is_named_with_its_place(output: str, name: str, at: str) -> None:
-    assert testing.failed_tests(output) == [name]
-    assert at in testing.failure_places(output)
-    said = testing.report("the tests", output, failed=False)
+    assert commands.failed_tests(output) == [name]
+    assert at in commands.failure_places(output)
+    said = commands.report("the tests", output, failed=False)
     assert said.startswith("1 test failed")
     assert f"`{name}`" in said
     assert f"`{at}`" in said
 
 
 def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:
-    said = testing.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
+    said = commands.report("make test", "make: *** No rule to make target 'test'.\n\nExit code 2.", failed=False)
     assert "exit code 2" in said
     assert "pass" not in said
-    assert testing.report("pytest", "3 passed in 0.1s", failed=False) == "All tests pass: 3 passed (`pytest`)."
+    assert commands.report("pytest", "3 passed in 0.1s", failed=False) == "All tests pass: 3 passed (`pytest`)."
 
 
 @pytest.mark.parametrize(
@@ -196,14 +196,14 @@ def test_a_run_that_cannot_be_read_is_not_called_a_success() -> None:
     ],
 )
 def test_a_run_of_no_tests_is_never_called_a_pass(output: str, why: str) -> None:
-    said = testing.report("the tests", output, failed=False)
+    said = commands.report("the tests", output, failed=False)
     assert said.startswith("No tests ran: ")
     assert why in said.split("\n")[0]
     assert "All tests pass" not in said
 
 
 def test_an_output_that_tells_no_number_is_not_called_a_pass() -> None:
-    said = testing.report("make test", "done", failed=False)
+    said = commands.report("make test", "done", failed=False)
     assert "could not read how many tests ran" in said
     assert "All tests pass" not in said
-    assert testing.report("go test", "ok  \texample.org/x\t0.01s", failed=False) == "All tests pass (`go test`)."
+    assert commands.report("go test", "ok  \texample.org/x\t0.01s", failed=False) == "All tests pass (`go test`)."

@@ -38,7 +38,7 @@ def read_request(request: Request) -> Talk:
     may_call = request.tool_choice != "none" and bool(request.tools)
     is_child = TASK_MARK in request.system
     if not request.tools and messages and messages[-1].text.startswith("<conversation>"):
-        return Talk((), (), Memory(may_call=False), is_child, to_compact=messages[-1].text)
+        return Talk((), (), Memory(), is_child, to_compact=messages[-1].text)
     asked = _prompts(messages)
     if not may_call and request.tools and len(asked) > 1:
         asked = asked[:-1]  # a demand for the report, a summary or a repair: the question is the one before
@@ -51,7 +51,7 @@ def read_request(request: Request) -> Talk:
     return Talk(
         questions=tuple(text for at, text in asked if at >= start),
         earlier=tuple(text for at, text in asked if at < start),
-        memory=Memory.of(messages[start:], [spec.name for spec in request.tools], may_call=may_call),
+        memory=Memory(messages[start:], [spec.name for spec in request.tools], may_call=may_call),
         is_child=is_child,
         schema=_schema(messages),
     )

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 
 from cowork.core.frozen import frozen
-from cowork.providers.offline.plans import CallResult
 
 _EXTENSIONS = {
     "python": "py pyi pyx pxd",
@@ -180,12 +179,6 @@ def outline_pattern(*paths: str) -> str:
     return "|".join([OUTLINE_PATTERN, *(_WORDLESS[family] for family in sorted(families) if family in _WORDLESS)])
 
 
-def outline_of(result: CallResult) -> list[Definition]:
-    """The definitions in a Grep for the outline of files."""
-    items = (definition(line.path, line.number, line.text) for line in result.hits)
-    return [item for item in items if item and item.kind not in (*INNER, "variable")]
-
-
 def named_pattern(stems: str) -> str:
     """For Grep: lines that may define a name with one of these stems, with or without a word that says so."""
     name = rf"[\w$]*(?:{stems})[\w$]*"
@@ -207,6 +200,64 @@ def enclosing(outline: Sequence[Definition], line: int) -> str:
         chain.append(item)
     return ".".join(item.name for item in chain)
 
+
+# ---------------------------------------------------------------- what can be listed
+
+_MADE = r"^\s*(?:(?:export|default|declare|pub(?:\([^)]*\))?|public|private|protected|static|final|abstract|async)\s+)*"
+_ERROR = r"\w*(?:Error|Exception|Warning)\b"
+
+
+@frozen
+class Declared:
+    """A sort of declaration."""
+
+    asked: str  # how a question names it
+    pattern: str  # how a line looks that declares one
+    noun: str
+    everywhere: bool = False  # asked for of the whole program, and looked for in its source only
+
+
+KINDS = {
+    "todos": Declared(r"todos?|fixmes?|xxx|hacks?", r"(?:^|[^\w])(?:TODO|FIXME|XXX|HACK)\b", "mark"),
+    "errors": Declared(
+        r"(?:custom |own )?(?:exceptions?|errors?)(?: class(?:es)?| types?)?"
+        r"(?=$|.*\b(?:defined?|declared?|there|exist|have|has|own|custom)\b)",
+        rf"{_MADE}(?:class|enum|struct|type)\s+{_ERROR}|^\s*class\s+\w+\s*\([^)]*\b{_ERROR}|\bextends\s+{_ERROR}"
+        r"|^\s*(?:var\s+)?Err[A-Z]\w* =", "error type", everywhere=True),
+    "variables": Declared(
+        r"(?:environment|env) var(?:iable)?s",
+        r"environ(?:\.get\(|\[)|getenv\(|process\.env[.\[]|env::var|os\.LookupEnv|ENV\[|\benvvar\s*=",
+        "read of the environment", everywhere=True),
+    "options": Declared(
+        r"(?:command.?line|cli) (?:options|flags|switches|arguments|args|parameters)"
+        r"|(?:options|flags|switches)(?=$|.*\b(?:command|cli|script|program|accept|take|support|have|there|available)\w*\b)",
+        r"^\s*(?:.*(?:arg|option|opt|flag)\w*[(.].*)?[\"'`]--?[a-z][\w-]*", "option", everywhere=True),
+    "commands": Declared(
+        r"(?:sub)?commands",
+        r"add_parser\(|^\s*@(?:\w+\.)*(?:command|group)\(|\.command\(\s*['\"`]|\.add_command\(|cobra\.Command\{"
+        r"|derive\([^)]*Subcommand|^\s*(?:async\s+)?def\s+\w+_command\(", "command", everywhere=True),
+    "targets": Declared(r"targets?|make commands", r"^[A-Za-z][\w.-]*\s*:(?:[^=]|$)", "target"),
+    "tests": Declared(
+        r"tests?", r"^\s*(?:(?:async\s+)?def test\w*|func Test\w+|#\[(?:tokio::)?test\]|(?:it|test)\()", "test"),
+    "functions": Declared(
+        r"functions?|definitions?", _MADE + r"(?:def|function|func|fn|fun|sub)\s+\*?\s*[\w(]", "function"),
+    "methods": Declared(r"methods?", r"^\s+(?:[a-z]+\s+)*(?:def|func|fn|fun)\s+\w", "method"),
+    "classes": Declared(r"(?:sub)?class(?:es)?", _MADE + r"(?:class|interface|struct|enum|trait)\s+\w", "class"),
+    "imports": Declared(
+        r"imports?", r"^\s*(?:import\s|from\s+\S+\s+import\b|use\s+\w|#\s*include|.*\brequire\()", "import"),
+    "constants": Declared(
+        r"constants?", r"^[A-Z][A-Z0-9_]+\s*(?::[^=]+)?=(?!=)|^\s*#\s*define\s+[A-Z]|" + _MADE + r"const\s+\w",
+        "constant"),
+}  # fmt: skip
+
+
+def kind_named(text: str) -> str:
+    """The first kind that a text names, if any."""
+    hits = ((re.search(rf"\b(?:{kind.asked})\b", text, re.IGNORECASE), name) for name, kind in KINDS.items())
+    return min(((hit.start(), name) for hit, name in hits if hit), default=(0, ""))[1]
+
+
+# ---------------------------------------------------------------- what a definition says
 
 _DOCSTRING = re.compile(r'\s*[rRuU]?("""|\'\'\')\s*(.*?)\s*(?:\1|\n\s*\n|$)', re.DOTALL)
 _COMMENT = re.compile(r"^\s*(?:///?!?|#+|--|;+|%+|/?\*+!?)\s?(.*?)(?:\s*\*+/)?$")
@@ -245,11 +296,11 @@ def module_words(lines: Mapping[int, str]) -> str:
 
 def body(lines: Mapping[int, str], item: Definition) -> tuple[int, str]:
     """(last line, text) of a definition: what is indented deeper than its first line, and the line that closes it."""
-    deep = _indent(lines.get(item.line, ""))
+    deep = indent_of(lines.get(item.line, ""))
     end = item.line
     for number in range(item.line + 1, max(lines, default=item.line) + 1):
         text = lines.get(number, "")
-        if text.strip() and _indent(text) <= deep and not _CLOSES.match(text):
+        if text.strip() and indent_of(text) <= deep and not _CLOSES.match(text):
             break
         end = number if text.strip() else end
     return end, "\n".join(lines.get(n, "") for n in range(item.line, end + 1))
@@ -262,5 +313,5 @@ def _sentence(text: str) -> str:
     return text if len(text) <= 220 else text[:219] + "…"
 
 
-def _indent(text: str) -> int:
+def indent_of(text: str) -> int:
     return len(text) - len(text.lstrip())

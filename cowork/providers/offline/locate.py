@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from cowork.providers.offline import ranking, words
-from cowork.providers.offline.intent import Intent, clean
 from cowork.providers.offline.languages import (
     INNER,
     Definition,
@@ -19,11 +18,24 @@ from cowork.providers.offline.languages import (
     first_words,
     module_words,
     named_pattern,
-    outline_of,
     outline_pattern,
 )
-from cowork.providers.offline.markdown import NEEDS_MODEL, bullets, code, evidence, fence, plural, shortened
-from cowork.providers.offline.plans import Line, Plan, Steps, glob, grep, read
+from cowork.providers.offline.plans import (
+    NEEDS_MODEL,
+    Line,
+    Plan,
+    Steps,
+    bullets,
+    code,
+    evidence,
+    fence,
+    glob,
+    grep,
+    plural,
+    read,
+    shorten,
+)
+from cowork.providers.offline.questions import Intent, clean
 from cowork.providers.offline.ranking import RankedPlace, by_place, is_source, is_test, place_weight
 from cowork.providers.offline.words import Term, either, terms
 
@@ -88,7 +100,11 @@ def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
     """What each of some files defines."""
     files = list(dict.fromkeys(paths))[:8]
     looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
-    return {path: outline_of(look) for path, look in zip(files, looks, strict=True)}
+    found: dict[str, list[Definition]] = {}
+    for path, look in zip(files, looks, strict=True):
+        items = (definition(line.path, line.number, line.text) for line in look.hits)
+        found[path] = [item for item in items if item and item.kind not in (*INNER, "variable")]
+    return found
 
 
 def _mentioned(intent: Intent, name: str) -> Plan:
@@ -128,7 +144,7 @@ def define(intent: Intent) -> Plan:
         parts = [f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`", source]
         parts += [] if told else [f"It has no docstring. {NEEDS_MODEL}"]
     parts[0] += f": {told}" if told else "."
-    if same := [f"`{d.at}` {d.kind} {code(shortened(d.text))}" for d in others if place_weight(d.path) > -75]:
+    if same := [f"`{d.at}` {d.kind} {code(shorten(d.text))}" for d in others if place_weight(d.path) > -75]:
         parts.append(f"Other definitions of {code(best.name)}:\n{bullets(same, 5)}")
     return "\n\n".join(parts)
 
@@ -232,7 +248,7 @@ def uses(intent: Intent) -> Plan:
     rows = []
     for hit in shown:
         inside = enclosing(outlines.get(hit.path, []), hit.number)
-        rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shortened(hit.text, 90))}")
+        rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shorten(hit.text, 90))}")
     rest = [f"`{hit.at}`" for hit in {hit.path: hit for hit in hits if hit.path not in outlines}.values()]
     also = f"\n\nAlso in {', '.join(rest[:30])}." if rest else ""
     number, many = plural(len(hits), "use"), plural(len({hit.path for hit in hits}), "file")

@@ -5,40 +5,31 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 
-from cowork.core.blocks import Block, Json, Text, ToolUse, Usage
-from cowork.core.ports import Delta, Reply, Request, Retry
-from cowork.providers.offline import conversation, listing, locate, markdown, project, words
+from cowork.core.blocks import Block, Text, ToolUse, Usage
+from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
+from cowork.providers.offline import commands, conversation, listing, locate, plans, project, words
 from cowork.providers.offline.conversation import Talk, read_request
-from cowork.providers.offline.history import history
-from cowork.providers.offline.intent import Intent, Kind, clean
 from cowork.providers.offline.plans import Call, Plan, advance
-from cowork.providers.offline.questions import intents
-from cowork.providers.offline.testing import run_tests
+from cowork.providers.offline.questions import Intent, clean, intents
 from cowork.providers.prices import reply_tokens, request_tokens
 
-CONTEXT_WINDOW = 200_000
-MAX_OUTPUT = 8_192
-_IT = re.compile(r"\b(?:it|that|this|them|they)\b", re.IGNORECASE)
-_PIECES = re.compile(r"\S+\s*|\s+")
-
-PLANS: Mapping[Kind, Callable[[Intent], Plan]] = {
+PLANS: Mapping[str, Callable[[Intent], Plan]] = {
     "where": locate.define,
     "show": locate.define,
     "describe": locate.describe,
     "uses": locate.uses,
     "outline": project.outline,
     "howto": project.howto,
-    "entry": project.entry,
     "manifest": project.manifest,
-    "list": listing.list_,
-    "count": listing.count,
-    "search": listing.search,
+    "list": listing.take_stock,
+    "count": listing.take_stock,
+    "search": listing.take_stock,
     "read": listing.read_file,
     "explain": listing.read_file,
-    "changes": history,
-    "tests": run_tests,
+    "changes": commands.history,
+    "tests": commands.run_tests,
 }
 
 
@@ -47,17 +38,17 @@ class Offline:
 
     name = "offline"
 
-    def __init__(self, model: str = "offline", context_window: int = 0, max_output_tokens: int = 0) -> None:
-        self.model = model
-        self.context_window = context_window or CONTEXT_WINDOW
-        self.max_output_tokens = max_output_tokens or MAX_OUTPUT
+    def __init__(self, spec: ModelSpec) -> None:
+        self.model = spec.model or "offline"
+        self.context_window = spec.context_window or 200_000
+        self.max_output_tokens = spec.max_output_tokens or 8_192
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Retry | Reply]:
         """The next step: calls that are still missing, or the answer."""
         content = respond(request)
         for block in content:
             if isinstance(block, Text):
-                for piece in _PIECES.findall(block.text):
+                for piece in re.findall(r"\S+\s*|\s+", block.text):
                     yield Delta("text", piece)
                     await asyncio.sleep(0)
             else:
@@ -80,14 +71,16 @@ def respond(request: Request) -> tuple[Block, ...]:
         return (Text(conversation.summary(talk.to_compact)),)
     parts = _parts(talk)
     may_delegate = len(parts) > 1 and not talk.is_child and "Task" in talk.memory.tools
-    end = advance([_delegated(p) if may_delegate and p.is_search else _plan(p) for p in parts], talk.memory)
-    calls = [call for call in end if isinstance(call, Call)]
-    if calls:
-        tasks = sum(call.name == "Task" for call in calls)
+    ends = [advance(_delegate(p) if may_delegate and p.is_search else _plan(p), talk.memory) for p in parts]
+    if missing := {call.key: call for end in ends if not isinstance(end, str) for call in end}:
+        tasks = sum(call.name == "Task" for call in missing.values())
         opening = (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
-        return (*opening, *(_use(call, request, index) for index, call in enumerate(calls)))
-    answers = [text for text in end if isinstance(text, str)] or [markdown.HELLO]
-    said = _joined(parts, answers) if len(parts) > 1 else answers[0]
+        return (*opening, *(_use(call, request, index) for index, call in enumerate(missing.values())))
+    answers = [str(end) for end in ends] or [plans.HELLO]
+    said = answers[0]
+    if len(parts) > 1:  # the answers under their questions
+        titles = [plans.shorten(_standalone(intent), 120).replace("*", "") for intent in parts]
+        said = "\n\n".join(f"**{title}**\n\n{answer}" for title, answer in zip(titles, answers, strict=True))
     return (Text(conversation.as_json(said, talk.schema) if talk.schema is not None else said),)
 
 
@@ -103,34 +96,22 @@ def _parts(talk: Talk) -> list[Intent]:
 def _plan(intent: Intent) -> Plan:
     """The plan for an intent; why something is so is beyond all of them, and said first."""
     if re.match(r"(?:why|how come)\b", clean(intent.text), re.IGNORECASE):
-        return f"{markdown.WHY}\n\n{(yield from PLANS.get(intent.kind, locate.describe)(intent))}"
+        return f"{plans.WHY}\n\n{(yield from PLANS.get(intent.kind, locate.describe)(intent))}"
     if make := PLANS.get(intent.kind):
         return (yield from make(intent))
-    return markdown.HELLO if intent.kind == "hello" else markdown.UNKNOWN
+    return plans.HELLO if intent.kind == "hello" else plans.UNKNOWN
 
 
-def _delegated(intent: Intent) -> Plan:
-    """One part, given to an explore child; its report is the answer to the part."""
+def _delegate(intent: Intent) -> Plan:
+    """Give one part to an explore child; its report, without what stands around it, is the answer."""
     question = _standalone(intent)
-    title = markdown.shortened(re.sub(r"[`\"'?]", "", question), 40)
-    given: Json = {"description": title, "prompt": question, "subagent_type": "explore", "model": "light"}
-    (result,) = yield [Call("Task", given)]
+    title = plans.shorten(re.sub(r"[`\"'?]", "", question), 40)
+    order = {"description": title, "prompt": question, "subagent_type": "explore", "model": "light"}
+    (result,) = yield [Call("Task", order)]
     if result.failed:
-        return f"The child did not finish: {markdown.shortened(result.text, 300)}"
-    return _report(result.text)
-
-
-def _joined(parts: Sequence[Intent], answers: Sequence[str]) -> str:
-    """The answers under their questions."""
-    titles = [markdown.shortened(_standalone(intent), 120).replace("*", "") for intent in parts]
-    return "\n\n".join(f"**{title}**\n\n{answer}" for title, answer in zip(titles, answers, strict=True))
-
-
-def _report(text: str) -> str:
-    """A child's result without the line before it and the receipts after it."""
-    body = text.split("\n\n", 1)[1] if text.startswith("Subagent (") and "\n\n" in text else text
-    rows = body.rstrip().splitlines()
-    return "\n".join(rows[:-1] if rows and " · subagent_id " in rows[-1] else rows).strip()
+        return f"The child did not finish: {plans.shorten(result.text, 300)}"
+    report = re.sub(r"\ASubagent \(.*?\n\n", "", result.text, flags=re.DOTALL).rstrip()
+    return re.sub(r"\n.* · subagent_id .*\Z", "", report).strip()
 
 
 def _standalone(intent: Intent) -> str:
@@ -138,7 +119,7 @@ def _standalone(intent: Intent) -> str:
     question = clean(intent.text)
     if intent.subject and not (words.names(question) or words.quoted(question) or words.files(question)):
         name = f"{intent.container}.{intent.subject}" if intent.container else intent.subject
-        question = _IT.sub(f"`{name}`", question, count=1)
+        question = re.sub(r"(?i)\b(?:it|that|this|them|they)\b", lambda _: f"`{name}`", question, count=1)
     return question[:1].upper() + question[1:] + "?"
 
 

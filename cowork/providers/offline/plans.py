@@ -1,4 +1,4 @@
-"""Plans, the calls they make and the results they read.
+"""Plans, the calls they make, the results they read, and the Markdown in which they answer.
 
 A plan is a generator: it yields calls, receives their results and returns the answer. Each request starts it anew with
 the results that the conversation already holds: the first call without a result is what is asked for next.
@@ -9,17 +9,31 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from cowork.core.blocks import Json, Message, Text, ToolResult
 from cowork.core.frozen import frozen
+from cowork.providers.offline.languages import family_of
+
+WHAT_I_AM = (
+    "I am the built-in offline model: rules and search, no network, no cost. I can say where things are defined and "
+    "used, outline a repo or a file, list, read and count, find TODOs, say what changed, and run the tests and report "
+    "what failed. I change no files."
+)
+NEEDS_MODEL = (
+    "Reasoning, explanations, reviews and writing code need a real model: `/model` here, or `cowork config init`."
+)
+WHY = "Why something is so needs a real model (`/model` here, or `cowork config init`). What search can find of it:"
+HELLO = (
+    f"{WHAT_I_AM}\n\n{NEEDS_MODEL}\n\n"
+    "Try: “what is in this repo?”, “where is `main` defined?”, “how do I run the tests?”"
+)
+UNKNOWN = f"I cannot answer that. {WHAT_I_AM}\n\n{NEEDS_MODEL}"
 
 _LINE = re.compile(r"^(.+?):(\d+):(.*)$")
 _UNDER = re.compile(r"^(\d+):(.*)$")  # the path stands above
-_TOTAL = re.compile(r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$", re.MULTILINE)
 _COUNT = re.compile(r"^(.+):(\d+)$", re.MULTILINE)
-_FILES = re.compile(r"^(?:more than )?([\d,]+) files?, newest first\.$", re.MULTILINE)
+_FENCES = {"script": "js", "shell": "sh"} | {f: f for f in ("python", "go", "rust", "c", "ruby", "make")}
 
 
 @frozen
@@ -75,8 +89,8 @@ class CallResult:
     @property
     def totals(self) -> tuple[int, int]:
         """(matches, files) of a Grep."""
-        found = _TOTAL.search(self.text)
-        return (_number(found[1]), _number(found[2])) if found and not self.failed else (0, 0)
+        found = self._numbers(r"^(?:at least )?([\d,]+) match(?:es)? in ([\d,]+) files?\.$")
+        return (found[0], found[1]) if found else (0, 0)
 
     @property
     def counts(self) -> list[tuple[str, int]]:
@@ -94,8 +108,7 @@ class CallResult:
     @property
     def total_files(self) -> int:
         """How many files a Glob found."""
-        found = _FILES.search(self.text)
-        return _number(found[1]) if found and not self.failed else 0
+        return sum(self._numbers(r"^(?:more than )?([\d,]+) files?, newest first\.$"))
 
     @property
     def page(self) -> dict[int, str]:
@@ -106,8 +119,11 @@ class CallResult:
     @property
     def total_lines(self) -> int:
         """How many lines the file of a Read has."""
-        found = re.search(r"\[Lines \d+-\d+ of (?:more than )?(\d+)", self.text)
-        return int(found[1]) if found else max(self.page, default=0)
+        return sum(self._numbers(r"\[Lines \d+-\d+ of (?:more than )?(\d+)")) or max(self.page, default=0)
+
+    def _numbers(self, pattern: str) -> tuple[int, ...]:
+        found = None if self.failed else re.search(pattern, self.text, re.MULTILINE)
+        return tuple(int(number.replace(",", "")) for number in found.groups()) if found else ()
 
 
 T = TypeVar("T")
@@ -115,81 +131,38 @@ Steps = Generator[Sequence[Call], Sequence[CallResult], T]
 Plan = Steps[str]
 
 
-@dataclass(slots=True)
 class Memory:
-    """The results a conversation holds, by call; the same call made twice has its results in order."""
+    """The results a conversation holds, by call."""
 
-    known: dict[str, list[CallResult]] = field(default_factory=dict)
-    tools: frozenset[str] = frozenset()
-    may_call: bool = True
+    def __init__(self, messages: Iterable[Message] = (), tools: Iterable[str] = (), *, may_call: bool = False) -> None:
+        self.tools = frozenset(tools)
+        self._may_call = may_call
+        messages = list(messages)
+        results = {r.tool_use_id: CallResult(_text(r), r.is_error) for message in messages for r in message.results}
+        calls = [call for message in messages for call in message.calls if call.id in results]
+        self._known = {Call(call.name, call.input).key: results[call.id] for call in calls}
 
-    @classmethod
-    def of(cls, messages: Iterable[Message], tools: Iterable[str], *, may_call: bool) -> Memory:
-        memory = cls({}, frozenset(tools), may_call)
-        results: dict[str, CallResult] = {}
-        calls: list[tuple[str, str]] = []
-        for message in messages:
-            calls += [(call.id, Call(call.name, call.input).key) for call in message.calls]
-            results.update((r.tool_use_id, CallResult(_text(r), r.is_error)) for r in message.results)
-        for id, key in calls:
-            if id in results:
-                memory.known.setdefault(key, []).append(results[id])
-        return memory
-
-    def take(self, call: Call) -> CallResult | None:
-        """The next result of this call; None where it has to be made first."""
-        if waiting := self.known.get(call.key):
-            return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+    def find(self, call: Call) -> CallResult | None:
+        """The result of this call; None where it has to be made first."""
+        if call.key in self._known:
+            return self._known[call.key]
         if call.name not in self.tools:
             return CallResult(f"{call.name} is not among your tools.", failed=True)
-        return None if self.may_call else CallResult("Not run: no more calls are allowed.", failed=True)
+        return None if self._may_call else CallResult("Not run: no more calls are allowed.", failed=True)
 
 
-def advance(plans: Sequence[Plan], memory: Memory) -> list[Call] | list[str]:
-    """Take plans as far as the conversation goes: the missing calls of all, or all answers."""
-    ends = [_advance(plan, memory) for plan in plans]
-    missing = {call.key: call for end in ends if not isinstance(end, str) for call in end}
-    return list(missing.values()) if missing else [end for end in ends if isinstance(end, str)]
-
-
-def _advance(plan: Plan, shared: Memory) -> list[Call] | str:
-    memory = Memory({key: list(found) for key, found in shared.known.items()}, shared.tools, shared.may_call)
+def advance(plan: Plan, memory: Memory) -> list[Call] | str:
+    """Take a plan as far as the conversation goes: the calls that are missing, or its answer."""
     try:
         wanted = next(plan)
         while True:
-            found = [memory.take(call) for call in wanted]
-            missing = [call for call, result in zip(wanted, found, strict=True) if result is None]
-            if missing:
+            found = [memory.find(call) for call in wanted]
+            if missing := [call for call, result in zip(wanted, found, strict=True) if result is None]:
                 plan.close()
                 return missing
             wanted = plan.send([result for result in found if result is not None])
     except StopIteration as end:
         return str(end.value)
-
-
-def grep(pattern: str, mode: str = "content", *, ignore_case: bool = False, **options: Any) -> Call:
-    """A search for lines, with the tool's own options; empty ones are left out."""
-    given: Json = {"pattern": pattern, "output_mode": mode} | ({"-i": True} if ignore_case else {})
-    return Call("Grep", given | {name: value for name, value in options.items() if value})
-
-
-def glob(pattern: str, path: str = "") -> Call:
-    return Call("Glob", {"pattern": pattern, "path": path} if path else {"pattern": pattern})
-
-
-def read(path: str, offset: int = 1, limit: int = 2000) -> Call:
-    given: Json = {"file_path": path}
-    given |= {"offset": offset} if offset > 1 else {}
-    return Call("Read", given | ({"limit": limit} if limit != 2000 else {}))
-
-
-def listed(path: str = "") -> Call:
-    return Call("LS", {"path": path} if path else {})
-
-
-def bash(command: str, description: str, timeout: int = 0) -> Call:
-    given: Json = {"command": command, "description": description}
-    return Call("Bash", given | ({"timeout": timeout} if timeout else {}))
 
 
 def _text(result: ToolResult) -> str:
@@ -198,5 +171,70 @@ def _text(result: ToolResult) -> str:
     return "".join(block.text for block in result.content if isinstance(block, Text))
 
 
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))
+# ---------------------------------------------------------------- calls; options that are empty are left out
+
+
+def _call(name: str, options: Json) -> Call:
+    return Call(name, {option: value for option, value in options.items() if value})
+
+
+def grep(pattern: str, mode: str = "content", *, ignore_case: bool = False, **options: Any) -> Call:
+    """A search for lines, with the tool's own options."""
+    return _call("Grep", {"pattern": pattern, "output_mode": mode, "-i": ignore_case, **options})
+
+
+def glob(pattern: str, path: str = "") -> Call:
+    return _call("Glob", {"pattern": pattern, "path": path})
+
+
+def read(path: str, offset: int = 1, limit: int = 2000) -> Call:
+    return _call(
+        "Read", {"file_path": path, "offset": offset if offset > 1 else 0, "limit": limit if limit != 2000 else 0}
+    )
+
+
+def ls(path: str = "") -> Call:
+    return _call("LS", {"path": path})
+
+
+def bash(command: str, description: str, timeout: int = 0) -> Call:
+    return _call("Bash", {"command": command, "description": description, "timeout": timeout})
+
+
+# ---------------------------------------------------------------- answers
+
+
+def fence(text: str, path: str) -> str:
+    """Code in a fence that text cannot break out of."""
+    mark = "```"
+    while mark in text:
+        mark += "`"
+    return f"{mark}{_FENCES.get(family_of(path), '')}\n{text}\n{mark}"
+
+
+def code(text: str) -> str:
+    """A name in backticks."""
+    return f"`{text}`" if "`" not in text else f"`` {text} ``"
+
+
+def bullets(rows: Sequence[str], most: int = 40, total: int = 0) -> str:
+    """A list, with how many more there are."""
+    total = max(total, len(rows))
+    more = [f"- and {total - most} more"] if total > most else []
+    return "\n".join([*(f"- {row}" for row in rows[:most]), *more])
+
+
+def evidence(lines: Iterable[Line]) -> list[str]:
+    """A row for each line a search found: its place and its text."""
+    return [f"`{line.at}` {code(shorten(line.text))}" for line in lines]
+
+
+def shorten(text: str, width: int = 100) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def plural(count: int, noun: str) -> str:
+    noun, of, rest = noun.partition(" with ")
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else many}{of}{rest}"

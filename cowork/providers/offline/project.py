@@ -6,10 +6,22 @@ import re
 from collections.abc import Iterator
 
 from cowork.providers.offline import words
-from cowork.providers.offline.intent import Intent
+from cowork.providers.offline.languages import indent_of
 from cowork.providers.offline.locate import describe
-from cowork.providers.offline.markdown import bullets, code, evidence, shortened
-from cowork.providers.offline.plans import CallResult, Line, Plan, Steps, grep, listed, read
+from cowork.providers.offline.plans import (
+    CallResult,
+    Line,
+    Plan,
+    Steps,
+    bullets,
+    code,
+    evidence,
+    grep,
+    ls,
+    read,
+    shorten,
+)
+from cowork.providers.offline.questions import ENTRY, Intent
 from cowork.providers.offline.ranking import by_place, is_test
 
 _MANIFESTS = re.compile(
@@ -39,10 +51,10 @@ class Files:
             for index, head in enumerate(lines):
                 if not re.search(pattern, head.text, re.IGNORECASE):
                     continue
-                is_table, deep = head.text.startswith("["), _indent(head.text)
+                is_table, deep = head.text.startswith("["), indent_of(head.text)
                 block = [head]
                 for line in lines[index + 1 :]:
-                    if line.text.startswith("[") if is_table else _indent(line.text) <= deep:
+                    if line.text.startswith("[") if is_table else indent_of(line.text) <= deep:
                         break
                     block += [line] if line.text.strip() else []
                 yield block
@@ -50,16 +62,12 @@ class Files:
 
 def look(path: str = "") -> Steps[Files]:
     """List the folder and read what tells of the project."""
-    (tree,) = yield [listed(path)]
+    (tree,) = yield [ls(path)]
     top = [row.strip() for row in tree.text.splitlines() if row and not row.startswith(" ")]
     wanted = sorted(filter(_MANIFESTS.fullmatch, top), key=lambda name: not name.lower().startswith("readme"))
     base = f"{path.rstrip('/')}/" if path else ""
     pages = (yield [read(base + name, limit=400) for name in wanted[:_MOST_READ]]) if wanted else []
     return Files(tree, {name: page.page for name, page in zip(wanted, pages, strict=False)})
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def outline(intent: Intent) -> Plan:
@@ -72,7 +80,7 @@ def outline(intent: Intent) -> Plan:
     layout = [code(f"{base}{row}") for row in rows if not row.startswith((" ", "Ignored", "."))]
     parts = [f"**Layout** ({first.split(': ', 1)[-1]}):\n{bullets(sorted(layout, key=lambda row: '/' not in row))}"]
     if purpose := _purpose(files):
-        parts.insert(0, f"{shortened(purpose.text, 220)} (`{base}{purpose.at}`)")
+        parts.insert(0, f"{shorten(purpose.text, 220)} (`{base}{purpose.at}`)")
     if rows := [f"{code(command)} (`{at}`)" for verb in ("run", "test") for command, at in commands(files, verb)]:
         parts.append(f"**Run and test**:\n{bullets(rows[:6])}")
     return "\n\n".join(parts)
@@ -132,23 +140,10 @@ def howto(intent: Intent) -> Plan:
     return f"I found no command to {verb} this: I looked at {looked}."
 
 
-_BEGINS = r"^if __name__ == .__main__.|^(?:func|def|int|(?:pub )?(?:async )?fn) main\(|static void main\("
-
-
-def entry(intent: Intent) -> Plan:
-    """Where execution begins: declared commands, main functions, files called main."""
-    files = yield from look(intent.path)
-    (begun,) = yield [grep(_BEGINS, head_limit=60)]
-    rows = evidence(line for block in files.blocks(_SCRIPTS) for line in block[1:] if ":" in line.text)
-    rows += evidence(block[0] for block in files.blocks(r"""^\s*["'](?:main|bin)["']\s*:"""))
-    rows += evidence(hit for hit in by_place(begun.hits)[:8] if not is_test(hit.path))
-    if not rows:
-        return "I looked for console scripts and main functions, and found none."
-    return f"Entry points:\n\n{bullets(rows)}"
-
-
 _KEY = r"""^\s*(?:\[[\w.-]*?)?["']?"""
 _DEPENDENCIES = _KEY + r"(?:[\w.-]*dependenc(?:y|ies)[\w.-]*|[a-z_]*requires?)\b[\"']?\s*(?:[=:(\]]|$)"
+_MAIN = r"^if __name__ == .__main__.|^(?:func|def|int|(?:pub )?(?:async )?fn) main\(|static void main\("
+_BEGINS = rf"{_SCRIPTS}|{_KEY}(?:main|bin)[\"']\s*:"
 _FACTS = {  # how a question names it, and how the lines of manifests begin that say it
     r"\blicen[cs]": _KEY + r"licen[cs]e",
     r"\b(?:python|node|rust|go|minimum|support\w*|compatible)\b.*\bversions?\b|\bversions? of (?:python|node|rust|go)\b"
@@ -157,6 +152,7 @@ _FACTS = {  # how a question names it, and how the lines of manifests begin that
     r"\bversion": _KEY + r"version\b",
     r"\bauthors?\b|\bwrote\b|\bmaintain": _KEY + r"(?:author|maintainer|contributors)",
     r"\b(?:homepage|urls?|website|repository|tracker)\b": _KEY + r"(?:homepage|repository|urls?|bugs)\b",
+    ENTRY: _BEGINS,
     r"\bscripts\b": _SCRIPTS,
     r"\bname\b|\b(?:called|named)$": _KEY + r"(?:name\b|module )",
     r"": _DEPENDENCIES,
@@ -164,7 +160,7 @@ _FACTS = {  # how a question names it, and how the lines of manifests begin that
 
 
 def manifest(intent: Intent) -> Plan:
-    """Dependencies, version, license, author: the lines of the manifests that say so."""
+    """Dependencies, version, license, author, where it starts: the lines of the manifests that say so."""
     files = yield from look(intent.path)
     said = intent.subject.lower()
     keys = next(keys for asked, keys in _FACTS.items() if re.search(asked, said))
@@ -173,6 +169,9 @@ def manifest(intent: Intent) -> Plan:
     found = needed if keys == _DEPENDENCIES else [block for block in files.blocks(keys) if block[0] not in inner]
     kind = set(words.words(said)) - words.STOP - {"dependencies", "requirements"}
     found = [block for block in found if block and kind & set(words.words(f"{block[0].path} {block[0].text}"))] or found
+    if keys == _BEGINS:
+        (begun,) = yield [grep(_MAIN, head_limit=60)]
+        found += filter(None, [[hit for hit in by_place(begun.hits)[:8] if not is_test(hit.path)]])
     if not found:
         looked = f"I looked in {', '.join(files.texts) or 'the top folder'} and found no line for that."
         return f"{looked}\n\n{(yield from describe(intent))}"

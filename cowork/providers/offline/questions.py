@@ -6,9 +6,84 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 
+from cowork.core.frozen import frozen
 from cowork.providers.offline import words
-from cowork.providers.offline.intent import Intent, Kind, about, clean, place_of
-from cowork.providers.offline.listing import KINDS, kind_named
+from cowork.providers.offline.languages import KINDS, kind_named
+
+# Of code: where describe uses show explain. Of what is there: list count search read.
+# Of the project: outline howto manifest. Of what a command tells: changes tests. Else: hello unknown.
+_NO_SEARCH = ("read", "changes", "tests", "hello", "unknown")
+
+
+@frozen
+class Intent:
+    """What somebody wants, with the words it is about."""
+
+    kind: str
+    subject: str = ""  # a name in code, or a phrase
+    path: str = ""  # only there
+    hint: str = ""  # what sort of thing: function, class, target, …
+    container: str = ""  # the class or module a name is looked for in
+    other: str = ""  # the lines to read
+    text: str = ""  # the question as it was asked
+
+    @property
+    def is_search(self) -> bool:
+        """Whether a child that only reads can look into it."""
+        return self.kind not in _NO_SEARCH
+
+
+_COURTESY = re.compile(
+    r"^(?:(?:please|hey|hi|hello|ok|okay|so|and|also|then|now|but|well|first|finally|next|cowork)[,:\s]+"
+    r"|(?:can|could|would|will) (?:you|i|we|one) (?:please |kindly )?(?!run\b|build\b|test\b|install\b|start\b)"
+    r"|(?:i(?:'d| would) like|i want|i need) (?:you )?to (?:know )?|do you know |tell me |let me know "
+    r"|show me (?=where|how|what|which)|(?:use|launch|spawn|start) (?:\w+ )?(?:sub)?agents? (?:in parallel )?to "
+    r"|figure out |find out )+",
+    re.IGNORECASE,
+)
+_OWNED = re.compile(
+    r"\b(?P<owner1>\w+)'s (?P<member1>\w+) (?:method|function|attribute|property|field|class)\b"
+    r"|[`'\"]?(?P<member2>\w+)(?:\(\))?[`'\"]? (?:method|function|attribute|property|field|constructor) "
+    r"(?:of|in|on|from) (?:the )?(?:class |module )?[`'\"]?(?P<owner2>[A-Za-z_]\w*)[`'\"]?(?! ?/)(?!\.\w)"
+)
+
+
+def clean(text: str) -> str:
+    """Without courtesies and question marks."""
+    return _COURTESY.sub("", text.strip()).strip().rstrip("?!").strip().removesuffix(".").strip()
+
+
+def about(rest: str, kind: str = "where") -> Intent:
+    """The name or phrase a piece of a question speaks of."""
+    rest = rest.strip(" ,.:;?")
+    hint = next((w for w in re.findall(r"\w+", rest.lower()) if w in words.KINDS), "")
+    place = place_of(rest)
+    core = rest.replace(place, " ") if place else rest
+    if owned := _OWNED.search(core):
+        owner, member = owned["owner1"] or owned["owner2"], owned["member1"] or owned["member2"]
+        if not words.STOP & {member.lower(), owner.lower()}:
+            return Intent(kind, member, place, hint, owner)
+    if told := words.quoted(rest):
+        container = told[1] if len(told) > 1 and words.looks_like_name(told[1]) else ""
+        return Intent(kind, told[0].removesuffix("()"), place, hint, container)
+    content = [w for w in re.findall(r"[\w-]+", core) if w.lower() not in words.STOP | words.KINDS.keys()]
+    named = [n for n in words.names(core) if len(content) == 1 or not words.is_acronym(n)]
+    if named or len(content) == 1:
+        return Intent(kind, (named or content)[0], place, hint)
+    if not content and place:
+        return Intent("explain" if kind in ("where", "show") else kind, place, place)
+    return Intent("describe" if kind == "where" else kind, " ".join(rest.split()), place, hint)
+
+
+def place_of(text: str) -> str:
+    """A file or folder the question is restricted to."""
+    if found := words.files(text):
+        return found[0].rstrip("/")
+    named = re.search(
+        r"\b(?:in|under|inside|within|of) (?:the )?[`'\"]?([\w.-]+)[`'\"]? (?:folder|directory|dir)\b", text
+    )
+    return named[1] if named and named[1].lower() not in words.STOP else ""
+
 
 _HERE = re.compile(
     r"\s*\b(?:in|inside|within|of|for|from|across|on) (?:this|the|our|my|that)(?: (?:whole|entire|python|git))? "
@@ -78,7 +153,7 @@ def _resolved(intent: Intent, before: Intent | None) -> Intent:
     pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
     if words.keywords(_PRONOUN.sub("", intent.subject) if pointing else intent.subject) or not (code or pointing):
         return intent
-    kind: Kind = "where" if intent.kind == "describe" and before.kind != "describe" else intent.kind
+    kind: str = "where" if intent.kind == "describe" and before.kind != "describe" else intent.kind
     path, hint = intent.path or before.path, intent.hint or before.hint
     return Intent(kind, before.subject, path, hint, before.container, intent.other, intent.text)
 
@@ -100,12 +175,12 @@ def _by_names(text: str) -> Intent:
 Make = Callable[[str, "re.Match[str]"], "Intent | None"]
 
 
-def _whole(kind: Kind, subject: str | None = None) -> Make:
+def _whole(kind: str, subject: str | None = None) -> Make:
     """A question as a whole, or about a subject of its own."""
     return lambda text, hit: Intent(kind, text if subject is None else subject, place_of(text))
 
 
-def _about(kind: Kind, *, name: bool = False) -> Make:
+def _about(kind: str, *, name: bool = False) -> Make:
     """A question about the name or phrase in the first group that is filled; with `name`, only about a name."""
 
     def make(text: str, hit: re.Match[str]) -> Intent | None:
@@ -168,6 +243,11 @@ _GIT = (  # what only the history or the working tree can tell
     rf"|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b|(?:\w+ ){{0,6}}{_CHANGED}\b|what(?:'s| is)? new\b"
     r"|who\b.*\b(?:added|introduced|removed|created)\b|when (?:was|were|did)\b)"
 )
+ENTRY = (
+    r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
+    r"|\bexecutables?\b|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?)\b|\bbinar(?:y|ies)\b"
+    r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$"
+)
 _FACTS = (  # what manifests say
     r"^(?!where|how (?:does|do)\b|why|find|locate|run|explain|search|.*\b(?:function|class|method|file|code|tests)\b"
     r"|.*--\w|.*\w\(\)).*(?:\bdependenc(?:y|ies)\b|\bdepends? on\b|\w+Dependencies\b|\brequirements\b|\bextras\b"
@@ -205,9 +285,7 @@ _TABLE: tuple[tuple[str, Make], ...] = (
     (r"^(?:how (?:do|can|would|should|to) ?(?:i|we|you|one)?|how to|what(?:'s| is) the command to|which command)\s+"
      r"(?P<x>(?:run|start|launch|use|execute|build|compile|install|test|set ?up|deploy|lint|format|type.?check|try"
      r"|benchmark|develop|contribute)s?\b.*)", lambda t, h: Intent("howto", h["x"])),
-    (r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
-     r"|\bexecutables?\b|\b(?:console|gui|command.?line) (?:scripts?|programs?|tools?)\b|\bbinar(?:y|ies)\b"
-     r"|^(?:what|which|where)(?: is|'s) the main (?:file|function|module|script|program)$", _whole("entry", "")),
+    (ENTRY, _whole("manifest")),
     (_FACTS, _whole("manifest")),
     (r"^(?:(?:list|enumerate|name)(?: out)?(?: me)?|(?:what|which)(?=(?: \w+)? (?:files|classes|functions|methods"
      r"|targets|tests|modules|folders|definitions|packages|constants|enums|structs|traits|interfaces|fixtures|imports)\b))\s+"
@@ -225,8 +303,8 @@ _TABLE: tuple[tuple[str, Make], ...] = (
     (r"^(?:show|print|display|read|open|cat|view|see)(?: me)?(?: the)?(?: source| body| code| contents?| definition"
      rf"| text| signature| docstring| implementation)?(?: of| for)?\s+{_X}", _show),
     (r"^(?:what|how|which)(?: \w+)? (?:does|do|can|could|may)\s+(.+?)\s+(?:do|work|look like|return|take|accept|contain"
-     r"|say|mean|define|raise|throw|fail|expect|need)s?\b", _about("show", name=True)),
-    (r"^(?:(?:explain|describe|outline|summari[sz]e|document)(?: to me)?(?: what| how)?|what(?:'s| is| are)(?: in)?"
+     r"|say|mean|define|raise|throw|fail|expect|need)s?\b"
+     r"|^(?:(?:explain|describe|outline|summari[sz]e|document)(?: to me)?(?: what| how)?|what(?:'s| is| are)(?: in)?"
      rf"|who is|signature of)\s+(?:the )?(?:(?:signature|docstring|purpose|definition) of )?{_X}",
      _about("show", name=True)),
 )  # fmt: skip

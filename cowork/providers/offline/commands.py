@@ -1,15 +1,86 @@
-"""Run the tests and report the result: which failed and where, or that none ran and why."""
+"""What commands tell: git what changed, when and by whom; a test run which tests failed and where."""
 
 from __future__ import annotations
 
 import re
 from shlex import quote
 
-from cowork.providers.offline.intent import Intent
+from cowork.providers.offline import words
 from cowork.providers.offline.locate import resolve
-from cowork.providers.offline.markdown import bullets, code, fence, plural, shortened
-from cowork.providers.offline.plans import Plan, bash, glob, grep, listed
+from cowork.providers.offline.plans import Plan, bash, bullets, code, fence, glob, grep, ls, plural, shorten
 from cowork.providers.offline.project import Files, commands, look
+from cowork.providers.offline.questions import Intent
+
+_LOG = "log --date=short --format='%h %ad %s (%an)'"
+_STATUS = ("status --short --untracked-files=all", "diff --stat HEAD")
+_ID = r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"
+_LAST = r"\b(?:last|latest|newest|most recent) (?:commit|change)\b|\bhead\b"
+_UNCOMMITTED = (
+    r"\buncommit|\bnot? (?:yet |been )*commit|\b(?:un-?)?staged?\b|\buntracked\b|\bworking (?:tree|copy)|^status$"
+    r"|\bgit (?:status|diff)\b|\blocal(?:ly)? (?:chang|modif|edit)|\b(?:did|have) (?:i|we) (?:chang|modif|edit|touch)"
+)
+_RAW = {  # questions that one command answers as it is
+    r"\btags?\b|\breleases?\b": "tag --list --sort=-creatordate",
+    r"\bbranch(?:es)?\b": "branch --all --format='%(HEAD) %(refname:short) %(subject)'",
+    r"\bcontribut|\bauthors?\b|\bmost commits\b|\bwho works\b": "shortlog -sn HEAD",
+}
+_COMMITS = (
+    rf"\bcommit|\blog\b|\bhistory\b|\brecent|\bsince\b|{_ID}|\bhead\b"
+    r"|\b(?:first|oldest|add|added|introduced|created)\b"
+)
+_MOST = 60  # lines of what one command said
+
+
+def history(intent: Intent) -> Plan:
+    """Run the commands for what is asked, and show what they say."""
+    said, path = intent.subject.lower(), ""
+    if files := words.files(intent.subject):
+        path = yield from resolve(files[0])
+    commands = _git_commands(said, path, words.quoted(intent.subject) + words.names(intent.subject))
+    results = yield [bash(f"git {command}", f"Run git {command.split()[0]}") for command in commands]
+    if denied := next((result for result in results if result.denied), None):
+        advice = "Trust the folder (`--trust`) or allow `Bash(git:*)` to let me."
+        return f"I may not run git here ({shorten(denied.text, 160)}), so I cannot see what changed. {advice}"
+    everything = "\n".join(result.text for result in results)
+    if re.search(r"not a git repository", everything, re.IGNORECASE):
+        return "This folder is not a git repository, so there is no history and nothing to compare with."
+    if re.search(r"not have any commits yet|unknown revision .*HEAD", everything):
+        return "This repository has no commits yet."
+    parts = []
+    for command, result in zip(commands, results, strict=True):
+        rows = result.text.splitlines()
+        more = [f"… {len(rows) - _MOST} more lines"] if len(rows) > _MOST else []
+        parts.append(f"`git {command}`:\n\n" + fence("\n".join([*rows[:_MOST], *more]), "git.txt"))
+    return "\n\n".join(parts)
+
+
+def _git_commands(said: str, path: str, names: list[str]) -> tuple[str, ...]:
+    """What to ask git: about what is not committed, a file, a name in code, or commits."""
+    named = [name.removesuffix("()") for name in names if not words.is_acronym(name)]
+    if re.search(_UNCOMMITTED, said):
+        return _STATUS
+    if raw := next((command for pattern, command in _RAW.items() if re.search(pattern, said)), ""):
+        return (raw,)
+    if path:
+        return (f"{_LOG} --follow --name-status -- {quote(path)}",)
+    if named:
+        return (f"{_LOG} -n 50 --name-status -S {quote(named[0])}",)
+    return (f"{_LOG} {_which(said)}",) if re.search(_COMMITS, said) else (*_STATUS, f"{_LOG} -n 10")
+
+
+def _which(said: str) -> str:
+    """Options of git log for what is asked: how many, since when, the first, the last, or one by its id."""
+    if id := re.search(_ID, said):
+        return f"-n 1 --name-status --first-parent {id[0]}"
+    if re.search(r"\b(?:first|oldest|initial|earliest)\b", said):
+        return "--max-parents=0"
+    if re.search(_LAST, said):
+        return "-n 1 --name-status --first-parent"
+    number, since = re.search(r"\b(\d+)\b", said), re.search(r"\bsince ([\w -]+)", said)
+    return f"-n {number[1] if number else 10} --name-status{f' --since={quote(since[1])}' if since else ''}"
+
+
+# ---------------------------------------------------------------- tests
 
 _TIMEOUT = 600_000
 _MISSING = re.compile(
@@ -24,7 +95,7 @@ def run_tests(intent: Intent) -> Plan:
         return "No tests ran; I found no way to run tests: no test files that I know, and no command in a manifest."
     (result,) = yield [bash(command, "Run the tests", _TIMEOUT)]
     if result.denied:
-        head = f"I did not run the tests: {shortened(result.text, 200)}\n\nThe command is {code(command)}."
+        head = f"I did not run the tests: {shorten(result.text, 200)}\n\nThe command is {code(command)}."
         return f"{head} Allow it with `--allow 'Bash({command.split()[0]}:*)'`, or answer yes in the chat."
     return report(command, result.text, failed=result.failed)
 
@@ -49,7 +120,7 @@ def _test_command(intent: Intent) -> Plan:
 def _python(files: Files) -> Plan:
     """The interpreter of the project's own environment, where there is one; as a rule git ignores its folder."""
     for folder in re.findall(r"(?:^|^Ignored: |, )(\.?venv)/", files.tree.text, re.MULTILINE):
-        (programs,) = yield [listed(f"{folder}/bin")]
+        (programs,) = yield [ls(f"{folder}/bin")]
         if re.search(r"^python\b(?!3)", programs.text, re.MULTILINE):
             return f"{folder}/bin/python"
     return "python3"
@@ -65,7 +136,7 @@ def report(command: str, output: str, *, failed: bool) -> str:
     missing = _MISSING.search(output)
     if failures:
         head = f"{plural(len(failures), 'test')} failed" + (f" ({summary})" if summary else "")
-        reasons = dict.fromkeys(code(shortened(next(filter(None, hit)), 140)) for hit in _REASON.findall(output))
+        reasons = dict.fromkeys(code(shorten(next(filter(None, hit)), 140)) for hit in _REASON.findall(output))
         rows = {"Failed": map(code, failures), "At": map(code, failure_places(output)), "Because": reasons}
         told = (f"{title}:\n{bullets(list(some), 20)}" for title, each in rows.items() if (some := list(each)))
         return f"{head}, run with `{command}`.\n\n" + "\n\n".join(told)
