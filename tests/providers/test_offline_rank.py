@@ -88,9 +88,8 @@ def test_the_evidence_names_only_words_that_stand_there() -> None:
     assert best.inside == "Headers"
 
 
-def test_other_spellings_are_searched_for_and_families_of_verbs_are_not() -> None:
+def test_other_spellings_are_searched_for() -> None:
     asked = terms("where is the configuration loaded")
     assert "config" in either(asked)
     assert "read" not in either(asked)
-    assert asked[1].fits("read") > 0
-    assert not asked[1].said_in(["read"])
+    assert asked[0].fits(["config"]) > 0

@@ -157,7 +157,7 @@ def describe(intent: Intent) -> Plan:
     places: list[RankedPlace] = []
     # A name that looks like a path, such as .netrc, may be what it is about; tests and texts come last.
     for path, without in dict.fromkeys([(intent.path, aside), ("", aside or _ASIDE), ("", "")]):
-        if not places and any(term.word not in words.SOFT for term in asked):
+        if not places and asked:
             places = yield from _places(path, asked, without)
     if not places:
         looked = ", ".join(code(term.word) for term in asked) or "any word of it"
@@ -184,7 +184,7 @@ def describe(intent: Intent) -> Plan:
 def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPlace]]:
     """Find the files that speak of it, then rank what they define."""
     any_ = either(asked)
-    stems = [stem for term in asked if term.word not in words.SOFT for stem in term.stems]
+    stems = [stem for term in asked for stem in term.stems]
     spelled = ",".join(dict.fromkeys(s for stem in stems for s in (stem, stem.capitalize())))
     texts = rf"{_COMMENT}(?:{any_})" + (rf"|(?:{any_}).*[^\w](?:{any_})" if len(asked) > 1 else "")
     named, said, files = yield [

@@ -99,8 +99,8 @@ def places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list
 
 def _judged(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]:
     """Places by how well they fit; rare words say more than common ones."""
-    seen = Counter(term.word for draft in drafts for term in asked if term.said_in(draft.words))
-    worth = {t.word: t.weight * math.log(1 + (len(drafts) + 1) / (seen[t.word] + 0.5)) for t in asked}
+    seen = Counter(term.word for draft in drafts for term in asked if term.fits(draft.words))
+    worth = {t.word: math.log(1 + (len(drafts) + 1) / (seen[t.word] + 0.5)) for t in asked}
     found = [draft.judged(asked, worth) for draft in drafts]
     return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.line))
 
@@ -152,21 +152,21 @@ class _Draft:
         given = [] if file else words.words(item.text.partition(item.name)[2])
         points, named, said = 0.0, [], []
         for term in asked:
-            near = max(0.5 * term.in_([*around, *stem]), 0.12 * term.in_(path))
-            told = sum(term.said_in(row) for row in self.prose)
-            done = sum(term.said_in(row) for row in self.body)
-            heard = 3.2 * term.in_(own) + 2.4 * near + 0.5 * term.in_(given)
+            near = max(0.5 * term.fits([*around, *stem]), 0.12 * term.fits(path))
+            told = sum(term.fits(row) > 0 for row in self.prose)
+            done = sum(term.fits(row) > 0 for row in self.body)
+            heard = 3.2 * term.fits(own) + 2.4 * near + 0.5 * term.fits(given)
             heard += 1.5 * _eased(told, 0.6) + 1.2 * _eased(done, 2.5)
             points += worth[term.word] * _eased(heard, 1.4)
-            if term.said_in([*own, *around, *stem]):
+            if term.fits([*own, *around, *stem]):
                 named.append(term.word)
             elif told or done:
                 said.append(term.word)
-        meant = sum(max(term.in_([part]) for term in asked) for part in own) / max(len(own), 1)
+        meant = sum(max(term.fits([part]) for term in asked) for part in own) / max(len(own), 1)
         whole = sum(worth.values()) or 1.0
         score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in named) / whole)
         score += _KIND.get(item.kind, 0) + place_weight(item.path) / 250
-        score += 0.06 * (bool(own) and asked[-1].fits(own[-1]) >= 0.8)  # “the daemon server” is a server
+        score += 0.06 * (bool(own) and asked[-1].fits(own[-1:]) >= 0.8)  # “the daemon server” is a server
         score -= 0.4 * any(re.match(r"tests?(?:_|$)", d.name) for d in (item, *self.chain))
         score -= 0.05 * (item.name.startswith("_") and not file)
         # A function within a function is how it is done, not where it is.

@@ -35,21 +35,6 @@ _KINDS = {
     "target": ("target",),
 }
 KINDS = {word: kinds for said, kinds in _KINDS.items() for word in said.split()}
-# Words that say little by themselves, but break ties.
-_SOFT_TEXT = """
-    handle handles handled handling manage manages managed managing process processed processes processing done run
-    runs running file files test tests testing
-"""
-SOFT = frozenset(_SOFT_TEXT.split())
-
-_IRREGULAR_TEXT = """
-    sent send; built build; kept keep; found find; written write; wrote write; made make; chosen choose; chose choose
-    thrown throw; threw throw; ran run; begun begin; broken break; hidden hide; bound bind; rewound rewind; held hold
-    given give; shown show; drawn draw; caught catch; lost lose; told tell; bought buy; meant mean; sought seek
-    resent resend; rebuilt rebuild; overridden override; indices index; caches cache; wound wind; spelt spell
-"""
-_IRREGULAR = dict(re.findall(r"(\w+) (\w+)", _IRREGULAR_TEXT))
-
 _QUOTED = re.compile(r"`([^`\n]+)`|\"([^\"\n]+)\"|“([^”\n]+)”|(?<![\w])'([^'\n]+)'(?!\w)|‘([^’\n]+)’")
 _NAME = re.compile(
     r"(?<![\w/.-])(?:"
@@ -126,7 +111,6 @@ _ENDINGS = {ending: int(least) for ending, least in re.findall(r"(\w+) (\d)", _E
 @functools.lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The part of a word its relatives share, for use as a prefix."""
-    word = _IRREGULAR.get(word, word)
     if found := re.match(r"(\w{3,}y)[sz](?:is|es?|ed|ing|ers?)$", word):
         return found[1]  # analysis, analyzer
     for ending, least in _ENDINGS.items():
@@ -150,84 +134,44 @@ def affinity(keyword: str, part: str) -> float:
 
 
 _MOST_TERMS = 7
-_RELATIVE = 0.5  # what a word of the same family counts, against the word itself
-# Different spellings of one thing, a family a line or between semicolons: searched for as if they had been said.
+# Different spellings of one thing: searched for as if they had been said.
 _SAME_TEXT = """
     configuration config conf cfg settings; authentication auth authorization authenticate; environment env environ
     directory dir folder; argument arg argv; parameter param; database db; message msg; request req; response resp
-    command cmd; initialization init; asynchronous async coroutine; synchronous sync; automatic auto; character char
-    exception error err; address addr; length len; maximum max; minimum min; number num; temporary tmp temp
-    certificate cert; credential password passwd; executable exe binary; identifier id ident; attribute attr
-    extension ext suffix; implementation impl; repository repo; specification spec; statistics stats; version ver
-    terminal tty console; colour color ansi; duplicate repeat dupe; serialise serialize; normalise normalize
-    previous prev; source src; destination dest dst; reference ref; delimiter separator delim; difference diff
-    regex regexp pattern; https tls ssl; uri url; dict dictionary mapping; concurrency concurrent; tokenize token lex
-    cmdline cli commandline argparse; multiple multi; charset encoding; unknown missing
+    command cmd; initialization init; asynchronous async coroutine; character char; exception error err; address addr
+    maximum max; minimum min; number num; temporary tmp temp; certificate cert; credential password passwd
+    terminal tty console; colour color ansi; source src; destination dest dst; reference ref; delimiter separator
+    regex regexp pattern; https tls ssl; uri url; dict dictionary mapping; cmdline cli commandline argparse
 """
-# Families of words of which each may stand for the other in a name, but nobody would search for them all.
-_KIN_TEXT = """
-    parse read load decode extract scan tokenize split; build make create generate construct compute calculate prepare
-    convert transform translate encode render serialize dump format; send write emit output print stream show display
-    get fetch retrieve find lookup locate resolve search select choose detect determine
-    decide determine choose check should validate verify ensure allow; delete remove drop clear discard skip
-    start run launch begin serve execute spawn main invoke call; stop end close finish terminate kill cancel abort
-    save store persist dump put set keep; raise throw fail error; wait sleep delay pause timeout backoff; retry attempt
-    change modify update edit; merge combine join concat append; limit restrict cap max; ignore skip exclude filter
-"""
-
-
-def _families(text: str) -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
-    for row in re.split(r"[;\n]", text):
-        family = row.split()
-        for word in family:
-            found.setdefault(stem(word), set()).update(set(family) - {word})
-    return {root: tuple(sorted(family)) for root, family in found.items()}
-
-
-_SAME, _KIN = _families(_SAME_TEXT), _families(_KIN_TEXT)
+_SAME: dict[str, set[str]] = {}
+for _family in re.split(r"[;\n]", _SAME_TEXT):
+    for _word in _family.split():
+        _SAME.setdefault(stem(_word), set()).update(_family.split())
 
 
 @frozen
 class Term:
-    """A word that was asked for."""
+    """A word that was asked for, with its other spellings."""
 
     word: str
-    same: tuple[str, ...]  # other spellings
-    kin: tuple[str, ...]  # words that may stand for it in a name
-    weight: float
+    spelled: tuple[str, ...]
 
     @property
     def stems(self) -> tuple[str, ...]:
         """What to search for."""
-        return tuple(dict.fromkeys(stem(word) for word in (self.word, *self.same) if len(word) > 2))
+        return tuple(dict.fromkeys(stem(word) for word in self.spelled if len(word) > 2))
 
-    def fits(self, part: str) -> float:
-        """How much a part of a name or a word of a text speaks of it: 1 the word itself, less for relatives."""
-        said = max(affinity(word, part) for word in (self.word, *self.same))
-        if said >= 0.4:
-            return said
-        return _RELATIVE if any(affinity(word, part) >= 0.8 for word in self.kin) else 0.0
-
-    def in_(self, parts: Iterable[str]) -> float:
-        """The best fit among several words."""
-        return max((self.fits(part) for part in parts), default=0.0)
-
-    def said_in(self, parts: Iterable[str]) -> bool:
-        """Whether one of them is the word itself or another spelling of it."""
-        spelled = (self.word, *self.same)
-        return any(affinity(word, part) >= 0.4 for part in parts for word in spelled)
+    def fits(self, parts: Iterable[str]) -> float:
+        """How much the best of some words speaks of it: 1 the word itself, less for relatives."""
+        best = max((affinity(word, part) for part in parts for word in self.spelled), default=0.0)
+        return best if best >= 0.4 else 0.0
 
 
 def terms(text: str) -> list[Term]:
-    """The terms of a question, in order; what stands in many names says less."""
+    """The terms of a question, in order."""
     said = keywords(text)
-    found = []
-    for word in ([key for key in said if key not in KINDS] or said)[:_MOST_TERMS]:
-        kin = _KIN.get(stem(word), ())
-        weight = 0.3 if word in SOFT else 0.65 if kin else 1.0
-        found.append(Term(word, _SAME.get(stem(word), ()), kin, weight))
-    return found
+    chosen = ([key for key in said if key not in KINDS] or said)[:_MOST_TERMS]
+    return [Term(word, (word, *sorted(_SAME.get(stem(word), set()) - {word}))) for word in chosen]
 
 
 def either(asked: Sequence[Term]) -> str:
