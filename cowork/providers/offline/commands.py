@@ -13,21 +13,22 @@ from cowork.providers.offline.questions import Intent
 
 _LOG = "log --date=short --format='%h %ad %s (%an)'"
 _STATUS = ("status --short --untracked-files=all", "diff --stat HEAD")
-_ID = r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b"
-_LAST = r"\b(?:last|latest|newest|most recent) (?:commit|change)\b|\bhead\b"
-_UNCOMMITTED = (
+_ASKED = {  # how a question is put, and the commands that answer it
     r"\buncommit|\bnot? (?:yet |been )*commit|\b(?:un-?)?staged?\b|\buntracked\b|\bworking (?:tree|copy)|^status$"
-    r"|\bgit (?:status|diff)\b|\blocal(?:ly)? (?:chang|modif|edit)|\b(?:did|have) (?:i|we) (?:chang|modif|edit|touch)"
-)
-_RAW = {  # questions that one command answers as it is
-    r"\btags?\b|\breleases?\b": "tag --list --sort=-creatordate",
-    r"\bbranch(?:es)?\b": "branch --all --format='%(HEAD) %(refname:short) %(subject)'",
-    r"\bcontribut|\bauthors?\b|\bmost commits\b|\bwho works\b": "shortlog -sn HEAD",
+    r"|\bgit (?:status|diff)\b|\blocal(?:ly)? (?:chang|modif|edit)"
+    r"|\b(?:did|have) (?:i|we) (?:chang|modif|edit|touch)": _STATUS,
+    r"\btags?\b|\breleases?\b": ("tag --list --sort=-creatordate",),
+    r"\bbranch(?:es)?\b": ("branch --all --format='%(HEAD) %(refname:short) %(subject)'",),
+    r"\bcontribut|\bauthors?\b|\bmost commits\b|\bwho works\b": ("shortlog -sn HEAD",),
 }
-_COMMITS = (
-    rf"\bcommit|\blog\b|\bhistory\b|\brecent|\bsince\b|{_ID}|\bhead\b"
-    r"|\b(?:first|oldest|add|added|introduced|created)\b"
-)
+_COMMITS = {  # which commits are meant, and the options of git log for them
+    r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b": "-n 1 --name-status --first-parent {}",
+    r"\b(?:first|oldest|initial|earliest)\b": "--max-parents=0",
+    r"\b(?:last|latest|newest|most recent) (?:commit|change)\b|\bhead\b": "-n 1 --name-status --first-parent",
+    r"\bsince ([\w -]+)": "-n 50 --name-status --since={}",
+    r"\b(\d+)\b.*\bcommits?\b": "-n {} --name-status",
+    r"\bcommit|\blog\b|\bhistory\b|\brecent|\b(?:add|added|introduced|created)\b": "-n 10 --name-status",
+}
 _MOST = 60  # lines of what one command said
 
 
@@ -56,28 +57,17 @@ def history(intent: Intent) -> Plan:
 
 def _git_commands(said: str, path: str, names: list[str]) -> tuple[str, ...]:
     """What to ask git: about what is not committed, a file, a name in code, or commits."""
-    named = [name.removesuffix("()") for name in names if not words.is_acronym(name)]
-    if re.search(_UNCOMMITTED, said):
-        return _STATUS
-    if raw := next((command for pattern, command in _RAW.items() if re.search(pattern, said)), ""):
-        return (raw,)
+    for pattern, answer in _ASKED.items():
+        if re.search(pattern, said):
+            return answer
     if path:
         return (f"{_LOG} --follow --name-status -- {quote(path)}",)
-    if named:
+    if named := [name.removesuffix("()") for name in names if not words.is_acronym(name)]:
         return (f"{_LOG} -n 50 --name-status -S {quote(named[0])}",)
-    return (f"{_LOG} {_which(said)}",) if re.search(_COMMITS, said) else (*_STATUS, f"{_LOG} -n 10")
-
-
-def _which(said: str) -> str:
-    """Options of git log for what is asked: how many, since when, the first, the last, or one by its id."""
-    if id := re.search(_ID, said):
-        return f"-n 1 --name-status --first-parent {id[0]}"
-    if re.search(r"\b(?:first|oldest|initial|earliest)\b", said):
-        return "--max-parents=0"
-    if re.search(_LAST, said):
-        return "-n 1 --name-status --first-parent"
-    number, since = re.search(r"\b(\d+)\b", said), re.search(r"\bsince ([\w -]+)", said)
-    return f"-n {number[1] if number else 10} --name-status{f' --since={quote(since[1])}' if since else ''}"
+    for pattern, options in _COMMITS.items():
+        if hit := re.search(pattern, said):
+            return (f"{_LOG} {options.format(quote(hit[hit.lastindex or 0]))}",)
+    return (*_STATUS, f"{_LOG} -n 10")
 
 
 # ---------------------------------------------------------------- tests

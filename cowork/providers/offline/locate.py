@@ -6,35 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from cowork.providers.offline import ranking, words
-from cowork.providers.offline.languages import (
-    INNER,
-    Definition,
-    body,
-    definition,
-    definition_pattern,
-    enclosing,
-    family_of,
-    first_words,
-    module_words,
-    named_pattern,
-    outline_pattern,
-)
-from cowork.providers.offline.plans import (
-    NEEDS_MODEL,
-    Line,
-    Plan,
-    Steps,
-    bullets,
-    code,
-    evidence,
-    fence,
-    glob,
-    grep,
-    plural,
-    read,
-    shorten,
-)
+from cowork.providers.offline import languages, plans, ranking, words
+from cowork.providers.offline.languages import INNER, Definition, definition
+from cowork.providers.offline.plans import Line, Plan, Steps, bullets, code, fence, glob, grep, plural, read, shorten
 from cowork.providers.offline.questions import Intent, clean
 from cowork.providers.offline.ranking import RankedPlace, by_place, is_source, is_test, place_weight
 from cowork.providers.offline.words import Term, either, terms
@@ -43,8 +17,6 @@ _ASIDE = (
     "!test,!tests,!test_*,!*_test.*,!*.test.*,!docs,!doc,!*.md,!*.rst,!*.txt,!*.min.js,!*.lock,!node_modules,!vendor"
 )
 _COMMENT = r"^\s*(?:\"\"\"|'''|///?!?|/?\*+|#+|--|<!--)\s?.*"
-_MOST_BODY = 60
-_MOST_USES = 14
 
 
 def resolve(path: str) -> Steps[str]:
@@ -72,19 +44,18 @@ def split_name(intent: Intent) -> tuple[str, str]:
 
 def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[Definition]]:
     """Definitions of a name, the likeliest first; those in the class or module that is named before all others."""
-    hits: list[Definition] = []
-    for ignore_case in (False, True):
-        (result,) = yield [grep(definition_pattern(name), path=intent.path, ignore_case=ignore_case, head_limit=600)]
-        items = (definition(h.path, h.number, h.text, name, ignore_case=ignore_case) for h in result.hits)
-        hits = ranking.likeliest([item for item in items if item], intent.text, intent.hint)
-        if hits:
-            break
+    pattern, hits = languages.definition_pattern(name), list[Definition]()
+    for any_case in (False, True):
+        if not hits:
+            (result,) = yield [grep(pattern, path=intent.path, ignore_case=any_case, head_limit=600)]
+            items = (definition(h.path, h.number, h.text, name, ignore_case=any_case) for h in result.hits)
+            hits = ranking.likeliest([item for item in items if item], intent.text, intent.hint)
     if not container or not hits:
         return hits
     outlines = yield from _outlines(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower()))
 
     def distance(item: Definition) -> int:
-        chain = enclosing(outlines.get(item.path, []), item.line).split(".")
+        chain = languages.enclosing(outlines.get(item.path, []), item.line).split(".")
         if container in chain[:-1] or re.search(rf"\b{re.escape(container)}(?:\.{name}|\))", item.text):
             return 0
         return 1 if container.lower() in (_stem(item.path), *item.path.lower().split("/")) else 2
@@ -99,7 +70,7 @@ def _stem(path: str) -> str:
 def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
     """What each of some files defines."""
     files = list(dict.fromkeys(paths))[:8]
-    looks = yield [grep(outline_pattern(path), path=path, head_limit=2000) for path in files]
+    looks = yield [grep(languages.outline_pattern(path), path=path, head_limit=2000) for path in files]
     found: dict[str, list[Definition]] = {}
     for path, look in zip(files, looks, strict=True):
         items = (definition(line.path, line.number, line.text) for line in look.hits)
@@ -113,8 +84,8 @@ def _mentioned(intent: Intent, name: str) -> Plan:
     searched = f"I searched for definitions of {code(name)}" + (f" under `{intent.path}`" if intent.path else "")
     if said.hits:
         times, many = plural(said.totals[0], "time"), plural(said.totals[1], "file")
-        hits = sorted(by_place(said.hits), key=lambda h: not re.search(rf"[\"'`]{re.escape(name)}[\"'`]", h.text))
-        return f"{searched} and found none; it is mentioned {times} in {many}:\n{bullets(evidence(hits[:8]))}"
+        hits = sorted(by_place(said.hits), key=lambda h: not re.search(rf"[\"'`]{re.escape(name)}\b", h.text))
+        return f"{searched} and found none; it is mentioned {times} in {many}:\n{bullets(plans.evidence(hits[:8]))}"
     if words.keywords(name) and not words.looks_like_name(name):
         return f"There is nothing called {code(name)}. " + (yield from describe(replace(intent, subject=name)))
     return f"{searched} and for any mention of it, and found neither."
@@ -132,17 +103,17 @@ def define(intent: Intent) -> Plan:
         return (yield from describe(replace(intent, subject=clean(intent.text))))
     best, *others = hits
     (page,) = yield [read(best.path, max(1, best.line - 12), 600)]
-    end, text = body(page.page, best)
-    told = first_words(page.page, best.line, best.path)
+    end, text = languages.body(page.page, best)
+    told = languages.first_words(page.page, best.line, best.path)
     shown = f"{container}.{name}" if container else best.name
     if intent.kind == "where":
         parts = [f"{code(shown)} is defined at `{best.at}` ({best.kind})", fence(best.text, best.path)]
     else:
         rows = text.splitlines()
-        more = ["…"] if len(rows) > _MOST_BODY else []
-        source = fence("\n".join(rows[:_MOST_BODY] + more), best.path)
+        more = ["…"] if len(rows) > 60 else []
+        source = fence("\n".join(rows[:60] + more), best.path)
         parts = [f"{code(shown)} ({best.kind}) is at `{best.at}-{end}`", source]
-        parts += [] if told else [f"It has no docstring. {NEEDS_MODEL}"]
+        parts += [] if told else [f"It has no docstring. {plans.NEEDS_MODEL}"]
     parts[0] += f": {told}" if told else "."
     if same := [f"`{d.at}` {d.kind} {code(shorten(d.text))}" for d in others if place_weight(d.path) > -75]:
         parts.append(f"Other definitions of {code(best.name)}:\n{bullets(same, 5)}")
@@ -162,11 +133,13 @@ def describe(intent: Intent) -> Plan:
     if not places:
         looked = ", ".join(code(term.word) for term in asked) or "any word of it"
         where_ = "names, docstrings, comments and file names" + (f" under `{intent.path}`" if intent.path else "")
-        return f"I searched {where_} for {looked} and found nothing that fits.\n\n{NEEDS_MODEL}"
+        return f"I searched {where_} for {looked} and found nothing that fits.\n\n{plans.NEEDS_MODEL}"
     best, *rest = places
     (page,) = yield [read(best.at.path, max(1, best.at.line - 12), 45)]
     is_file = best.at.kind == "file"
-    told = module_words(page.page) if is_file else first_words(page.page, best.at.line, best.at.path)
+    told = (
+        languages.module_words(page.page) if is_file else languages.first_words(page.page, best.at.line, best.at.path)
+    )
     rows = [f"Most likely {best.told}{f': {told}' if told else ''}"]
     worth = [place for place in rest if place.score >= 0.5 * best.score and place.at.name != best.at.name]
     others = {place.at.name: place for place in reversed(worth)}
@@ -177,7 +150,7 @@ def describe(intent: Intent) -> Plan:
     seen = "; ".join(f"{where_} {', '.join(map(code, said))}" for where_, said in found if said)
     rows += ["", f"Ranked by words, not understood: {seen}."]  # the reader judges how sure that is
     if re.match(r"\s*how (?:does|do|is|are|can|should)\b", intent.text, re.IGNORECASE):
-        rows.append(NEEDS_MODEL)
+        rows.append(plans.NEEDS_MODEL)
     return "\n".join(rows)
 
 
@@ -188,14 +161,14 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
     spelled = ",".join(dict.fromkeys(s for stem in stems for s in (stem, stem.capitalize())))
     texts = rf"{_COMMENT}(?:{any_})" + (rf"|(?:{any_}).*[^\w](?:{any_})" if len(asked) > 1 else "")
     named, said, files = yield [
-        grep(named_pattern(any_), ignore_case=True, glob=aside, path=path, head_limit=700),
+        grep(languages.named_pattern(any_), ignore_case=True, glob=aside, path=path, head_limit=700),
         grep(texts, ignore_case=True, glob=aside, path=path, head_limit=700),
         glob(f"**/*{{{spelled}}}*" if "," in spelled else f"**/*{spelled}*", path),
     ]
     lines = [*named.hits, *said.hits]
     best = ranking.files(asked, lines, [p for p in files.paths if not aside or is_source(p)])[:6]
     looks = yield [  # two searches, so that a long one leaves room for the other
-        grep(f"{outline_pattern(*group)}|{any_}", ignore_case=True, glob=_only(group), head_limit=1900)
+        grep(f"{languages.outline_pattern(*group)}|{any_}", ignore_case=True, glob=_only(group), head_limit=1900)
         for group in (best[:3], best[3:])
         if group
     ]
@@ -239,15 +212,15 @@ def uses(intent: Intent) -> Plan:
     wanted = re.compile(asked.replace("NAME", re.escape(name)))
 
     def order(hit: Line) -> int:
-        if family_of(hit.path) in ("doc", "") or _TEXT.match(hit.text):
+        if languages.family_of(hit.path) in ("doc", "") or _TEXT.match(hit.text):
             return 3
         return 0 if wanted.match(hit.text) else 2 if _IMPORT.match(hit.text) else 1
 
-    shown = sorted(hits, key=order)[:_MOST_USES]
+    shown = sorted(hits, key=order)[:14]
     outlines = yield from _outlines(hit.path for hit in shown)
     rows = []
     for hit in shown:
-        inside = enclosing(outlines.get(hit.path, []), hit.number)
+        inside = languages.enclosing(outlines.get(hit.path, []), hit.number)
         rows.append(f"`{hit.at}`{f' in {code(inside)}' if inside else ''}: {code(shorten(hit.text, 90))}")
     rest = [f"`{hit.at}`" for hit in {hit.path: hit for hit in hits if hit.path not in outlines}.values()]
     also = f"\n\nAlso in {', '.join(rest[:30])}." if rest else ""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from cowork.core.frozen import frozen
 from cowork.providers.offline import words
-from cowork.providers.offline.languages import INNER, SOURCE, WEIGHT, Definition, definition, family_of
+from cowork.providers.offline.languages import INNER, SOURCE, WEIGHT, Definition, definition, family_of, indent_of
 from cowork.providers.offline.plans import Line
 from cowork.providers.offline.words import Term
 
@@ -85,46 +84,28 @@ class RankedPlace:
 
 def files(asked: Sequence[Term], lines: Iterable[Line], paths: Iterable[str]) -> list[str]:
     """Files, the likeliest first, by their names and the lines a search found in them."""
-    drafts = {path: _file(path) for path in paths if family_of(path)}
+    drafts = {path: _Draft(_file(path)) for path in paths if family_of(path)}
     for line in dict.fromkeys(lines):
         if family_of(line.path):
-            drafts.setdefault(line.path, _file(line.path)).hear(line.text)
-    return [place.at.path for place in _judged(asked, list(drafts.values()))]
+            drafts.setdefault(line.path, _Draft(_file(line.path))).hear(line)
+    return [place.at.path for place in _judge(asked, list(drafts.values()))]
 
 
 def places(asked: Sequence[Term], by_file: Mapping[str, Sequence[Line]]) -> list[RankedPlace]:
     """What the files define, the likeliest first; each file as a whole is a place too."""
-    return _judged(asked, [draft for path, lines in by_file.items() for draft in _drafts(path, lines)])
+    return _judge(asked, [draft for path, lines in by_file.items() for draft in _drafts(path, lines)])
 
 
-def _judged(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]:
-    """Places by how well they fit; rare words say more than common ones."""
-    seen = Counter(term.word for draft in drafts for term in asked if term.fits(draft.words))
-    worth = {t.word: math.log(1 + (len(drafts) + 1) / (seen[t.word] + 0.5)) for t in asked}
-    found = [draft.judged(asked, worth) for draft in drafts]
-    return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.line))
-
-
-def _file(path: str) -> _Draft:
-    return _Draft(Definition(path, 1, "file", path.rsplit("/", 1)[-1], -1, ""))
-
-
-def _eased(amount: float, half: float) -> float:
-    """From 0 to 1: more is better, but less and less so."""
-    return amount / (amount + half)
-
-
-def _stem(path: str) -> str:
-    """The name that tells of a file: its folder's, where its own is that of every such file."""
+def _file(path: str) -> Definition:
+    """A file as a place; the name that tells of it is its folder's where its own is that of every such file."""
     *folders, base = path.split("/")
     stem = base.split(".")[0]
-    return folders[-1] if stem in ("__init__", "index", "mod", "lib", "main") and folders else stem
+    return Definition(path, 1, "file", folders[-1] if stem in _EVERY and folders else stem, -1, "")
 
 
+_EVERY = ("__init__", "index", "mod", "lib", "main")
 _ABOVE = re.compile(r"\s*(?:@|#\[|#(?!\s*(?:define|include|if))|//|/\*|\*|--)")
-_PROSE = re.compile(r"\s*(?:[\"'#*/]|--|:)|[^=;{}(]*(?:[A-Za-z,'`-]+ ){3,}[^=;{}(]*$")
 _KIND = {"variable": -0.05, "file": -0.1, "class": 0.05, "type": 0.03, "module": -0.04}
-_REACH = 14  # lines of comment above a definition
 
 
 class _Draft:
@@ -133,80 +114,67 @@ class _Draft:
     def __init__(self, item: Definition, chain: Sequence[Definition] = ()) -> None:
         self.item = item
         self.chain = [d for d in chain if d.kind != "file"]
-        self.prose: list[list[str]] = []
-        self.body: list[list[str]] = []
+        self.own = words.parts(item.name)
+        self.lines: list[list[str]] = []
 
-    def hear(self, text: str) -> None:
-        (self.prose if _PROSE.match(text) else self.body).append(words.words(text))
+    def hear(self, line: Line) -> None:
+        self.lines.append(words.words(line.text))
 
-    @property
-    def words(self) -> list[str]:
-        return [*words.parts(self.item.name), *(w for said in (*self.prose, *self.body) for w in said)]
-
-    def judged(self, asked: Sequence[Term], worth: Mapping[str, float]) -> RankedPlace:
+    def judge(self, asked: Sequence[Term], worth: Mapping[str, float]) -> RankedPlace:
         """The place with its score: how much its name, what is around it and its lines speak of the terms."""
-        item, file = self.item, self.item.kind == "file"
-        stem, path = words.words(_stem(item.path)), words.words(item.path)
-        own = stem if file else words.parts(item.name)
-        around = [part for d in self.chain for part in words.parts(d.name)]
-        given = [] if file else words.words(item.text.partition(item.name)[2])
+        item = self.item
+        around = [part for d in (_file(item.path), *self.chain) for part in words.parts(d.name)]
         points, named, said = 0.0, [], []
         for term in asked:
-            near = max(0.5 * term.fits([*around, *stem]), 0.12 * term.fits(path))
-            told = sum(term.fits(row) > 0 for row in self.prose)
-            done = sum(term.fits(row) > 0 for row in self.body)
-            heard = 3.2 * term.fits(own) + 2.4 * near + 0.5 * term.fits(given)
-            heard += 1.5 * _eased(told, 0.6) + 1.2 * _eased(done, 2.5)
-            points += worth[term.word] * _eased(heard, 1.4)
-            if term.fits([*own, *around, *stem]):
+            told = sum(term.fits(row) > 0 for row in self.lines)
+            heard = 3.2 * term.fits(self.own) + 1.2 * term.fits(around) + 1.5 * told / (told + 1)
+            points += worth[term.word] * heard / (heard + 1.4)
+            if term.fits([*self.own, *around]):
                 named.append(term.word)
-            elif told or done:
+            elif told:
                 said.append(term.word)
-        meant = sum(max(term.fits([part]) for term in asked) for part in own) / max(len(own), 1)
         whole = sum(worth.values()) or 1.0
+        meant = sum(max(term.fits([part]) for term in asked) for part in self.own) / max(len(self.own), 1)
         score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in named) / whole)
         score += _KIND.get(item.kind, 0) + place_weight(item.path) / 250
-        score += 0.06 * (bool(own) and asked[-1].fits(own[-1:]) >= 0.8)  # “the daemon server” is a server
-        score -= 0.4 * any(re.match(r"tests?(?:_|$)", d.name) for d in (item, *self.chain))
-        score -= 0.05 * (item.name.startswith("_") and not file)
+        score += 0.06 * (asked[-1].fits(self.own[-1:]) >= 0.8)  # “the daemon server” is a server
         # A function within a function is how it is done, not where it is.
         score -= 0.08 * (bool(self.chain) and self.chain[-1].kind in ("function", "method"))
         return RankedPlace(item, score, tuple(named), tuple(said), self.chain[-1].name if self.chain else "")
 
 
+def _judge(asked: Sequence[Term], drafts: Sequence[_Draft]) -> list[RankedPlace]:
+    """Places by how well they fit; rare words say more than common ones."""
+    said = [{part for row in (draft.own, *draft.lines) for part in row} for draft in drafts]
+    seen = {term.word: sum(term.fits(parts) > 0 for parts in said) for term in asked}
+    worth = {word: math.log(1 + (len(drafts) + 1) / (number + 0.5)) for word, number in seen.items()}
+    found = [draft.judge(asked, worth) for draft in drafts]
+    return sorted((p for p in found if p.named or p.said), key=lambda p: (-p.score, p.at.path, p.at.line))
+
+
 def _drafts(path: str, lines: Sequence[Line]) -> list[_Draft]:
-    """The definitions of a file, each with the lines in it or in the comment above it."""
-    top = _file(path)
-    drafts, chain, waiting = [top], [top], list[Line]()
+    """The definitions of a file, each with the lines in it and the comment above it."""
+    top = _Draft(_file(path))
+    drafts, chain, above = [top], [top], list[Line]()
     for line in sorted(lines, key=lambda each: each.number):
         item = definition(path, line.number, line.text)
-        if item and _counts(item):
+        if item and _is_place(item):
             while chain[-1].item.indent >= item.indent:
                 chain.pop()
-            draft = _Draft(item, [d.item for d in chain])
-            drafts.append(draft)
-            above = [each for each in waiting if line.number - each.number <= _REACH]
-            for each in waiting:
-                (draft if each in above else _inner(chain, each)).hear(each.text)
-            waiting = []
-            chain += [draft] if item.kind != "variable" else []
+            drafts.append(_Draft(item, [d.item for d in chain]))
+            for each in above:
+                drafts[-1].hear(each)
+            above = []
+            chain += drafts[-1:] if item.kind != "variable" else []
         elif _ABOVE.match(line.text):
-            waiting.append(line)
-        else:  # comments that belong to no definition below them belong to the one they stand in
-            for each in (*waiting, line):
-                _inner(chain, each).hear(each.text)
-            waiting = []
+            above.append(line)
+        else:  # it belongs to the innermost definition that is indented less
+            next((draft for draft in reversed(chain) if draft.item.indent < indent_of(line.text)), top).hear(line)
     return drafts
 
 
-def _counts(item: Definition) -> bool:
+def _is_place(item: Definition) -> bool:
     """Whether a definition is worth naming: not a field, not an import, not a local variable."""
     if item.kind != "variable":
         return item.kind not in INNER
     return (item.indent == 0 or item.name.isupper()) and not re.search(r"\brequire\(|\bimport\b", item.text)
-
-
-def _inner(chain: Sequence[_Draft], line: Line) -> _Draft:
-    """The innermost definition that a line can be part of, by its indentation."""
-    indent = len(line.text) - len(line.text.lstrip())
-    return next((draft for draft in reversed(chain) if draft.item.indent < indent), chain[0])
