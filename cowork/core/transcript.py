@@ -8,8 +8,8 @@ is empty; roles alternate; the first message is the user's.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass, field
-from itertools import dropwhile
+from dataclasses import dataclass, field, replace
+from itertools import count, dropwhile
 from typing import Literal
 
 from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
@@ -35,21 +35,25 @@ SHORT = 2_000  # characters that stay of a shortened result
 LOST_START = "[The beginning of this conversation is not available.]"
 
 
+PartKind = Literal["prompt", "summary", "reply"]
+
+
 @dataclass(slots=True)
 class _Entry:
-    """A prompt or a summary (`calls` is None), or a reply with its calls and what came of them."""
+    """A prompt or a summary, or a reply with its calls and what came of them."""
 
     id: int
+    kind: PartKind
     blocks: tuple[Block, ...]
-    calls: tuple[ToolUse, ...] | None = None
-    summary: bool = False
+    events: list[Event]  # that made it
+    calls: tuple[ToolUse, ...] = ()
     started: set[str] = field(default_factory=set)
     results: dict[str, ToolResult] = field(default_factory=dict)
 
     @property
     def settled(self) -> bool:
         """Whether nothing that may still come changes it: the first result of a call is the one that counts."""
-        return len(self.results) == len(self.calls or ())
+        return len(self.results) == len(self.calls)
 
 
 @frozen
@@ -57,9 +61,10 @@ class HistoryPart:
     """One thing the model sees: a prompt, a summary, or a reply with the results of its calls."""
 
     id: int
-    kind: Literal["prompt", "summary", "reply"]
+    kind: PartKind
     blocks: tuple[Block, ...]
     results: tuple[ToolResult, ...]
+    events: tuple[Event, ...]
 
 
 class _Sendable:
@@ -70,12 +75,10 @@ class _Sendable:
         self.taken = 0  # entries
         self._done: list[Message] = []
         self._waiting: list[Block] = []  # the user message being built
-        self._ids: set[str] = set()
 
     def copy(self) -> _Sendable:
         other = _Sendable(self.model)
-        other.taken, other._done = self.taken, self._done.copy()
-        other._waiting, other._ids = self._waiting.copy(), self._ids.copy()
+        other.taken, other._done, other._waiting = self.taken, self._done.copy(), self._waiting.copy()
         return other
 
     def messages(self) -> tuple[Message, ...]:
@@ -83,24 +86,21 @@ class _Sendable:
 
     def take(self, entry: _Entry, results: Iterable[ToolResult]) -> None:
         self.taken += 1
-        if entry.calls is None:
+        if entry.kind != "reply":
             self._waiting.extend(entry.blocks)
             return
-        blocks = [b for b in entry.blocks if not _foreign(b, self.model)]
+        blocks = entry.blocks
+        if self.model is not None:
+            blocks = tuple(b for b in blocks if not isinstance(b, Thinking) or b.model == self.model)
         if not any(isinstance(b, Text | ToolUse) for b in blocks):
             return  # an answer of nothing but reasoning cannot be sent back
-        renamed = _unique_ids(entry.calls, self._ids)
-        blocks = [_rename(b, renamed) for b in blocks]
         done = self._done
         if done and done[-1].role == "assistant" and not self._waiting:
             done[-1] = Message("assistant", (*done[-1].content, *blocks))
         else:
-            if not done and not self._waiting:
-                self._waiting.append(Text(LOST_START))
-            if self._waiting:
-                done.append(Message("user", tuple(self._waiting)))
-            done.append(Message("assistant", tuple(blocks)))
-        self._waiting = [_rename_result(result, renamed) for result in results]
+            done.append(Message("user", tuple(self._waiting or [Text(LOST_START)])))
+            done.append(Message("assistant", blocks))
+        self._waiting = list(results)
 
 
 class Transcript:
@@ -117,7 +117,7 @@ class Transcript:
         self._prompts: list[PromptAdded] = []  # of it
         self._let_go = 0  # the summary before which only prompts are left in it
         self._entries: list[_Entry] = []
-        self._owner: dict[str, _Entry] = {}  # open or answered call id -> the reply it belongs to
+        self._owner: dict[str, tuple[_Entry, str]] = {}  # call id -> the reply it belongs to, and its id there
         self._cleared: set[str] = set()
         self._shortened: set[str] = set()
         self.tokens = 0  # of the window, as the service counted with the newest reply, or by estimate when compacted
@@ -130,13 +130,14 @@ class Transcript:
             return
         match event:
             case PromptAdded():
-                self._entries.append(_Entry(event.id, _prompt_blocks(event)))
+                texts = (Text(text) for text in (event.context, event.text) if text.strip())
+                self._entries.append(_Entry(event.id, "prompt", (*texts, *event.images), [event]))
                 self._prompts.append(event)
             case ReplyAdded():
                 self._add_reply(event)
             case ToolStarted():
-                if entry := self._owner.get(event.tool_use_id):
-                    entry.started.add(event.tool_use_id)
+                if owner := self._owner.get(event.tool_use_id):
+                    owner[0].started.add(owner[1])
             case ToolEnded():
                 self._add_result(event)
             case ContextCompacted():
@@ -165,10 +166,8 @@ class Transcript:
 
     def open_calls(self) -> tuple[ToolUse, ...]:
         """Calls of the last reply that have no result yet."""
-        for entry in reversed(self._entries):
-            if entry.calls is not None:
-                return tuple(c for c in entry.calls if c.id not in entry.results)
-        return ()
+        last = next((entry for entry in reversed(self._entries) if entry.kind == "reply"), None)
+        return tuple(call for call in last.calls if call.id not in last.results) if last else ()
 
     def ids(self) -> Set[str]:
         """Every call id in use, so that a new reply can avoid them."""
@@ -176,12 +175,9 @@ class Transcript:
 
     def last_text(self, since: int = 0) -> str:
         """The newest text the model said, in or after the event with that id."""
-        for entry in reversed(self._entries):
-            if entry.calls is not None and entry.id >= since:
-                text = "".join(b.text for b in entry.blocks if isinstance(b, Text))
-                if text:
-                    return text
-        return ""
+        said = (e.blocks for e in reversed(self._entries) if e.kind == "reply" and e.id >= since)
+        texts = ("".join(b.text for b in blocks if isinstance(b, Text)) for blocks in said)
+        return next(filter(None, texts), "")
 
     def prompts(self) -> tuple[PromptAdded, ...]:
         """The prompts one can still rewind to, oldest first."""
@@ -194,20 +190,14 @@ class Transcript:
     def parts(self) -> tuple[HistoryPart, ...]:
         """Everything the model still sees, oldest first."""
         return tuple(
-            HistoryPart(
-                e.id,
-                "summary" if e.summary else "prompt" if e.calls is None else "reply",
-                e.blocks,
-                tuple(self._results_of(e)),
-            )
-            for e in self._entries
+            HistoryPart(e.id, e.kind, e.blocks, tuple(self._results_of(e)), tuple(e.events)) for e in self._entries
         )
 
     def uncounted(self) -> tuple[Block, ...]:
         """What came after the request that `tokens` is of."""
         blocks: list[Block] = []
         for entry in self._entries:
-            if entry.id > self._counted and not entry.summary:
+            if entry.id > self._counted and entry.kind != "summary":
                 blocks.extend(entry.blocks)
             if entry.id >= self._counted:
                 blocks.extend(self._results_of(entry))
@@ -216,24 +206,34 @@ class Transcript:
     def _add_reply(self, event: ReplyAdded) -> None:
         if event.usage.total:
             self.tokens, self._counted = event.usage.total, event.id
-        blocks = _sendable(event.content)
-        calls = tuple(b for b in blocks if isinstance(b, ToolUse))
-        entry = _Entry(event.id, blocks, calls)
+        entry = _Entry(event.id, "reply", (), [event])
+        kept: list[Block] = []
+        for block in event.content:
+            if isinstance(block, ToolUse):
+                taken = self._owner.get(block.id)
+                if not block.id or not block.name or (taken and taken[0] is entry):
+                    continue  # nameless, or an id used twice
+                name = next(
+                    id for n in count(1) if (id := block.id if n == 1 else f"{block.id}_{n}") not in self._owner
+                )
+                self._owner[block.id] = self._owner[name] = entry, name
+                kept.append(replace(block, id=name) if name != block.id else block)
+            elif not isinstance(block, ToolResult) and (not isinstance(block, Text) or block.text.strip()):
+                kept.append(block)  # results are the user's, and an empty text cannot be sent
+        entry.blocks, entry.calls = tuple(kept), tuple(block for block in kept if isinstance(block, ToolUse))
         self._entries.append(entry)
-        for call in calls:
-            self._owner[call.id] = entry
 
     def _add_result(self, event: ToolEnded) -> None:
-        entry = self._owner.get(event.tool_use_id)
-        if entry is None or event.tool_use_id in entry.results:
+        entry, id = self._owner.get(event.tool_use_id, (None, ""))
+        if entry is None or id in entry.results:
             return
         text = str(event.record.get("text") or "(no output)")
         content: str | tuple[Text | Image, ...] = (Text(text), *event.images) if event.images else text
-        is_error = event.record.get("status") == "error"
-        entry.results[event.tool_use_id] = ToolResult(event.tool_use_id, content, is_error)
+        entry.results[id] = ToolResult(id, content, event.record.get("status") == "error")
+        entry.events.append(event)
 
     def _results_of(self, entry: _Entry) -> Iterable[ToolResult]:
-        for call in entry.calls or ():
+        for call in entry.calls:
             result = entry.results.get(call.id)
             if result is None:
                 text = INTERRUPTED if call.id in entry.started else NEVER_RAN
@@ -253,9 +253,12 @@ class Transcript:
             return
         start = event.keep_from
         # An older summary has a higher id than what was kept after it, and gives way to this one.
-        kept = dropwhile(lambda e: e.id < start or (e.summary and e.id != start), self._entries if start else ())
-        self._entries = [_Entry(event.id, (Text(event.summary),), summary=True), *kept]
-        self._owner = {call.id: entry for entry in self._entries for call in entry.calls or ()}
+        kept = dropwhile(
+            lambda e: e.id < start or (e.kind == "summary" and e.id != start), self._entries if start else ()
+        )
+        self._entries = [_Entry(event.id, "summary", (Text(event.summary),), [event]), *kept]
+        here = {entry.id for entry in self._entries}
+        self._owner = {id: owner for id, owner in self._owner.items() if owner[0].id in here}
         self._cleared &= self._owner.keys()
         self._shortened &= self._owner.keys()
         if self._recall:
@@ -268,7 +271,11 @@ class Transcript:
         first = next((p for p in old if p.context), None)
         gone = {p.id for p in old[:-PROMPTS_KEPT] if p is not first}
         self._prompts = [p for p in self._prompts if p.id not in gone]
-        self._history = [e for e in self._history if e.id >= oldest or is_pinned(e) or _is_prompt(e, gone)]
+        self._history = [
+            e
+            for e in self._history
+            if e.id >= oldest or is_pinned(e) or (isinstance(e, PromptAdded) and e.id not in gone)
+        ]
 
     def _rewind(self, to: int) -> None:
         is_gone = self._recall is not None and to <= self._let_go
@@ -292,62 +299,9 @@ def is_pinned(event: Event) -> bool:
     return isinstance(event, ToolEnded) and "skill" in (event.record.get("data") or ())
 
 
-def _is_prompt(event: Event, gone: Set[int]) -> bool:
-    return isinstance(event, PromptAdded) and event.id not in gone
-
-
-def _prompt_blocks(event: PromptAdded) -> tuple[Block, ...]:
-    texts = (Text(t) for t in (event.context, event.text) if t.strip())
-    return (*texts, *event.images)
-
-
-def _sendable(content: tuple[Block, ...]) -> tuple[Block, ...]:
-    """Without empty text, results (they are the user's), nameless calls and a call id used twice."""
-    kept: list[Block] = []
-    ids: set[str] = set()
-    for block in content:
-        if isinstance(block, ToolResult) or (isinstance(block, Text) and not block.text.strip()):
-            continue
-        if isinstance(block, ToolUse):
-            if not block.id or not block.name or block.id in ids:
-                continue
-            ids.add(block.id)
-        kept.append(block)
-    return tuple(kept)
-
-
 def _shortened(content: str | tuple[Text | Image, ...]) -> str:
     """Head and tail of a result, without its pictures."""
     text = content if isinstance(content, str) else "".join(b.text for b in content if isinstance(b, Text))
     left_out = max(0, len(text) - SHORT)
     tail = text[-SHORT // 2 :] if left_out else ""
     return f"{text[: len(text) - left_out - len(tail)]}\n{SHORTENED.format(left_out)}\n{tail}".rstrip()
-
-
-def _foreign(block: Block, model: str | None) -> bool:
-    return isinstance(block, Thinking) and model is not None and block.model != model
-
-
-def _unique_ids(calls: tuple[ToolUse, ...], seen: set[str]) -> dict[str, str]:
-    """New names for ids an earlier reply already used, and the used ones noted in `seen`."""
-    renamed: dict[str, str] = {}
-    for call in calls:
-        name, n = call.id, 2
-        while name in seen:
-            name, n = f"{call.id}_{n}", n + 1
-        seen.add(name)
-        if name != call.id:
-            renamed[call.id] = name
-    return renamed
-
-
-def _rename(block: Block, renamed: dict[str, str]) -> Block:
-    if isinstance(block, ToolUse) and block.id in renamed:
-        return ToolUse(renamed[block.id], block.name, block.input, block.malformed)
-    return block
-
-
-def _rename_result(result: ToolResult, renamed: dict[str, str]) -> ToolResult:
-    if result.tool_use_id in renamed:
-        return ToolResult(renamed[result.tool_use_id], result.content, result.is_error)
-    return result

@@ -100,7 +100,7 @@ class Compaction:
         new = KEEP_SHARE if trigger == "overflow" else NEW_SHARE
         keep_from, shortened = _kept(agent.transcript, room.tokens(keep), room.tokens(new))
         older = _older(agent.transcript, keep_from)
-        if trigger == "auto" and _weight(agent.transcript, keep_from) < room.tokens(LEAST_GAIN):
+        if trigger == "auto" and sum(map(_size, older)) < room.tokens(LEAST_GAIN):
             older = []
         if trigger == "overflow" and not older and not shortened:  # it does not fit, whatever the estimate says
             keep_from, older = 0, _older(agent.transcript, 0)
@@ -109,7 +109,9 @@ class Compaction:
         event = ContextCompacted(shortened=shortened, trigger=trigger, kept=("everything but long tool results",))
         cost = NOTHING
         if older:
-            told, cost = await self._told(agent, older, trigger, hint, room)
+            summary = (part for part in agent.transcript.parts() if part.kind == "summary")
+            events = [event for part in (*summary, *older) for event in part.events]
+            told, cost = await self._told(agent, events, trigger, hint, room)
             pins, names = self._pins(agent, keep_from, room)
             event = replace(
                 event,
@@ -294,25 +296,13 @@ def _kept(transcript: Transcript, keep: int, most_new: int) -> tuple[int, tuple[
     return parts[start].id, tuple(shortened)
 
 
-def _older(transcript: Transcript, keep_from: int) -> list[Event]:
-    """What the model sees from before an event, all of it for 0; nothing if it has said nothing there by itself."""
-    events = list(transcript.history())
-    summary = [e for e in events if isinstance(e, ContextCompacted) and e.summary.strip()][-1:]
-    seen = {part.id for part in transcript.parts() if part.kind != "summary" and (not keep_from or part.id < keep_from)}
-    older: list[Event] = []
-    inside = False
-    for event in events:
-        if isinstance(event, PromptAdded | ReplyAdded):
-            inside = event.id in seen
-        if inside and not isinstance(event, ContextCompacted):
-            older.append(event)
-    return [*summary, *older] if any(isinstance(e, ReplyAdded) for e in older) else []
+def _older(transcript: Transcript, keep_from: int) -> list[HistoryPart]:
+    """What the model sees from before an event, all of it for 0, an earlier summary left out.
 
-
-def _weight(transcript: Transcript, keep_from: int) -> int:
-    """Tokens of what would be summarised, an earlier summary left out."""
-    parts = (p for p in transcript.parts() if p.kind != "summary" and (not keep_from or p.id < keep_from))
-    return sum(map(_size, parts))
+    Nothing if it has said nothing there by itself.
+    """
+    older = [p for p in transcript.parts() if p.kind != "summary" and (not keep_from or p.id < keep_from)]
+    return older if any(p.kind == "reply" for p in older) else []
 
 
 def _size(part: HistoryPart) -> int:
