@@ -76,11 +76,6 @@ class _Sendable:
         self._done: list[Message] = []
         self._waiting: list[Block] = []  # the user message being built
 
-    def copy(self) -> _Sendable:
-        other = _Sendable(self.model)
-        other.taken, other._done, other._waiting = self.taken, self._done.copy(), self._waiting.copy()
-        return other
-
     def messages(self) -> tuple[Message, ...]:
         return (*self._done, Message("user", tuple(self._waiting))) if self._waiting else tuple(self._done)
 
@@ -122,7 +117,7 @@ class Transcript:
         self._shortened: set[str] = set()
         self.tokens = 0  # of the window, as the service counted with the newest reply, or by estimate when compacted
         self._counted = 0  # the event that count is of
-        self._sent: _Sendable | None = None  # as far as it cannot change any more
+        self._sent: _Sendable | None = None  # what was sent last, where it cannot change any more
 
     def apply(self, event: Event) -> None:
         """Take one event in; those of other agents and other kinds change nothing."""
@@ -152,16 +147,11 @@ class Transcript:
 
     def messages(self, model: str | None = None) -> tuple[Message, ...]:
         """The conversation as it may be sent; with `model`, without the reasoning of any other model."""
-        if self._sent is None or self._sent.model != model:
-            self._sent = _Sendable(model)
-        sent, entries = self._sent, self._entries
-        while sent.taken < len(entries) and entries[sent.taken].settled:
-            entry = entries[sent.taken]
+        sent = self._sent if self._sent and self._sent.model == model else _Sendable(model)
+        new = self._entries[sent.taken :]
+        for entry in new:
             sent.take(entry, self._results_of(entry))
-        if sent.taken < len(entries):  # the rest may still change, so it is not kept
-            sent = sent.copy()
-            for entry in entries[sent.taken :]:
-                sent.take(entry, self._results_of(entry))
+        self._sent = sent if all(entry.settled for entry in new) else None  # what may still change is not kept
         return sent.messages()
 
     def open_calls(self) -> tuple[ToolUse, ...]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Protocol
 from cowork.agents import Agents
 from cowork.config.sections import Subagent as Settings
 from cowork.core.blocks import Json
-from cowork.core.errors import CoworkError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, Provider, ToolSpec
@@ -25,10 +24,7 @@ from cowork.tools.task import agents_list
 from cowork.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
-    from cowork.engine.subagents.child import Child
     from cowork.engine.subagents.children import Subagents
-    from cowork.engine.subagents.order import Assignment
-    from cowork.engine.subagents.result import ChildResult
 
 
 @frozen
@@ -76,7 +72,7 @@ class AgentSpec:
     chain: tuple[tuple[str, str], ...] = ()  # (key, name) of every agent above and of this one
     ask: Ask | None = None  # None: as the run does
     kept_tools: tuple[str, ...] = ()  # that it never hands on
-    isolation: Isolation | None = None
+    isolation: Isolation | None = None  # where it works, with all its children
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +97,7 @@ class Delegator:
 
 def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Delegator:
     """An agent, ready for its first prompt."""
+    services = spec.isolation.services if spec.isolation else services
     ask = spec.ask or services.ask
     emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
     prepare = spec.isolation.begin if spec.isolation else None
@@ -175,40 +172,3 @@ def with_agents(tools: ToolSet, offered: Sequence[tuple[AgentDef, Sequence[str]]
         if offered or tools[spec.name].family != "delegate":
             found.append(spec)
     return tuple(found)
-
-
-class IsolatedChildren:
-    """The places, such as git worktrees, of children by their paths; children of an isolated one work where it does."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._places: dict[str, Isolation] = {}
-
-    def services_for(self, spec: AgentSpec) -> Services:
-        """What an agent is built on: the run's services, or those of its place."""
-        place = spec.isolation or self._places.get(spec.path.rpartition("/")[0])
-        if place is None:
-            return self._services
-        self._places[spec.path] = place
-        return place.services
-
-    def place_for(self, assignment: Assignment, id: str) -> Isolation | None:
-        """A place for the child where its order or its file asks for one and its parent has none."""
-        wanted = assignment.order.isolation or assignment.definition.isolation
-        if not wanted or assignment.parent.path in self._places:
-            return None
-        if wanted != "worktree" or self._services.isolate is None:
-            raise UserError(f"isolation: {wanted!r} is not known here", "Use worktree.")
-        return self._services.isolate(self._services, id)
-
-    async def finish(self, child: Child, end: ChildResult) -> ChildResult:
-        """Merge, keep or remove what a child worked in; gives its result with what became of it."""
-        place = self._places.pop(child.path, None)
-        if place is None or child.assignment.parent.path in self._places:
-            return end
-        try:
-            merge, check = end.status == "completed", child.assignment.order.check
-            worktree = await place.finish(child.label, merge=merge, check=check)
-        except (CoworkError, OSError) as error:
-            worktree = {"status": "kept", "line": f"its worktree could not be merged or removed: {error}"}
-        return replace(end, worktree=worktree, files_changed=worktree.get("files", end.files_changed))

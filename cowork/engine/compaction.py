@@ -260,7 +260,7 @@ def _measured(agent: Agent, room: Room, event: ContextCompacted) -> ContextCompa
 
 def _clearable(agent: Agent) -> tuple[tuple[str, ...], int]:
     """Bulky results older than the freshest turns, what skills say aside, and the tokens they take."""
-    messages = agent.transcript.messages()
+    messages = agent.transcript.messages(agent.provider.model)
     pinned = {event.tool_use_id for event in _pinned_results(agent)}
     bulky = {
         result.tool_use_id: size

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
-from cowork.engine.assembly import AgentSpec, Delegator, IsolatedChildren, Services, build_agent, with_agents
+from cowork.engine.assembly import AgentSpec, Delegator, Isolation, Services, build_agent, with_agents
 from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
 from cowork.engine.clip import file_name
 from cowork.engine.exchange import Prompt
@@ -50,7 +51,6 @@ class Subagents:
         self.slots = SlotPool(settings.max_concurrent)
         self._number = first_number
         self._delegators: dict[str, Delegator] = {}  # by path
-        self._isolated = IsolatedChildren(services)
         self._specs: dict[str, tuple[object, tuple[ToolSpec, ...]]] = {}  # by path, with what they were made from
         self._finished: OrderedDict[str, Transcript] = OrderedDict()  # by path
         self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
@@ -89,8 +89,7 @@ class Subagents:
 
     def add(self, spec: AgentSpec) -> Delegator:
         """Put an agent together and let it delegate."""
-        delegator = build_agent(self._isolated.services_for(spec), spec, self)
-        self._delegators[spec.path] = delegator
+        delegator = self._delegators[spec.path] = build_agent(self.services, spec, self)
         return delegator
 
     async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord:
@@ -236,7 +235,7 @@ class Subagents:
             raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
         id = order.resume or f"{definition.name}-{self._number}"
         path = f"{parent.path}/{id}"
-        isolation = self._isolated.place_for(assignment, id)
+        isolation = parent.spec.isolation or self._isolate(assignment, id)
         clock = Clock(definition.timeout or self.settings.timeout, self.settings.idle_timeout, ledger)
         report = f"{REPORT_NOW}\n\n{order.summary_prompt}" if order.summary_prompt else REPORT_NOW
         spec = AgentSpec(
@@ -246,7 +245,7 @@ class Subagents:
             assignment.tools,
             ledger,
             assignment.past or Transcript(path),
-            isolation.cwd if isolation else cwd,
+            isolation.cwd if isolation and isolation is not parent.spec.isolation else cwd,
             AgentOptions(
                 session_id=f"{self.services.emitter.session_id}/{id}",
                 max_turns=order.max_turns or definition.max_turns or self.settings.default_max_turns,
@@ -261,6 +260,15 @@ class Subagents:
             isolation=isolation,
         )
         return Child(id, assignment, self.add(spec), clock, requested)
+
+    def _isolate(self, assignment: Assignment, id: str) -> Isolation | None:
+        """A place of its own for a child, such as a git worktree, where its order or its file asks for one."""
+        wanted = assignment.order.isolation or assignment.definition.isolation
+        if not wanted:
+            return None
+        if wanted != "worktree" or self.services.isolate is None:
+            raise UserError(f"isolation: {wanted!r} is not known here", "Use worktree.")
+        return self.services.isolate(self.services, id)
 
     async def _announce(self, child: Child, tool_use_id: str) -> None:
         if self.slots.full:
@@ -309,7 +317,14 @@ class Subagents:
         end = await self._run_in_slot(child)
         if end.status in ("error", "aborted") and (jobs := child.jobs()):
             await asyncio.wait([asyncio.ensure_future(job.kill()) for job in jobs])
-        return await self._isolated.finish(child, end)
+        place, order = child.delegator.spec.isolation, child.assignment.order
+        if place is None or place is child.assignment.parent.spec.isolation:
+            return end
+        try:  # merge, keep or remove what it worked in
+            worktree = await place.finish(child.label, merge=end.status == "completed", check=order.check)
+        except (CoworkError, OSError) as error:
+            worktree = {"status": "kept", "line": f"its worktree could not be merged or removed: {error}"}
+        return replace(end, worktree=worktree, files_changed=worktree.get("files", end.files_changed))
 
     async def _run_in_slot(self, child: Child) -> ChildResult:
         emitter, sinks = self.services.emitter, (child.agent.transcript.apply, partial(self._note_action, child))
