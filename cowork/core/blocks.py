@@ -57,9 +57,9 @@ class ToolResult:
 Block = Text | Thinking | Image | ToolUse | ToolResult
 
 
-@frozen
-class Message:
-    role: Role
+class Spoken:
+    """What is made of blocks."""
+
     content: tuple[Block, ...]
 
     @property
@@ -70,6 +70,12 @@ class Message:
     @property
     def calls(self) -> tuple[ToolUse, ...]:
         return tuple(b for b in self.content if isinstance(b, ToolUse))
+
+
+@frozen
+class Message(Spoken):
+    role: Role
+    content: tuple[Block, ...]
 
     @property
     def results(self) -> tuple[ToolResult, ...]:

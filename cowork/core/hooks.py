@@ -58,14 +58,6 @@ class HookVerdict:
 class Hooks(Protocol):
     """What a run asks. Nothing is built or awaited for an event that nobody listens to."""
 
-    def listens(self, event: HookEvent, subject: str = "") -> bool: ...
-    async def fire(self, call: HookCall) -> HookVerdict: ...
-    async def aclose(self) -> None: ...
-
-
-class NoHooks:
-    """Nobody listens."""
-
     def listens(self, event: HookEvent, subject: str = "") -> bool:
         return False
 
@@ -74,6 +66,10 @@ class NoHooks:
 
     async def aclose(self) -> None:
         return None
+
+
+class NoHooks(Hooks):
+    """Nobody listens."""
 
 
 class HookGroup:
@@ -99,11 +95,8 @@ def joined(verdicts: Sequence[HookVerdict]) -> HookVerdict:
     ranks = ("", "allow", "ask", "deny")
     decision = max((v.decision for v in verdicts), key=ranks.index, default=HookVerdict().decision)
     reasons = dict.fromkeys(v.reason for v in verdicts if v.decision == decision and v.reason)
-    return HookVerdict(
-        decision,
-        "\n".join(reasons),
-        next((v.updated_input for v in reversed(verdicts) if v.updated_input is not None), None),
-        "\n\n".join(v.context for v in verdicts if v.context),
-        next((v.output for v in reversed(verdicts) if v.output is not None), None),
-        next((v.stop for v in verdicts if v.stop), ""),
-    )
+    inputs = [None, *(v.updated_input for v in verdicts if v.updated_input is not None)]
+    outputs = [None, *(v.output for v in verdicts if v.output is not None)]
+    contexts, stops = [v.context for v in verdicts if v.context], [v.stop for v in verdicts if v.stop]
+    stop = stops[0] if stops else ""
+    return HookVerdict(decision, "\n".join(reasons), inputs[-1], "\n\n".join(contexts), outputs[-1], stop)

@@ -41,36 +41,29 @@ class _Names:
     def __init__(self, module: str) -> None:
         self.__module = module
 
-    def __getattr__(self, name: str) -> _Later:
-        return _Later(self.__module, name)
+    def __getattr__(self, name: str) -> Any:
+        return made_later(lambda: _load(self.__module, name))
 
 
-class _Later:
-    def __init__(self, module: str, name: str) -> None:
-        self.__module, self.__name = module, name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(self.__found(), attribute)
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        return self.__found()(*args, **options)
-
-    def __found(self) -> Any:
-        module = import_module(self.__module)
-        try:
-            return getattr(module, self.__name)
-        except AttributeError:  # a module of a package
-            return import_module(f"{self.__module}.{self.__name}")
+def _load(module: str, name: str) -> Any:
+    loaded = import_module(module)
+    try:
+        return getattr(loaded, name)
+    except AttributeError:  # a module of a package
+        return import_module(f"{module}.{name}")
 
 
 def made_later(make: Callable[[], T]) -> T:
     """An object that is made when it is first used; `make` gives the same one each time."""
-    return cast(T, _MadeLater(make))
+    return cast(T, _Later(make))
 
 
-class _MadeLater:
-    def __init__(self, make: Callable[[], object]) -> None:
+class _Later:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self.__make = make
 
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self.__make(), attribute)
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self.__make()(*args, **options)

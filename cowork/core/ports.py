@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from cowork.core.blocks import Block, Image, Json, Message, Text, ToolUse, Usage
+from cowork.core.blocks import Block, Image, Json, Message, Spoken, Usage
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import Event
 from cowork.core.frozen import frozen
@@ -97,7 +97,7 @@ class Source:
 
 
 @frozen
-class Reply:
+class Reply(Spoken):
     """The whole answer; the last thing a stream yields, exactly once."""
 
     content: tuple[Block, ...]
@@ -106,14 +106,6 @@ class Reply:
     model: str = ""
     searches: int = 0  # that the service made
     sources: tuple[Source, ...] = ()
-
-    @property
-    def text(self) -> str:
-        return "".join(b.text for b in self.content if isinstance(b, Text))
-
-    @property
-    def calls(self) -> tuple[ToolUse, ...]:
-        return tuple(b for b in self.content if isinstance(b, ToolUse))
 
 
 class Provider(Protocol):
@@ -205,12 +197,10 @@ class ToolRecord:
 
     def to_dict(self) -> Json:
         """SPEC's record: six keys, `error` only when there is one."""
-        out: Json = {"status": self.status, "data": self.data, "text": self.text}
-        if self.error is not None:
-            out["error"] = self.error
-        out["stats"] = self.stats
-        out["context"] = self.context
-        return out
+        out: Json = {"status": self.status, "data": self.data, "text": self.text, "error": self.error}
+        if self.error is None:
+            del out["error"]
+        return out | {"stats": self.stats, "context": self.context}
 
 
 def ok(text: str, *, display: Json | None = None, images: Sequence[Image] = (), **data: Any) -> ToolRecord:
@@ -318,21 +308,8 @@ class Question:
 
     def to_dict(self) -> Json:
         """As events carry it."""
-        shown = (
-            "kind",
-            "title",
-            "agent",
-            "tool",
-            "input",
-            "reason",
-            "rule",
-            "session_rule",
-            "display",
-            "family",
-            "line",
-            "tool_use_id",
-        )
-        return {name: getattr(self, name) for name in shown}
+        kept_back = ("options", "mode", "box")  # they are for the front end alone
+        return {name: getattr(self, name) for name in type(self).__annotations__ if name not in kept_back}
 
 
 @frozen

@@ -13,6 +13,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 Completed = subprocess.CompletedProcess[bytes]
 _LOOK_S = 0.1  # how often it is looked whether somebody still waits
@@ -76,15 +77,8 @@ def shell_on(
     shell = shutil.which("bash") or "/bin/sh"
     # Opening a terminal in a new session makes it that session's own.
     script = 'exec <"$1" >"$1" 2>&1; trap "pwd -P >"$COWORK_PLACE"" EXIT; eval "$2"'
-    return subprocess.Popen(
-        [shell, "-c", script, shell, terminal, command],
-        env={**environ, "COWORK_PLACE": str(place)},
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    argv = [shell, "-c", script, shell, terminal, command]
+    return _apart(argv, env={**environ, "COWORK_PLACE": str(place)}, cwd=cwd)
 
 
 async def piped(
@@ -112,16 +106,12 @@ def streaming(argv: Sequence[str], *, environ: Mapping[str, str], cwd: Path, giv
 
 def beside(argv: Sequence[str], *, descriptor: int) -> subprocess.Popen[bytes]:
     """Start a process in a session of its own, with an empty environment and this one descriptor."""
-    return subprocess.Popen(
-        argv,
-        pass_fds=[descriptor],
-        env={},
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    return _apart(argv, pass_fds=[descriptor], env={}, cwd="/")
+
+
+def _apart(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    none = subprocess.DEVNULL
+    return subprocess.Popen(argv, stdin=none, stdout=none, stderr=none, start_new_session=True, **options)
 
 
 def wait(process: subprocess.Popen[bytes], seconds: float) -> None:

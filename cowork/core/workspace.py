@@ -59,26 +59,9 @@ _SECRETS = re.compile(
     r"|credentials(?:\.\w+)?|secrets?\.(?:ya?ml|json|toml|ini|env|txt)|service-?account.*\.json|\.vault-token|terraform\.tfstate",
     re.DOTALL,
 )
-SECRET_GLOBS = (
-    ".env",
-    ".env.*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "id_rsa*",
-    "id_ed25519*",
-    ".netrc",
-    ".npmrc",
-    ".pypirc",
-    ".git-credentials",
-    ".pgpass",
-    "credentials.json",
-    "secrets.*",
-    ".ssh/",
-    ".aws/",
-    ".gnupg/",
-)
+_KEY_FILES = ("*.pem", "*.key", "*.p12", "*.pfx", "id_rsa*", "id_ed25519*")
+_LOGINS = (".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass", "credentials.json", "secrets.*")
+SECRET_GLOBS = (".env", ".env.*", *_KEY_FILES, *_LOGINS, ".ssh/", ".aws/", ".gnupg/")
 _HARMLESS_ENV = re.compile(r"\.env\.(?:example|sample|template|dist|defaults?|test\.example|schema)")
 _SECRET_FOLDERS = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"})
 _FOLDED_AWAY = re.compile(r"[. ]$|::", re.MULTILINE)
