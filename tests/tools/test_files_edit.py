@@ -132,12 +132,24 @@ async def test_overlapping_matches_are_not_unique(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("content", "old", "said"),
     [
-        ("def f():\n\treturn 1\n", "def f():\n    return 1\n", "line 2 begins with 1 tab, old_string with 4 spaces"),
-        ("a = 1  \nb\n" * 2, "a = 1\nb", "line 1 ends with 2 spaces, old_string with no whitespace"),
-        ("call(a,  b)\n", "call(a, b)", "only whitespace differs: line 1, column 9"),
-        ("Hello World\n", "hello world", "only upper and lower case differs"),
-        ("say “hi”\n" * 2, 'say "hi"', "only look-alike characters (quotes, dashes, spaces) differs"),
-        ("a\u00a0b = 1\n", "a b = 1", "only whitespace differs: line 1, column 2 has 1 U+00A0, old_string 1 space"),
+        (
+            "def f():\n\treturn 1\n",
+            "def f():\n    return 1\n",
+            "line 2 is '\\treturn 1', old_string has '    return 1'",
+        ),
+        ("a = 1  \nb\n" * 2, "a = 1\nb", "line 1 is 'a = 1  ', old_string has 'a = 1'"),
+        (
+            "call(a,  b)\n",
+            "call(a, b)",
+            "look-alike characters differ: line 1 is 'call(a,  b)', old_string has 'call(a, b)'",
+        ),
+        (
+            "Hello World\n",
+            "hello world",
+            "only whitespace, case or look-alike characters differ: line 1 is 'Hello World'",
+        ),
+        ("say “hi”\n" * 2, 'say "hi"', "line 1 is 'say \\u201chi\\u201d', old_string has 'say \"hi\"'"),
+        ("a\u00a0b = 1\n", "a b = 1", "line 1 is 'a\\xa0b = 1', old_string has 'a b = 1'"),
         ("alpha\nbeta\n" * 2, "1\talpha\n2\tbeta", "holds the line numbers that Read puts before each line"),
         ("alpha\nbeta\n", "alpha\\nbeta", "escaped once too often"),
         ("alpha beta\n", "alpha beta\n\n", "line 1; only newlines at the start or end of old_string"),

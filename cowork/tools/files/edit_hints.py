@@ -10,6 +10,7 @@ from collections import Counter
 MAX_WANTED = 60  # lines of the wanted text that are looked at
 MAX_COMPARED = 2_000  # lines whose spelling is compared
 MAX_LIKENESS = 200  # characters of them
+MAX_SHOWN = 300
 ALIKE = 0.6  # share of characters that makes two lines alike
 COMMON = 300  # a line or word found more often than this says nothing about the place
 
@@ -21,11 +22,11 @@ def nearest_lines(text: str, wanted: str) -> tuple[str, int]:
     if start is None and (start := _by_likeness(lines, sought)) is None:
         return "", 0
     there = lines[start : start + len(sought)]
-    said = _named(sought, there, start + 1)
+    said = _where(sought, there, start + 1)
     diff = difflib.unified_diff(
         sought, there, "old_string", f"lines {start + 1}-{start + len(there)}", lineterm="", n=1
     )
-    shown = "\n".join(line if len(line) <= 300 else line[:300] + "…" for line in diff)
+    shown = "\n".join(line if len(line) <= MAX_SHOWN else line[:MAX_SHOWN] + "…" for line in diff)
     return f"{said}\n{shown}".strip(), start + 1
 
 
@@ -77,26 +78,20 @@ def _by_likeness(lines: list[str], sought: list[str]) -> int | None:
     return max(0, keys.index(near[0]) - number) if near else None
 
 
-def _named(sought: list[str], there: list[str], first: int) -> str:
-    """What the difference is when it is of one kind; else where the nearest lines are."""
+def _where(sought: list[str], there: list[str], first: int) -> str:
+    """Where the nearest lines are, and how they differ if that is hard to see."""
     place = f"line {first}" if len(there) == 1 else f"lines {first}-{first + len(there) - 1}"
     if sought == there:
         return f"The nearest is {place}; only newlines at the start or end of old_string are different."
-    for same, name in _KINDS:
-        if len(sought) == len(there) and all(same(a) == same(b) for a, b in zip(sought, there, strict=True)):
-            detail = next(
-                _detail(a, b, first + i) for i, (a, b) in enumerate(zip(sought, there, strict=True)) if a != b
-            )
-            return f"The nearest is {place}; only {name} differs: {detail}."
-    return f"The nearest is {place}:"
-
-
-def _bare(line: str) -> str:
-    return "".join(line.split())
-
-
-def _key(line: str) -> str:
-    return (_bare(line) if line.isascii() else _ascii(line)).casefold()
+    if list(map(_key, sought)) != list(map(_key, there)):
+        return f"The nearest is {place}:"
+    number, sent, is_there = next(
+        (first + i, *pair) for i, pair in enumerate(zip(sought, there, strict=True)) if pair[0] != pair[1]
+    )
+    return (
+        f"The nearest is {place}; only whitespace, case or look-alike characters differ: line {number} is "
+        f"{ascii(is_there)[:MAX_SHOWN]}, old_string has {ascii(sent)[:MAX_SHOWN]}."
+    )
 
 
 _LOOKALIKE = str.maketrans(
@@ -104,43 +99,8 @@ _LOOKALIKE = str.maketrans(
 )
 
 
-def _ascii(line: str) -> str:
-    return _bare(unicodedata.normalize("NFKC", line).translate(_LOOKALIKE))
-
-
-_KINDS = (
-    (str.rstrip, "whitespace at the end of a line"),
-    (str.lstrip, "indentation"),
-    (_bare, "whitespace"),
-    (str.casefold, "upper and lower case"),
-    (_ascii, "look-alike characters (quotes, dashes, spaces)"),
-)
-
-
-def _detail(sent: str, there: str, number: int) -> str:
-    """One line's difference, spelled out so that it can be copied."""
-    if sent.lstrip() == there.lstrip():
-        starts = [_spelled(line[: len(line) - len(line.lstrip())]) for line in (there, sent)]
-        return f"line {number} begins with {starts[0]}, old_string with {starts[1]}"
-    if sent.rstrip() == there.rstrip():
-        ends = [_spelled(line[len(line.rstrip()) :]) for line in (there, sent)]
-        return f"line {number} ends with {ends[0]}, old_string with {ends[1]}"
-    at = next((i for i, (a, b) in enumerate(zip(sent, there, strict=False)) if a != b), min(len(sent), len(there)))
-    return f"line {number}, column {at + 1} has {_one(there[at : at + 1])}, old_string {_one(sent[at : at + 1])}"
-
-
-def _spelled(space: str) -> str:
-    """Whitespace in words: `2 tabs, 4 spaces`."""
-    if not space:
-        return "no whitespace"
-    runs = re.findall(r"((.)\2*)", space, re.S)
-    names = {" ": "space", "\t": "tab", "\r": "carriage return"}
-    return ", ".join(
-        f"{len(run)} {names.get(char, f'U+{ord(char):04X}')}{'s' if len(run) > 1 else ''}" for run, char in runs
-    )
-
-
-def _one(char: str) -> str:
-    if not char:
-        return "nothing"
-    return _spelled(char) if char.isspace() else f"{char!r} (U+{ord(char):04X})"
+def _key(line: str) -> str:
+    """What a line says: without whitespace, case and the difference between characters that look alike."""
+    if not line.isascii():
+        line = unicodedata.normalize("NFKC", line).translate(_LOOKALIKE)
+    return "".join(line.split()).casefold()
