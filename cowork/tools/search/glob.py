@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
+from cowork.core.format import plural
 from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, ok, partial
 from cowork.tools.base import ToolContext, tool
@@ -19,9 +21,7 @@ with later(__name__):
     from cowork.tools.search import ripgrep as rg
 
 SHOWN = 200
-SORT_SECONDS = 10.0  # for looking at every file's time
-FIRST_SECONDS = 5.0  # for a few of them in any order, when that was too long
-TOO_MANY = "They are in no order: there are too many files to look at the time of each."
+MOST_SORTED = 200_000
 _SHOWN_TO_PEOPLE = 20
 
 
@@ -42,73 +42,58 @@ async def glob(
         raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Give its folder as path.")
     folder = ctx.resolve(os.path.join(path or ".", plan.prefix))
     if not folder.is_dir():
-        return ok(f"No files match {rg.spelled(pattern)}: {rg.called(ctx, folder)} is not a folder.", **_data([], 0))
-    newest = Newest(ctx, plan, folder)
-    # rg looks at the times while it walks, at a third of what it would cost here.
-    sort, arguments = "--sortr=modified", ["--files", *plan.arguments()]
-    outcome = await rg.run([sort, *arguments], "./", folder, newest.take, seconds=SORT_SECONDS)
-    if outcome.stopped == "time":  # it prints nothing before it has seen all
-        newest = Newest(ctx, plan, folder, most=SHOWN)
-        await rg.run(arguments, "./", folder, newest.take, seconds=FIRST_SECONDS)
-        newest.total = len(newest.paths)
-    return _record(pattern, newest, outcome)
+        nothing = f"No files match {rg.spelled(pattern)}: {rg.called(ctx, folder)} is not a folder."
+        return ok(nothing, paths=[], total=0, truncated=False)
+    found: list[str] = []
+    rest = b""
+
+    def take(chunk: bytes) -> bool:
+        nonlocal rest
+        *raw, rest = (rest + chunk).split(b"\0")
+        names = (os.fsdecode(name.removeprefix(b"./")) for name in raw)
+        found.extend(name for name in names if plan.regex.fullmatch(name))
+        return True
+
+    outcome = await rg.run(["--files", *globs.names([plan.name])], "./", folder, take)
+    whole = len(found) <= MOST_SORTED
+    if whole:
+        found = await asyncio.to_thread(_newest_first, folder, found)
+    paths, total = list[str](), len(found)
+    for name in found:
+        if len(paths) >= SHOWN:
+            break
+        if rg.may_read(ctx, folder / name):
+            paths.append(rg.called(ctx, folder / name))
+        else:
+            total -= 1
+    return _record(pattern, folder, paths, total, outcome.notes(), whole=whole)
 
 
-class Newest:
-    """The first of the files rg names, which come newest first where all were seen, and the number of all."""
+def _newest_first(folder: Path, names: list[str]) -> list[str]:
+    def modified(name: str) -> int:
+        try:
+            return os.lstat(os.path.join(folder, name)).st_mtime_ns
+        except OSError:
+            return 0
 
-    def __init__(self, ctx: ToolContext, plan: globs.GlobPlan, folder: Path, most: int = 0) -> None:
-        self._ctx = ctx
-        self._plan = plan
-        self._folder = folder
-        self._most = most
-        self._rest = b""
-        self.paths: list[str] = []
-        self.total = 0
-
-    def is_folder(self, pattern: str) -> bool:
-        """Whether the glob is a folder's plain name."""
-        name = pattern.rstrip("/").rpartition("/")[2]
-        return len(name) < 256 and os.path.isdir(self._folder / name)
-
-    def take(self, chunk: bytes) -> bool:
-        """Read on to the end, for the count is told; or only until there are enough."""
-        *names, self._rest = (self._rest + chunk).split(b"\0")
-        if self._plan.regex is not None:
-            names = [name for name in names if self._plan.accepts(os.fsdecode(name.removeprefix(b"./")))]
-        self.total += len(names)
-        for name in names:
-            if len(self.paths) >= SHOWN:
-                break
-            path = self._folder / os.fsdecode(name.removeprefix(b"./"))
-            if rg.may_read(self._ctx, path):
-                self.paths.append(rg.called(self._ctx, path))
-            else:
-                self.total -= 1
-        return not self._most or self.total < self._most
+    return sorted(sorted(names), key=modified, reverse=True)
 
 
-def _record(pattern: str, newest: Newest, outcome: rg.RipgrepOutcome) -> ToolRecord:
-    paths, whole = newest.paths, outcome.stopped != "time"
-    notes = outcome.notes() if whole or not paths else [*outcome.notes(), TOO_MANY]
-    if whole and newest.total > len(paths):
-        notes.insert(0, f"Showing the newest {len(paths):,}; narrow the pattern or the path for the rest.")
+def _record(pattern: str, folder: Path, paths: list[str], total: int, notes: list[str], *, whole: bool) -> ToolRecord:
+    if not whole:
+        notes.append("They are in no order: there are too many files to look at the time of each.")
+    if total > len(paths):
+        notes.insert(
+            0, f"Showing {'the newest ' if whole else ''}{len(paths):,}; narrow the pattern or the path for the rest."
+        )
+    summary = plural(total, "file") if paths else "no files"
+    text = "\n".join([*paths, "", f"{summary}{', newest first' if whole else ''}.", *notes])
     if not paths:
         hint = "Hidden files count; ignored ones do not. Try **/ in front, or Grep."
-        if newest.is_folder(pattern):
+        name = pattern.rstrip("/").rpartition("/")[2]
+        if len(name) < 256 and os.path.isdir(folder / name):
             hint = f"It is a folder: LS shows it, {rg.spelled(pattern).rstrip('/')}/** finds its files."
         text = "\n".join([f"No files match {rg.spelled(pattern)}. {hint}", *notes])
-        return (partial if notes else ok)(text, display=_display(paths, 0, "no files"), **_data(paths, 0, whole=whole))
-    total = f"{newest.total:,} file{'s' if newest.total != 1 else ''}"
-    order = "newest first" if whole else "the first that were found"
-    text = "\n".join([*paths, "", f"{total}, {order}.", *notes])
+    display: Json = {"kind": "files", "paths": paths[:_SHOWN_TO_PEOPLE], "total": total, "summary": summary}
     make = partial if notes else ok
-    return make(text, display=_display(paths, newest.total, total), **_data(paths, newest.total, whole=whole))
-
-
-def _display(paths: list[str], total: int, summary: str) -> Json:
-    return {"kind": "files", "paths": paths[:_SHOWN_TO_PEOPLE], "total": total, "summary": summary}
-
-
-def _data(paths: list[str], total: int, *, whole: bool = True) -> Json:
-    return {"paths": paths, "total": total, "truncated": total > len(paths) or not whole}
+    return make(text, display=display, paths=paths, total=total, truncated=total > len(paths) or not whole)

@@ -1,4 +1,4 @@
-"""Reads a glob so that ripgrep does most of the work: where to start, which names, how deep, and what is left to check.
+"""Reads a glob so that ripgrep does most of the work: where to start, which names, and what is left to check.
 
 rg's own `-g` is not used to include files, for a match there beats .gitignore and `**/*` would bring back node_modules.
 """
@@ -17,21 +17,16 @@ _MAGIC = re.compile(r"[*?\[\]{}\\]")
 
 @frozen
 class GlobPlan:
-    """A glob, taken apart. `regex` is None when names and depth already say everything."""
+    """A glob, taken apart."""
 
-    prefix: str = ""  # the leading folders without wildcards
-    name: str = ""  # a glob every file's name matches; empty: any name
-    depth: int | None = None
-    regex: re.Pattern[str] | None = None  # for the path below `prefix`
-
-    def arguments(self) -> list[str]:
-        """What to tell rg."""
-        depth = [] if self.depth is None else [f"--max-depth={self.depth}"]
-        return depth + names([self.name] if self.name else [])
+    prefix: str  # the leading folders without wildcards
+    name: str  # a glob every file's name matches; empty: any name
+    regex: re.Pattern[str]  # for the path below `prefix`
 
     def accepts(self, path: str) -> bool:
-        """Whether a path below `prefix` fits the part of the glob that rg was not told."""
-        return self.regex is None or self.regex.fullmatch(path) is not None
+        """Whether a whole path fits."""
+        head = f"{self.prefix}/" if self.prefix else ""
+        return path.startswith(head) and self.regex.fullmatch(path[len(head) :]) is not None
 
 
 def plan(glob: str) -> GlobPlan:
@@ -49,22 +44,16 @@ def plan(glob: str) -> GlobPlan:
     prefix: list[str] = []
     while len(parts) > 1 and not _MAGIC.search(parts[0]):
         prefix.append(parts.pop(0))
-    folder = "/".join(prefix) or ("/" if prefix else "")
     if not prefix and len(parts) == 1:
         parts.insert(0, "**")
     name = "" if parts[-1] in ("*", "**") else parts[-1]
-    if len(parts) == 1 and parts[0] != "**":
-        return GlobPlan(folder, name, depth=1)
-    if parts[:-1] in ([], ["**"]):
-        return GlobPlan(folder, name)
-    return GlobPlan(folder, name, regex=re.compile(translate("/".join(parts)), re.DOTALL))
+    folder = "/".join(prefix) or ("/" if prefix else "")
+    return GlobPlan(folder, name, re.compile(translate("/".join(parts)), re.DOTALL))
 
 
 def names(globs: list[str]) -> list[str]:
     """Options that keep rg to files of these names, without overruling .gitignore."""
-    if not globs:
-        return []
-    return [*(f"--type-add=cowork:{glob}" for glob in globs), "-tcowork"]
+    return [*(f"--type-add=cowork:{glob}" for glob in globs), "-tcowork"] if all(globs) and globs else []
 
 
 def split(text: str, separators: str) -> list[str]:

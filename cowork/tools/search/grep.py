@@ -6,9 +6,8 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from cowork.core.blocks import Json
@@ -44,14 +43,14 @@ _PATTERNS: dict[Mode, re.Pattern[bytes]] = {  # the path comes first and ends wi
 class Where:
     """Which files a call searches: a place, options for rg, and what has to be checked afterwards."""
 
-    path: Path
-    options: list[str] = field(default_factory=list)
-    base: str = ""  # how rg will spell the place
-    checks: list[globs.GlobPlan] = field(default_factory=list)
+    options: list[str]
+    base: str  # how rg will spell the place
+    place: str  # what globs are relative to, spelled in the same way
+    globs: list[globs.GlobPlan]
 
     def accepts(self, name: str) -> bool:
-        inner = name.removeprefix(self.base).removeprefix("/")
-        return not self.checks or any(check.accepts(inner) for check in self.checks)
+        inner = name.removeprefix(self.place).removeprefix("/")
+        return not self.globs or any(glob.accepts(inner) for glob in self.globs)
 
 
 def _line(args: Mapping[str, Any], cwd: str) -> str:
@@ -135,7 +134,7 @@ class GrepOutput:
     def __init__(self, ctx: ToolContext, where: Where, mode: Mode) -> None:
         self._ctx = ctx
         self._where = where
-        self._checked = bool(where.checks) or ctx.tree.may_read is not None
+        self._checked = bool(where.globs) or ctx.tree.may_read is not None
         self._kept: dict[bytes, bool] = {}
         self._rest = b""
         self._bytes = 0
@@ -196,28 +195,17 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     if not place.is_dir() and not place.is_file():  # a pipe or a device would keep us waiting
         raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is neither a file nor a folder.")
     given = [part for part in globs.split(glob, ", \t") if part]
-    excluded = [f"-g{part}" for part in given if part.startswith("!")]
-    plans = [globs.plan(part) for part in given if not part.startswith("!")]
-    options = [*excluded, *([f"-t{kind}"] if kind else [])]
-    where = Where(place, options)
-    if len(plans) == 1 and not kind and place.is_dir():
-        where.path = place / plans[0].prefix
-        where.options += plans[0].arguments()
-        where.checks = plans if plans[0].regex else []
-        if not where.path.is_dir() or not where.path.resolve().is_relative_to(place):
+    options = [*(f"-g{part}" for part in given if part.startswith("!")), *([f"-t{kind}"] if kind else [])]
+    plans = [globs.plan(part) for part in given if not part.startswith("!")] if place.is_dir() else []
+    start = place
+    if len(plans) == 1:
+        start = place / plans[0].prefix
+        if not start.is_dir() or not start.resolve().is_relative_to(place):
             raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.called(ctx, place)}.")
-    elif plans and not kind and not any(p.prefix or p.regex or p.depth for p in plans):
-        where.options += globs.names([p.name or "*" for p in plans])
-    else:
-        where.checks = [globs.GlobPlan(regex=_whole(part)) for part in given if not part.startswith("!")]
-    where.base = rg.shown(ctx, where.path)
-    where.base = "" if where.base == "." else where.base
-    return where
-
-
-def _whole(glob: str) -> re.Pattern[str]:
-    body = globs.translate(glob.removeprefix("./"))
-    return re.compile(body if "/" in glob else f"(?:.*/)?{body}", re.DOTALL)
+    if not kind:
+        options += globs.names([plan.name for plan in plans])
+    base, shown = (name if (name := rg.shown(ctx, path)) != "." else "" for path in (start, place))
+    return Where(options, base, shown, plans)
 
 
 def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_numbers: bool) -> ToolRecord:
