@@ -6,13 +6,12 @@ from typing import Annotated, TypedDict
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Ask, Effect, Question, ToolRecord, ok
-from cowork.tools.base import ToolContext, tool
+from cowork.core.ports import Ask, Question, ToolRecord, ok
+from cowork.tools.base import ToolContext, tool, touches_nothing
 from cowork.tools.call_lines import flat
 
 MOST_QUESTIONS = 4
 MOST_OPTIONS = 8
-_NOTHING = (Effect("none"),)
 
 
 class _OptionNeeded(TypedDict):
@@ -35,7 +34,7 @@ class AskItem(_AskNeeded, total=False):
     options: Annotated[list[str | AskOption], "Likely answers"]
 
 
-@tool("AskUser", effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["questions"][0]["question"]))
+@tool("AskUser", effects=touches_nothing, line=lambda args, cwd: str(args["questions"][0]["question"]))
 async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to four"]) -> ToolRecord:
     if not 1 <= len(questions) <= MOST_QUESTIONS:
         raise ToolError(
@@ -64,9 +63,7 @@ async def ask_user(ctx: ToolContext, questions: Annotated[list[AskItem], "One to
     )
 
 
-@tool(
-    "ExitPlan", effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["plan"]).strip("# ").split("\n")[0]
-)
+@tool("ExitPlan", effects=touches_nothing, line=lambda args, cwd: str(args["plan"]).strip("# ").split("\n")[0])
 async def exit_plan(ctx: ToolContext, plan: Annotated[str, "The whole plan, as Markdown"]) -> ToolRecord:
     if not plan.strip():
         raise ToolError("INVALID_PARAM", "`plan` is empty. Hand in the whole plan.")

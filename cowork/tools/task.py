@@ -17,21 +17,23 @@ SUBAGENT_BYTES = 4_096  # of a result of `subagent`
 
 def _check_task(args: Mapping[str, Any]) -> None:
     for name in ("description", "prompt", "subagent_type"):
-        value = args.get(name)
-        if value is None:
+        if args.get(name) is None:
             raise ToolError("INVALID_PARAM", f"Invalid input: missing field `{name}`")
-        if isinstance(value, str) and not value.strip():
+        if _is_blank(args[name]):
             raise ToolError("INVALID_PARAM", f"{name} cannot be empty")
     _check_turns(args)
 
 
 def _check_subagent(args: Mapping[str, Any]) -> None:
-    label, prompt = args.get("label"), args.get("task_prompt")
-    if label is None or (isinstance(label, str) and not label.strip()):
+    if _is_blank(args.get("label")):
         raise ToolError("INVALID_PARAM", "Invalid input: missing field `label`")
-    if prompt is None or (isinstance(prompt, str) and not prompt.strip()):
+    if _is_blank(args.get("task_prompt")):
         raise ToolError("INVALID_PARAM", "task_prompt cannot be empty")
     _check_turns(args)
+
+
+def _is_blank(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())
 
 
 def _check_turns(args: Mapping[str, Any]) -> None:

@@ -31,15 +31,8 @@ async def todo_write(ctx: ToolContext, todos: Annotated[list[Todo], "The whole l
     done = sum(item["status"] == "completed" for item in items)
     now = next((item["content"] for item in items if item["status"] == "in_progress"), "")
     following = next((item["content"] for item in items if item["status"] == "pending"), "")
-    said = (
-        f"Now: {now}."
-        if now
-        else f"Next: {following}."
-        if following
-        else "All done."
-        if items
-        else "The list is empty."
-    )
+    state = (now and f"Now: {now}.", following and f"Next: {following}.", items and "All done.", "The list is empty.")
+    said = next(filter(None, state))
     return ok(
         f"Todo list saved, {done} of {len(items)} done. {said}",
         display={"kind": "todos", "todos": items, "summary": f"{done} of {len(items)} done"},

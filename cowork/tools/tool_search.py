@@ -14,16 +14,15 @@ from typing import Annotated, Any
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
-from cowork.core.ports import Effect, ToolRecord, ok
-from cowork.tools.base import Param, Tool, ToolContext, tool
+from cowork.core.ports import ToolRecord, ok
+from cowork.tools.base import Param, Tool, ToolContext, tool, touches_nothing
 
-_NOTHING = (Effect("none"),)
 _MOST_CATALOGUE = 1_300  # characters: with the two tools it makes under 600 tokens, however many there are
 _MOST_FOUND = 20
 _WORD = re.compile(r"[a-z0-9]+")
 
 
-@tool("ToolSearch", reads=True, effects=lambda ctx, args: _NOTHING, line=lambda args, cwd: str(args["query"]))
+@tool("ToolSearch", reads=True, effects=touches_nothing, line=lambda args, cwd: str(args["query"]))
 async def tool_search(
     ctx: ToolContext,
     query: Annotated[str, Param("Words, or `select:name,name`", min_length=1)],
@@ -48,7 +47,7 @@ def _carried(args: Mapping[str, Any]) -> tuple[str, Json]:
     return (name, arguments) if isinstance(name, str) and isinstance(arguments, dict) else ("", {})
 
 
-@tool("CallTool", effects=lambda ctx, args: _NOTHING)
+@tool("CallTool", effects=touches_nothing)
 async def call_tool(
     ctx: ToolContext,
     name: Annotated[str, Param("As ToolSearch gave it", min_length=1)],
@@ -68,18 +67,16 @@ def search_tools(about: str, calls: str, deferred: Sequence[Tool], later: Iterab
 
 def catalogue(tools: Sequence[Tool]) -> str:
     """Names and one-line summaries; only names, or only numbers, where those would be too long."""
-    groups: dict[str, list[Tool]] = {}
-    for one in tools:
-        groups.setdefault(_group(one.name), []).append(one)
     lines = [f"{one.name}: {_summary(one.description)}" for one in tools]
-    if sum(map(len, lines)) <= _MOST_CATALOGUE:
-        return "\n".join(lines)
-    lines = [f"{group}: {', '.join(_short(one.name) for one in members)}" for group, members in groups.items()]
-    if sum(map(len, lines)) <= _MOST_CATALOGUE:
-        return "\n".join(lines)
-    room = max(20, _MOST_CATALOGUE // len(groups) - 20)
-    rows = [f"{group} ({len(members)} tools): {_some(members, room)}" for group, members in groups.items()]
-    text = "\n".join(rows)
+    groups: dict[str, list[str]] = {}
+    for one in tools:
+        groups.setdefault(_group(one.name), []).append(_short(one.name))
+    if sum(map(len, lines)) > _MOST_CATALOGUE:
+        lines = [f"{group}: {', '.join(names)}" for group, names in groups.items()]
+    if sum(map(len, lines)) > _MOST_CATALOGUE:
+        room = max(20, _MOST_CATALOGUE // len(groups) - 20)
+        lines = [f"{group} ({len(names)} tools): {_some(names, room)}" for group, names in groups.items()]
+    text = "\n".join(lines)
     return text if len(text) <= _MOST_CATALOGUE * 1.2 else f"{len(tools)} tools of {len(groups)} servers"
 
 
@@ -101,13 +98,9 @@ def _chosen(tools: Sequence[Tool], query: str) -> list[Tool]:
 
 
 def _fits(word: str, words: set[str]) -> float:
-    return (
-        1.0
-        if word in words
-        else 0.5
-        if any(w.startswith(word) or word.startswith(w) for w in words if len(w) > 3)
-        else 0.0
-    )
+    if word in words:
+        return 1.0
+    return 0.5 if any(w.startswith(word) or word.startswith(w) for w in words if len(w) > 3) else 0.0
 
 
 def _words(text: str) -> list[str]:
@@ -128,6 +121,6 @@ def _summary(text: str) -> str:
     return first if len(first) <= 80 else first[:79] + "…"
 
 
-def _some(tools: Sequence[Tool], room: int) -> str:
-    text = ", ".join(_short(one.name) for one in tools[:30])
+def _some(names: Sequence[str], room: int) -> str:
+    text = ", ".join(names[:30])
     return text if len(text) <= room else text[:room].rpartition(",")[0] + " …"
