@@ -118,8 +118,8 @@ def path(
     places = {
         "config": file,
         "project": paths.project_file(paths.here()),
-        "agents": paths.agents_dir(os.environ),
-        "commands": paths.commands_dir(os.environ),
+        "agents": file.with_name("agents"),
+        "commands": file.with_name("commands"),
         "sessions": paths.sessions_dir(os.environ),
         "trust": paths.trust_file(os.environ),
         "history": paths.history_file(os.environ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any, Literal
 
 Project = Literal["never", "lower", "off", "stricter", "add", "narrow"]
@@ -36,7 +37,7 @@ class Key:
             raise TypeError(f"a key has no {', '.join(sorted(unknown))}")
         self.default = default
         self.doc = doc
-        self.__dict__.update(facts)
+        self.__dict__.update({"project": "stricter"} if "stricter" in facts else {}, **facts)
 
     @property
     def variable(self) -> str:
@@ -78,18 +79,15 @@ class Section:
     table = ""  # its header in the file
     fields: tuple[Key, ...] = ()
 
-    def __init_subclass__(cls, prefix: str = "", **rest: Any) -> None:
+    def __init_subclass__(cls, prefix: str, **rest: Any) -> None:
         super().__init_subclass__(**rest)
-        if not prefix:
-            return
-        cls.table = prefix
-        found = []
-        for name, kind in cls.__annotations__.items():
-            key = cls.__dict__[name]
-            key.name = f"{prefix}.{name}"
-            key.kind = kind
-            found.append(key)
-        cls.fields = tuple(found)
+        inherited = {key.name.rsplit(".", 1)[1]: copy(key) for key in cls.fields}
+        for key in inherited.values():
+            key.flag = ""
+        found: dict[str, Key] = inherited | {name: cls.__dict__[name] for name in cls.__annotations__}
+        for name, key in found.items():
+            key.name, key.kind = f"{prefix}.{name}", cls.__annotations__.get(name, key.kind)
+        cls.table, cls.fields = prefix, tuple(found.values())
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)

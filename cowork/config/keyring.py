@@ -24,11 +24,9 @@ def stored(name: str, environ: Mapping[str, str] | None = None) -> str:
         return ""
     if environ is not None and (kept := in_file(environ).get(name)):
         return kept
-    if importlib.util.find_spec("keyring") is None:
-        return ""
     try:
-        return str(_keyring().get_password(SERVICE, name) or "").strip()
-    except Exception:  # a locked or missing backend is the same as no key; the backends share no error class
+        return str(_call("get_password", name) or "").strip()
+    except UserError:  # a locked or missing keyring is the same as no key
         return ""
 
 
@@ -60,22 +58,18 @@ def _file(environ: Mapping[str, str]) -> Path:
 
 def store(name: str, key: str) -> None:
     """Keep a key; complains where there is no keyring."""
-    _changed("set_password", name, key)
+    _call("set_password", name, key)
 
 
 def forget(name: str) -> None:
     """Remove a key."""
-    _changed("delete_password", name)
+    _call("delete_password", name)
 
 
-def _changed(action: str, *words: str) -> None:
+def _call(action: str, *words: str) -> Any:
     if importlib.util.find_spec("keyring") is None:
         raise UserError("The package keyring is not installed.", "pip install 'cowork[keyring]', or export the key.")
     try:
-        getattr(_keyring(), action)(SERVICE, *words)
-    except Exception as error:  # as above
+        return getattr(importlib.import_module("keyring"), action)(SERVICE, *words)
+    except Exception as error:  # the backends share no error class
         raise UserError(f"The keyring refused: {type(error).__name__}: {error}", "Export the key instead.") from error
-
-
-def _keyring() -> Any:
-    return importlib.import_module("keyring")

@@ -211,21 +211,20 @@ class Layers:
             self.origins.pop(f"{table}.{field}", None)
 
     def _set(self, name: str, value: Any, origin: str) -> None:
-        key = KEYS[name]
-        self._check(key, value, origin)
-        old = self.values[name]
-        self.values[name] = merge.over(key, old, value)
-        self.origins[name] = f"{self.origins[name]}, {origin}" if key.extend and old else origin
+        self._check(KEYS[name], value, origin)
+        self._keep(KEYS[name], merge.over(KEYS[name], self.values[name], value), origin)
 
     def _tighten(self, key: Key, value: Any, origin: str) -> None:
         old = self.values[key.name]
         tight = merge.tightest(key, old, value)
         if key.project != "add" and tight != merge.plain(key, value):
             self.notes.append(f"{origin} {key.name} = {merge.show(value)} has no effect: a project may only tighten")
-        if tight == old:
-            return
-        self.values[key.name] = tight
-        self.origins[key.name] = f"{self.origins[key.name]}, {origin}" if key.extend and old else origin
+        if tight != old:
+            self._keep(key, tight, origin)
+
+    def _keep(self, key: Key, value: Any, origin: str) -> None:
+        before = f"{self.origins[key.name]}, " if key.extend and self.values[key.name] else ""
+        self.values[key.name], self.origins[key.name] = value, before + origin
 
     def _check(self, key: Key, value: Any, origin: str) -> None:
         if not (problem := key.wrong(value)):

@@ -33,14 +33,6 @@ def config_file(environ: Mapping[str, str]) -> Path:
     return config_dir(environ) / CONFIG_NAME
 
 
-def agents_dir(environ: Mapping[str, str]) -> Path:
-    return config_dir(environ) / "agents"
-
-
-def commands_dir(environ: Mapping[str, str]) -> Path:
-    return config_dir(environ) / "commands"
-
-
 def sessions_dir(environ: Mapping[str, str]) -> Path:
     return state_dir(environ) / "sessions"
 

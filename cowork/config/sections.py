@@ -15,28 +15,29 @@ SANDBOX_MODES = ("off", "auto", "required")  # from loose to strict
 URL = (r"(https?://|\$\{).+", "an http:// or https:// address")
 VARIABLE = (r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable, not the key itself")
 
+_POSITIVE, _TOO_DEEP = "must be greater than 0", "cannot exceed 10 (stack overflow risk)"
+
 Effort = str | int  # off, low, medium, high or a budget of tokens
+
+
+def bound(default: float, doc: str, low: float, high: float | None = None, **rest: Any) -> Any:
+    """Declare a number that a project may lower."""
+    return key(default, doc, low=low, high=high, project="lower", **rest)
 
 
 def limit(doc: str, *, default: float = 0, low: float = 1, **rest: Any) -> Any:
     """Declare a key whose 0 means no limit; a project may lower it."""
-    return key(default, doc, low=low, zero="no limit", project="lower", **rest)
+    return bound(default, doc, low, zero="no limit", **rest)
 
 
 class MainModel(Section, prefix="models.main"):
-    """The model that answers you."""
+    """The model that answers you. What is empty is chosen: the provider by the keys in the environment, else offline;
+    of the provider a good model, its own address and the usual variable of its key."""
 
-    provider: str = key(
-        "",
-        "Wire format of the service. Empty: chosen from the keys in the environment, else offline.",
-        allowed=("", *PROVIDERS),
-        flag="--provider",
-    )
-    model: str = key("", "Model name as the service knows it. Empty: a good one of the provider.", flag="--model")
-    base_url: str = key("", "Address of the service. Empty: the provider's own.", shape=URL)
-    api_key_env: str = key(
-        "", "Name of the environment variable that holds the key. Empty: the provider's usual one.", shape=VARIABLE
-    )
+    provider: str = key("", "Wire format of the service.", allowed=("", *PROVIDERS), flag="--provider")
+    model: str = key("", "Model name as the service knows it.", flag="--model")
+    base_url: str = key("", "Address of the service.", shape=URL)
+    api_key_env: str = key("", "Name of the environment variable that holds the key.", shape=VARIABLE)
     context_window: int = key(
         0, "Tokens that fit the window.", low=1_000, high=10_000_000, zero="as known of the model"
     )
@@ -52,55 +53,29 @@ class MainModel(Section, prefix="models.main"):
     script: str = key("", "File of turns for the scripted provider.", flag="--script")
 
 
-class LightModel(Section, prefix="models.light"):
+class LightModel(MainModel, prefix="models.light"):
     """The cheaper model for simple work of subagents. What is empty here is as in [models.main]; with neither model
     nor provider, and a main model of your own choice, light work runs on main."""
 
-    provider: str = key("", "Wire format of the service.", allowed=("", *PROVIDERS))
-    model: str = key("", "Model name as the service knows it.")
-    base_url: str = key("", "Address of the service.", shape=URL)
-    api_key_env: str = key("", "Name of the environment variable that holds the key.", shape=VARIABLE)
-    context_window: int = key(
-        0, "Tokens that fit the window.", low=1_000, high=10_000_000, zero="as known of the model"
-    )
-    max_output_tokens: int = key(0, "Most tokens of one answer.", low=16, high=1_000_000, zero="as known of the model")
-    thinking: Effort = key("off", "How much the model reasons before it answers: a level, or a budget of tokens.")
     transport: str = key("", "How requests travel.", allowed=("", "direct", "sdk"))
-    client: str = key("", "The vendor's client for a cloud.", allowed=("", *CLIENTS))
-    headers: dict[str, str] = key({}, "Extra HTTP headers. ${NAME} stands for an environment variable.", secret=True)
-    script: str = key("", "File of turns for the scripted provider.")
 
 
 class Subagent(Section, prefix="agent.subagent"):
     """Children that Task sends out."""
 
-    max_depth: int = key(
-        3,
-        "How deep children may nest.",
-        low=1,
-        high=10,
-        too_low="must be greater than 0",
-        too_high="cannot exceed 10 (stack overflow risk)",
-        project="lower",
+    max_depth: int = bound(3, "How deep children may nest.", 1, 10, too_low=_POSITIVE, too_high=_TOO_DEEP)
+    default_max_turns: int = bound(
+        10, "Model requests a child gets when the call does not say.", 1, 100, too_low=_POSITIVE
     )
-    default_max_turns: int = key(
-        10,
-        "Model requests a child gets when the call does not say.",
-        low=1,
-        high=100,
-        too_low="must be greater than 0",
-        project="lower",
-    )
-    output_max_size: int = key(
+    output_max_size: int = bound(
         0,
         "Bytes of a result that reach the parent; the rest goes to a file.",
-        low=1024,
+        1024,
         too_low="must be at least 1024 bytes",
         zero="10,000 characters",
         zero_limit=10_000,
-        project="lower",
     )
-    max_concurrent: int = key(5, "Children at work at once; more wait in line.", low=1, high=50, project="lower")
+    max_concurrent: int = bound(5, "Children at work at once; more wait in line.", 1, 50)
     timeout: float = limit("Seconds a child may take in all.", default=600)
     # Longer than [retry] idle_timeout, so that a silent stream is tried again before the child is given up.
     idle_timeout: float = limit("Seconds without any sign of life.", default=300)
@@ -109,7 +84,6 @@ class Subagent(Section, prefix="agent.subagent"):
         "What an unknown subagent_type does: exact refuses it with a suggestion, similar takes the best description.",
         allowed=("exact", "similar"),
         stricter=("similar", "exact"),
-        project="stricter",
     )
     allow_nesting: bool = key(False, "Give Task to children too.", project="off")
     default_tools: str = key(
@@ -117,7 +91,6 @@ class Subagent(Section, prefix="agent.subagent"):
         "Tools of an agent file that names none: those of the parent but Task, or the reading ones.",
         allowed=("inherit", "read-only"),
         stricter=("inherit", "read-only"),
-        project="stricter",
     )
     expose_subagent_tool: bool = key(False, "Offer the second tool `subagent` (label, task_prompt).", project="off")
     telemetry_enabled: bool = key(True, "Write subagent lines to the log when COWORK_LOG asks for one.")
@@ -137,7 +110,6 @@ class PermissionSettings(Section, prefix="permissions"):
         "plan: read only; bypass: no questions.",
         allowed=MODES,
         stricter=LOOSE_TO_STRICT,
-        project="stricter",
         flag="--permission-mode",
     )
     allow: tuple[str, ...] = key(
@@ -160,7 +132,6 @@ class SandboxSettings(Section, prefix="sandbox"):
         "auto: where it works; required: refuse to run without; off: none.",
         allowed=("auto", "required", "off"),
         stricter=SANDBOX_MODES,
-        project="stricter",
     )
     network: bool = key(False, "Let commands in the sandbox use the network.", project="off")
     auto_allow: bool = key(
@@ -171,11 +142,9 @@ class SandboxSettings(Section, prefix="sandbox"):
 class RetrySettings(Section, prefix="retry"):
     """What happens when the model service fails."""
 
-    max_attempts: int = key(5, "Tries of one request in all.", low=1, high=20, project="lower")
-    max_delay: float = key(60, "Longest wait between two tries in seconds.", low=0, high=3600, project="lower")
-    idle_timeout: float = key(
-        180, "Seconds a stream may be silent before it is given up and tried again.", low=1, high=3600, project="lower"
-    )
+    max_attempts: int = bound(5, "Tries of one request in all.", 1, 20)
+    max_delay: float = bound(60, "Longest wait between two tries in seconds.", 0, 3600)
+    idle_timeout: float = bound(180, "Seconds a stream may be silent before it is given up and tried again.", 1, 3600)
 
 
 class LimitSettings(Section, prefix="limits"):
@@ -234,7 +203,7 @@ class Knowledge(Section, prefix="knowledge"):
     files: tuple[str, ...] = key(
         ("AGENTS.md", "CLAUDE.md"), "File names looked for in each folder; the first found counts."
     )
-    max_bytes: int = key(32_000, "Most bytes in all.", low=0, high=1_000_000, project="lower")
+    max_bytes: int = bound(32_000, "Most bytes in all.", 0, 1_000_000)
 
 
 class Skills(Section, prefix="skills"):
