@@ -49,15 +49,16 @@ class Key:
         """What is allowed, in words."""
         if self.allowed:
             return "one of " + ", ".join(choice or '""' for choice in self.allowed)
-        words = self.shape[1] if self.shape else _WORDS[self.kind]
+        words = self.shape[1] if self.shape else _KINDS[self.kind][0]
         if self.low is not None:
             words += f" of at least {self.low:,}" if self.high is None else f" from {self.low:,} to {self.high:,}"
         return f"{words}, or 0 ({self.zero})" if self.zero else words
 
     def wrong(self, value: Any) -> str:
         """Why the value will not do, as the words after the key; empty when it will."""
-        if not _FITS[self.kind](value):
-            return f"must be {_WORDS[self.kind]}" + (" from 1,024" if self.kind == "Effort" else "")
+        words, fits = _KINDS[self.kind]
+        if not fits(value):
+            return f"must be {words}" + (" from 1,024" if self.kind == "Effort" else "")
         if self.allowed and value not in self.allowed:
             return "must be " + self.takes
         if self.shape and value and not re.fullmatch(self.shape[0], value):
@@ -109,27 +110,18 @@ def _are_texts(values: Iterable[object]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "int": _is_int,
-    "float": lambda value: _is_int(value) or isinstance(value, float),
-    "bool": lambda value: isinstance(value, bool),
-    "tuple[str, ...]": lambda value: isinstance(value, list | tuple) and _are_texts(value),
-    "dict[str, str]": lambda value: isinstance(value, dict) and _are_texts((*value, *value.values())),
-    "Effort": lambda value: value in ("off", "low", "medium", "high") or (_is_int(value) and value >= 1024),
+_KINDS: dict[str, tuple[str, Callable[[Any], bool]]] = {  # in words, and whether a value is of the kind
+    "str": ("text", lambda value: isinstance(value, str)),
+    "int": ("a whole number", _is_int),
+    "float": ("a number", lambda value: _is_int(value) or isinstance(value, float)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "tuple[str, ...]": ("a list of text", lambda value: isinstance(value, list | tuple) and _are_texts(value)),
+    "dict[str, str]": ("a table of text", lambda v: isinstance(v, dict) and _are_texts((*v, *v.values()))),
+    "Effort": (
+        "off, low, medium, high or a number of tokens",
+        lambda value: value in ("off", "low", "medium", "high") or (_is_int(value) and value >= 1024),
+    ),
 }
-
-_WORDS = {
-    "str": "text",
-    "int": "a whole number",
-    "float": "a number",
-    "bool": "true or false",
-    "tuple[str, ...]": "a list of text",
-    "dict[str, str]": "a table of text",
-    "Effort": "off, low, medium, high or a number of tokens",
-}
-
-
 _BOOLEANS = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 

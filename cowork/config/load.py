@@ -60,7 +60,6 @@ class Config:
         self.agent = AgentSettings(made["agent.subagent"])
         self.mcp_servers: Mapping[str, Any] = layers.servers
         self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
-        self.files: tuple[Path, ...] = tuple(layers.files)
         self.notes: tuple[str, ...] = tuple(layers.notes)  # what was set and could not count, for people
         self._values: Mapping[str, Any] = layers.values
         self._origins: Mapping[str, str] = layers.origins
@@ -73,13 +72,10 @@ class Config:
 
     def model(self, name: str = "main") -> ModelSpec:
         """The model behind `main`, `light` or a model's own name, key included; light falls back to main."""
-        main = dict(self.models.main.__dict__)
-        if name == "light" and self.has_light:
-            values, role = dict(self.models.light.__dict__), "light"
-        elif name in ("main", "light"):
-            values, role = main, "main"
-        else:
-            values, role = models.for_name(main, name, self._environ), "main"
+        role = "light" if name == "light" and self.has_light else "main"
+        values = dict(getattr(self.models, role).__dict__)
+        if name not in ("main", "light"):
+            values = models.for_name(values, name, self._environ)
         return models.spec_of(values, role, self._environ, self.pricing.get(values["model"]))
 
     def value(self, name: str) -> Any:
@@ -132,7 +128,6 @@ class Layers:
         self.origins: dict[str, str] = {}
         self.pricing: dict[str, dict[str, float]] = {}
         self.servers: dict[str, Any] = {}
-        self.files: list[Path] = []
         self.notes: list[str] = []
 
     def section(self, section: type[Section]) -> dict[str, Any]:
@@ -145,7 +140,6 @@ class Layers:
             if required:
                 raise UserError(f"config: {path} does not exist", "`cowork config init` writes one.")
             return
-        self.files.append(path)
         if project:
             self._add_project(path, found)
             return
@@ -172,7 +166,7 @@ class Layers:
     def add_environment(self) -> None:
         """LLM_…, LIGHT_LLM_…, COWORK_LOG and COWORK_<KEY>."""
         given: dict[str, tuple[Any, str]] = {}
-        for variable, name in _VARIABLES.items():
+        for variable, name in (models.ENVIRONMENT | {"COWORK_LOG": "log.level"}).items():
             if text := self.environ.get(variable):
                 value = variable if name.endswith("api_key_env") else text
                 given[name] = value, f"environment {variable}"
@@ -191,8 +185,8 @@ class Layers:
         """Choose what nobody set of the two models."""
         main, light = self.section(sections.MainModel), self.section(sections.LightModel)
         self.origins.update(models.settle(main, light, self.environ))
-        self.values.update({f"models.main.{field}": value for field, value in main.items()})
-        self.values.update({f"models.light.{field}": value for field, value in light.items()})
+        for role, chosen in (("main", main), ("light", light)):
+            self.values.update({f"models.{role}.{field}": value for field, value in chosen.items()})
 
     def _set_all(self, given: Mapping[str, tuple[Any, str]]) -> None:
         for table in ("models.main", "models.light"):
@@ -229,12 +223,7 @@ class Layers:
     def _check(self, key: Key, value: Any, origin: str) -> None:
         if not (problem := key.wrong(value)):
             return
-        shown = "" if key.secret or key.shape else f", it is {_clip(merge.show(value))}"
+        text = merge.show(value)
+        text = text if len(text) <= 60 else text[:59] + "…"
+        shown = "" if key.secret or key.shape else f", it is {text}"
         raise UserError(f"config: {origin} {key.name} {problem}{shown}", f"Allowed: {key.takes}.")
-
-
-_VARIABLES = {**models.ENVIRONMENT, "COWORK_LOG": "log.level"}
-
-
-def _clip(text: str, width: int = 60) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

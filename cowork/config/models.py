@@ -15,16 +15,11 @@ with later(__name__):
 
 Values = dict[str, Any]
 
-ENVIRONMENT: dict[str, str] = {
-    f"{prefix}{name}": f"models.{role}.{field}"
-    for prefix, role in (("", "main"), ("LIGHT_", "light"))
-    for name, field in (
-        ("LLM_PROVIDER", "provider"),
-        ("LLM_MODEL_ID", "model"),
-        ("LLM_BASE_URL", "base_url"),
-        ("LLM_API_KEY", "api_key_env"),  # its name is kept, never its value
-    )
-}
+_FIELDS = {  # of LLM_API_KEY the name is kept, never its value
+    "LLM_PROVIDER": "provider", "LLM_MODEL_ID": "model", "LLM_BASE_URL": "base_url", "LLM_API_KEY": "api_key_env",
+}  # fmt: skip
+ENVIRONMENT = {name: f"models.main.{field}" for name, field in _FIELDS.items()}
+ENVIRONMENT |= {f"LIGHT_{name}": f"models.light.{field}" for name, field in _FIELDS.items()}
 
 DEFAULT_MODELS: dict[str, tuple[str, str]] = {  # provider -> main, light
     "anthropic": ("claude-sonnet-5-5", "claude-haiku-5-5"),
@@ -37,6 +32,7 @@ _VENDOR = {"anthropic": "ANTHROPIC", "openai": "OPENAI", "openai-chat": "OPENAI"
 _FAMILY = re.compile(r"(?P<anthropic>claude-)|(?P<openai>gpt-|chatgpt-|o\d)")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _KEYLESS = ("offline", "scripted")
+_HOST = ("base_url", "api_key_env", "headers")
 
 
 def settle(main: Values, light: Values, environ: Mapping[str, str]) -> dict[str, str]:
@@ -78,10 +74,8 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
     """The settings as the providers take them, key included; complains when something needed is missing."""
     provider = values["provider"]
     if not values["model"]:
-        raise UserError(
-            f"no model is named for {_without_secrets(values['base_url']) or provider}",
-            f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model.",
-        )
+        hint = f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model."
+        raise UserError(f"no model is named for {_without_secrets(values['base_url']) or provider}", hint)
     return ModelSpec(
         provider=provider,
         model=values["model"],
@@ -100,7 +94,7 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
 def vendor_of(model: str) -> str:
     """The provider a model's name tells of, else nothing."""
     found = _FAMILY.match(model)
-    return (found.lastgroup or "") if found else ""
+    return found.lastgroup or "" if found else ""
 
 
 def _settle_one(values: Values, environ: Mapping[str, str], chosen: dict[str, str], table: str, role: int) -> None:
@@ -143,11 +137,8 @@ def _detect(values: Values, environ: Mapping[str, str]) -> tuple[str, str]:
         return ("openai" if official else "openai-chat"), "OPENAI_BASE_URL is set"
     if environ.get("OPENAI_API_KEY"):
         return "openai", "OPENAI_API_KEY is set"
-    kept = keyring.in_file(environ)
-    for provider, name in (("anthropic", "ANTHROPIC_API_KEY"), ("openai", "OPENAI_API_KEY")):
-        if name in kept:
-            return provider, f"/login kept {name}"
-    return "offline", "no key was found"
+    kept = [name for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY") if name in keyring.in_file(environ)]
+    return (kept[0].split("_")[0].lower(), f"/login kept {kept[0]}") if kept else ("offline", "no key was found")
 
 
 def _inherit(light: Values, main: Values, chosen: dict[str, str]) -> None:
@@ -158,9 +149,7 @@ def _inherit(light: Values, main: Values, chosen: dict[str, str]) -> None:
     if light["provider"] != main["provider"]:
         return
     own_host = bool(light["base_url"]) and light["base_url"] != main["base_url"]
-    fields = ["script", "model", "transport", "client"]
-    fields += [] if own_host else ["base_url", "api_key_env", "headers"]
-    for field in fields:
+    for field in ("script", "model", "transport", "client", *(() if own_host else _HOST)):
         if not light[field] and main[field]:
             light[field] = main[field]
             chosen[f"models.light.{field}"] = "as models.main"
@@ -177,11 +166,8 @@ def _key(values: Values, environ: Mapping[str, str]) -> str:
     wanted = name or f"{_VENDOR[provider]}_API_KEY"
     if kept := keyring.stored(wanted, environ):
         return kept
-    raise UserError(
-        f"no key for {provider}: {wanted} is not set",
-        f"export {wanted}=…  or name another variable in models.main.api_key_env",
-        exit_code=3,
-    )
+    hint = f"export {wanted}=…  or name another variable in models.main.api_key_env"
+    raise UserError(f"no key for {provider}: {wanted} is not set", hint, exit_code=3)
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> str:
