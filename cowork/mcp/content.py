@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -55,13 +54,13 @@ def schema_of(tool: Json) -> Json:
     if not isinstance(schema, dict) or size > _MOST_SCHEMA:
         return {"type": "object", "properties": {}, "description": "Its schema is too large to show."}
     flat = {key: value for key, value in schema.items() if key not in _COMBINED}
-    properties = dict(as_object(schema.get("properties")))
-    choices = [schema[key] for key in _COMBINED if isinstance(schema.get(key), list)]
-    for part in (as_object(part) for choice in choices for part in choice):
-        for name, inner in as_object(part.get("properties")).items():
-            properties.setdefault(name, inner)
-    if any(key in schema for key in _COMBINED):
-        said = json.dumps({key: schema[key] for key in _COMBINED if key in schema})[:500]
+    choices = {key: schema[key] for key in _COMBINED if key in schema}
+    properties: Json = {}
+    for part in [part for key in choices for part in _list_in(choices, key)][::-1]:  # the first that has a name counts
+        properties |= as_object(as_object(part).get("properties"))
+    properties |= as_object(schema.get("properties"))
+    if choices:
+        said = json.dumps(choices)[:500]
         flat["description"] = f"{flat.get('description', '')} The arguments must satisfy {said}".strip()
     flat["type"], flat["properties"] = "object", properties
     if not isinstance(flat.get("required", []), list):
@@ -81,8 +80,7 @@ class Said:
 
 def said_in(result: Json) -> Said:
     """The result of a call, as text and images for the model."""
-    content = result.get("content")
-    texts, images = _blocks(content if isinstance(content, list) else ())
+    texts, images = _blocks(_list_in(result, "content"))
     structured = result.get("structuredContent")
     if structured is not None and not texts:
         texts.append(json.dumps(structured, ensure_ascii=False, indent=1))
@@ -91,30 +89,29 @@ def said_in(result: Json) -> Said:
 
 def said_by_resource(result: Json) -> Said:
     """What a resource holds."""
-    contents = result.get("contents")
-    blocks = [{"type": "resource", "resource": part} for part in contents] if isinstance(contents, list) else []
-    texts, images = _blocks(blocks)
+    texts, images = _blocks({"type": "resource", "resource": part} for part in _list_in(result, "contents"))
     return Said("\n\n".join(texts), tuple(images))
 
 
 def prompt_text(result: Json) -> str:
     """The messages of a prompt as one text."""
-    messages = result.get("messages")
     found = []
-    for message in messages if isinstance(messages, list) else ():
-        if isinstance(message, dict):
-            texts, _ = _blocks([message.get("content")])
-            who = "" if message.get("role") == "user" else f"({visible_line(str(message.get('role')))}) "
-            found += [who + text for text in texts]
+    for message in filter(None, map(as_object, _list_in(result, "messages"))):
+        texts, _ = _blocks([message.get("content")])
+        who = "" if message.get("role") == "user" else f"({visible_line(str(message.get('role')))}) "
+        found += [who + text for text in texts]
     return "\n\n".join(found)
+
+
+def _list_in(result: Json, key: str) -> list[Any]:
+    found = result.get(key)
+    return found if isinstance(found, list) else []
 
 
 def _blocks(content: Iterable[Any]) -> tuple[list[str], list[Image]]:
     texts: list[str] = []
     images: list[Image] = []
-    for block in content:
-        if not isinstance(block, dict):
-            continue
+    for block in filter(None, map(as_object, content)):
         match block.get("type"):
             case "text":
                 texts.append(str(block.get("text", "")))
@@ -145,14 +142,15 @@ def _image(kind: Any, data: Any, texts: list[str], images: list[Image]) -> None:
     why = ""
     if kind not in _IMAGES:
         why = f"of the type {visible_line(str(kind))[:40]}"
-    elif not isinstance(data, str) or len(data) > _MOST_IMAGE:
-        why = "too large" if isinstance(data, str) else "without data"
+    elif not isinstance(data, str):
+        why = "without data"
+    elif len(data) > _MOST_IMAGE:
+        why = "too large"
     else:
         try:
             base64.b64decode(data, validate=True)
-        except (binascii.Error, ValueError):
+            images.append(Image(kind, data))
+        except ValueError:
             why = "damaged"
     if why:
         texts.append(f"[an image {why}, not shown]")
-    else:
-        images.append(Image(str(kind), str(data)))

@@ -24,10 +24,12 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _OURS = re.compile(r"(LLM|LIGHT_LLM|COWORK)_|(ANTHROPIC|OPENAI|OPENROUTER|AZURE_OPENAI|GEMINI|GROQ|MISTRAL)_API_KEY$")
 _HEADER = re.compile(r"[\x20-\x7e\t]*")
 _TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "http"}
-_KINDS: Mapping[str, tuple[type, ...]] = {
-    "type": (str,), "command": (str,), "args": (list,), "env": (dict,), "cwd": (str,), "url": (str,),
-    "headers": (dict,), "timeout": (int, float), "alwaysLoad": (bool,), "disabled": (bool,), "box": (bool,),
-    "writable": (list,), "network": (bool,), "oauth": (dict,),
+_TEXT, _LIST, _TABLE, _FLAG, _NUMBER = "text", "a list", "a table", "true or false", "a number"
+_PYTHON: Mapping[str, Any] = {_TEXT: str, _LIST: list, _TABLE: dict, _FLAG: bool, _NUMBER: int | float}
+_KINDS: Mapping[str, str] = {
+    "type": _TEXT, "command": _TEXT, "args": _LIST, "env": _TABLE, "cwd": _TEXT, "url": _TEXT, "headers": _TABLE,
+    "timeout": _NUMBER, "alwaysLoad": _FLAG, "disabled": _FLAG, "box": _FLAG, "writable": _LIST, "network": _FLAG,
+    "oauth": _TABLE,
 }  # fmt: skip
 
 
@@ -73,14 +75,13 @@ def read_file(path: Path, scope: Scope, folder: Path | None = None) -> tuple[lis
     try:
         with path.open("rb") as file:
             raw = file.read(_MOST_BYTES + 1)
+        if len(raw) > _MOST_BYTES:
+            return [], [f"{path} is larger than {_MOST_BYTES >> 20} MB"]
+        found = json.loads(raw.decode("utf-8-sig"))
     except (FileNotFoundError, NotADirectoryError):
         return [], []
     except OSError as error:
         return [], [f"{path} cannot be read: {error.strerror}"]
-    if len(raw) > _MOST_BYTES:
-        return [], [f"{path} is larger than {_MOST_BYTES >> 20} MB"]
-    try:
-        found = json.loads(raw.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         return [], [f"{path} is not JSON: {error}"]
     if folder is not None:
@@ -109,8 +110,9 @@ def entry_of(name: str, raw: Any, scope: Scope, where: str = "") -> ServerEntry:
     if not isinstance(raw, dict):
         raise ValueError("must be a table")
     for key, value in raw.items():
-        if key in _KINDS and (not isinstance(value, _KINDS[key]) or (isinstance(value, bool) and key == "timeout")):
-            raise ValueError(f"{key} must be {_named(_KINDS[key])}")
+        wanted = _KINDS.get(key)
+        if wanted and (not isinstance(value, _PYTHON[wanted]) or (wanted == _NUMBER and isinstance(value, bool))):
+            raise ValueError(f"{key} must be {wanted}")
     kind = _TYPES.get(str(raw.get("type") or ("http" if raw.get("url") else "stdio")))
     if kind is None:
         raise ValueError(f"has the type {raw['type']!r}; cowork knows stdio and http")
@@ -121,10 +123,6 @@ def entry_of(name: str, raw: Any, scope: Scope, where: str = "") -> ServerEntry:
     if not all(isinstance(text, str | int) for text in texts):
         raise ValueError("holds something that is not text")
     return ServerEntry(name, scope, raw, where, disabled=bool(raw.get("disabled")))
-
-
-def _named(kinds: tuple[type, ...]) -> str:
-    return {str: "text", list: "a list", dict: "a table", bool: "true or false"}.get(kinds[0], "a number")
 
 
 def filled(entry: ServerEntry, environ: Mapping[str, str]) -> ServerEntry:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -23,11 +22,9 @@ class McpServer:
 
     def __init__(self, tools: Sequence[Json], call: CallTool, send: Callable[[Json], None]) -> None:
         self._tools, self._call = {str(tool["name"]): tool for tool in tools}, call
-        self._peer = Peer(send, self._answer, _hear_nothing, cancel=protocol.CANCEL, tells_cancelled=False)
-
-    async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Answer until the client leaves."""
-        await self._peer.serve(reader)
+        # A client tells nothing that matters here.
+        self._peer = Peer(send, self._answer, lambda *told: None, cancel=protocol.CANCEL, tells_cancelled=False)
+        self.serve = self._peer.serve  # answers until the client leaves
 
     async def _answer(self, method: str, params: Json) -> Json:
         meta = as_object(params.get("_meta"))
@@ -71,7 +68,3 @@ class McpServer:
                 self._peer.notify("notifications/progress", params)
 
         return report
-
-
-def _hear_nothing(method: str, params: Json) -> None:
-    """A client tells nothing that matters here."""

@@ -125,20 +125,18 @@ class Server:
     async def _connect(self) -> McpClient:
         self.state, self.problem = "starting", ""
         tries = _CONNECTS if self.entry.raw.get("url") else 1
-        for attempt in range(1, tries + 1):
-            try:
-                return await self._connect_once()
-            except asyncio.CancelledError:
-                self.state = "idle"
-                raise
-            except McpError as error:
-                if isinstance(error, ServerGone) and attempt < tries:
-                    await asyncio.sleep(attempt / 2)
-                    continue
-                self.state = "login" if isinstance(error, LoginNeeded) else "failed"
-                self.problem = str(error)
-                raise
-        raise AssertionError  # the last try returns or raises
+        try:
+            for attempt in range(1, tries):
+                with contextlib.suppress(ServerGone):
+                    return await self._connect_once()
+                await asyncio.sleep(attempt / 2)
+            return await self._connect_once()
+        except asyncio.CancelledError:
+            self.state = "idle"
+            raise
+        except McpError as error:
+            self.state, self.problem = "login" if isinstance(error, LoginNeeded) else "failed", str(error)
+            raise
 
     async def _connect_once(self) -> McpClient:
         channel = self._ports.channel(self.entry)
@@ -214,12 +212,9 @@ class Servers(dict[str, Server]):
     async def prepare(self, names: list[str], seconds: float) -> list[Server]:
         """Connect those whose tools nobody knows yet, and wait so long; gives those that are late or failed."""
         wanted = [self[name] for name in names if self[name].known is None and self[name].state in ("idle", "starting")]
-        if not wanted:
-            return []
-        tasks = [asyncio.ensure_future(server.connected()) for server in wanted]
-        await asyncio.wait(tasks, timeout=seconds)
-        for task in tasks:
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if wanted:
+            connecting = asyncio.gather(*(server.connected() for server in wanted), return_exceptions=True)
+            await asyncio.wait([connecting], timeout=seconds)
         return [server for server in wanted if server.state != "ready"]
 
     async def close(self) -> None:
@@ -248,10 +243,7 @@ class ListCache:
         if self._folder is None:
             return None
         try:
-            file = self._file(entry)
-            if time.time() - file.stat().st_mtime > _KEPT_DAYS * 86_400:
-                return None
-            return ServerLists(**json.loads(file.read_bytes()))
+            return ServerLists(**json.loads(self._file(entry).read_bytes()))
         except (OSError, ValueError, TypeError):
             return None
 
