@@ -110,11 +110,9 @@ def path(
     file = paths.config_file(os.environ)
     if not everything and sys.stdout.isatty():
         print(file)
-        return
-    if not everything:  # to the byte as it is, for a program
+    elif not everything:  # to the byte as it is, for a program
         sys.stdout.buffer.write(os.fsencode(file) + b"\n")
         sys.stdout.buffer.flush()
-        return
     places = {
         "config": file,
         "project": paths.project_file(paths.here()),
@@ -124,7 +122,7 @@ def path(
         "trust": paths.trust_file(os.environ),
         "history": paths.history_file(os.environ),
     }
-    for name, place in places.items():
+    for name, place in places.items() if everything else ():
         row(f"{name:<9} {place}" + ("" if place.exists() else "  (not there)"))
 
 
@@ -269,28 +267,25 @@ def _before(ctx: typer.Context, cwd: Path | None) -> tuple[dict[str, Any], Path]
     return before, Path(os.path.realpath(cwd or before.get("cwd") or paths.here()))
 
 
-_NO_MODEL = (
-    "none found, so the built-in offline model; set ANTHROPIC_API_KEY or OPENAI_API_KEY, start a local server, "
-    "or edit the file"
-)
-
-
 def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: bool | None) -> tuple[dict[str, str], str]:
     """(settings, words) of the model to write down; asks where a terminal is there and there is a choice."""
     from cowork.app.onboarding import setup
 
-    found = signals.run(_find_services(environ, url))
+    one = signals.run(setup.server(url)) if url else None
+    if url and not one:
+        raise UserError(f"No OpenAI-compatible server answers at {url}.", "It should list its models at /v1/models.")
+    found = [one] if one else signals.run(setup.find(environ))
     offered = [(service, name) for service, name in setup.choices(found) if not model or name == model]
     if not offered:
         if model and found:
             known = ", ".join(name for _, name in setup.choices(found)[:12])
             raise UserError(f"Nothing that was found has a model {model!r}.", f"Found: {known}.")
-        return {}, _NO_MODEL
+        hint = "set ANTHROPIC_API_KEY or OPENAI_API_KEY, start a local server, or edit the file"
+        return {}, f"none found, so the built-in offline model; {hint}"
     service, name = offered[_ask_which(offered)]
     # A request to a vendor costs money: unasked only where a person looks on.
-    wanted = test if test is not None else bool(service.base_url) or _at_terminal()
     said = ""
-    if wanted:
+    if test if test is not None else bool(service.base_url) or _at_terminal():
         problem = signals.run(setup.trial(service.spec(environ, name)))
         said = f"; it did not answer: {problem}" if problem else "; it answers"
     default = not service.base_url and name == service.models[0]
@@ -298,16 +293,6 @@ def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: boo
     light = f" and {service.models[1]} for light work" if default and len(service.models) > 1 else ""
     how = f"{service.key_env} is set" if service.key_env else f"{service.name} at {service.base_url}"
     return settings, f"{name}{light} ({how}){said}"
-
-
-async def _find_services(environ: Mapping[str, str], url: str) -> list[FoundService]:
-    from cowork.app.onboarding import setup
-
-    if not url:
-        return await setup.find(environ)
-    if found := await setup.server(url):
-        return [found]
-    raise UserError(f"No OpenAI-compatible server answers at {url}.", "It should list its models at /v1/models.")
 
 
 def _ask_which(offered: Sequence[tuple[FoundService, str]]) -> int:

@@ -28,7 +28,12 @@ def main(argv: Sequence[str]) -> int:
     """Do what the words say; gives the exit code."""
     try:
         try:
-            return _flushed(_dispatch(list(argv)))
+            plain = None if "_COWORK_COMPLETE" in os.environ else quick_parser.parse(argv)
+            if plain is not None:
+                return _flushed(start(*plain))
+            from cowork.cli import typer_app
+
+            return _flushed(typer_app.run(argv))
         except UserError as error:
             complain(error.message, error.hint)
             reason = "auth" if error.exit_code == 3 else "usage"
@@ -113,15 +118,6 @@ def complain(message: str, hint: str = "") -> None:
         print("\n".join(lines), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return  # nobody reads; the exit code still tells
-
-
-def _dispatch(argv: list[str]) -> int:
-    plain = None if "_COWORK_COMPLETE" in os.environ else quick_parser.parse(argv)
-    if plain is not None:
-        return start(*plain)
-    from cowork.cli import typer_app
-
-    return typer_app.run(argv)
 
 
 def _calm(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -177,9 +177,8 @@ def _data(given: Path | None) -> dict[str, Any]:
         text = given.read_text("utf-8") if given else ("" if sys.stdin.isatty() else sys.stdin.read())
         data = json.loads(text) if text.strip() else {}
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"the input is not JSON: {error}", 'Such as {"tool_name": "Bash", "tool_input": {}}.'
-        ) from error
+        hint = 'Such as {"tool_name": "Bash", "tool_input": {}}.'
+        raise UserError(f"the input is not JSON: {error}", hint) from error
     if not isinstance(data, dict):
         raise UserError("the input must be a JSON object")
     return data

@@ -6,11 +6,12 @@ read the table of `RunOptions`, and a test holds that they agree.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cowork.config.options import Option, RunOptions, options_of
+from cowork.config.options import RunOptions, options_of
 
 # The words that are commands and never prompts; a test holds the list equal to what typer knows.
 COMMANDS = (
@@ -53,8 +54,13 @@ def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:
             value = next(rest, "-")
             if value.startswith("-"):
                 return None
-        if not _take(given, name, kind, option, value):
+        if not value or (option.choices and value not in option.choices):
             return None
+        try:
+            converted = CONVERT[kind](value)
+        except ValueError:
+            return None
+        given[name] = (*given.get(name, ()), converted) if kind == "tuple[str, ...]" else converted
     if len(words) > 1 or (command == "chat" and words and not is_prompt(words[0])):
         return None
     return command, words[0] if words else None, RunOptions(**given)
@@ -80,26 +86,7 @@ def is_prompt(word: str) -> bool:
 
 def output_of(argv: Sequence[str]) -> str:
     """What `--output` asks for, however wrong the rest of a `cowork run` is: programs wait for an object then too."""
-    argv = spell_out(argv)
-    words = argv[: argv.index("--")] if "--" in argv else argv
-    if "run" not in words:
-        return "text"
-    (option,) = (entry[3] for entry in options_of(chat=False) if entry[0] == "output")
-    wanted = "text"
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        flag, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
-        value = value if equals else following
-        if flag in option.flags and value in option.choices:
-            wanted = value
-    return wanted
-
-
-def _take(given: dict[str, Any], name: str, kind: str, option: Option, value: str) -> bool:
-    if not value or (option.choices and value not in option.choices):
-        return False
-    try:
-        converted = CONVERT[kind](value)
-    except ValueError:
-        return False
-    given[name] = (*given.get(name, ()), converted) if kind == "tuple[str, ...]" else converted
-    return True
+    words = "\0".join(spell_out(argv)).partition("\0--\0")[0]
+    forms = "|".join(next(option.choices for name, _, _, option in options_of(chat=False) if name == "output"))
+    found = re.findall(rf"(?<![^\0])(?:--output[=\0]|-o\0?)({forms})(?![^\0])", words)
+    return found[-1] if found and "run" in words.split("\0") else "text"

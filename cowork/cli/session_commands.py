@@ -83,15 +83,10 @@ def show(
     as_json: AsObject = False,
 ) -> None:
     """Print a conversation as Markdown."""
-    from cowork.sessions.export import as_json as to_json
-    from cowork.sessions.export import markdown
+    from cowork.app.exports import export_session
     from cowork.sessions.index import find
-    from cowork.sessions.log.reader import read
-    from cowork.sessions.log.writer import LOG
 
-    entry = find(_folder(), session)
-    loaded = read(_folder() / entry.id / LOG)
-    print(to_json(loaded.events) if as_json else markdown(loaded.events))
+    print("".join(export_session(_folder(), find(_folder(), session).id, "json" if as_json else "md")))
 
 
 @sessions.command("rm")
@@ -297,34 +292,28 @@ def _cost_line(name: str, cells: Iterable[str]) -> str:
 def _task_line(task: TaskRow) -> str:
     """One task: when, by whom, what for, and its outcome."""
     when = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
-    facts = [
-        task.status,
-        task.model,
-        format.duration(task.duration_ms / 1000),
-        f"{format.tokens(task.prompt_tokens + task.completion_tokens)} tok",
-        format.money(task.cost_usd, "price unknown"),
-    ]
+    used = f"{format.tokens(task.prompt_tokens + task.completion_tokens)} tok"
+    cost = format.money(task.cost_usd, "price unknown")
+    facts = [task.status, task.model, format.duration(task.duration_ms / 1000), used, cost]
     mark = _MARKS.get(task.status, "✗")
     what = format.one_line(task.description, 40)
     return f"{mark} {task.id:<28} {when}  {what:<40}  {' · '.join(fact for fact in facts if fact)}"
 
 
 def _cells(row: CostRow) -> list[str]:
+    def shown(value: float | None, show: Callable[[float], str]) -> str:
+        return "" if value is None else show(value)
+
     tasks = row.tasks
-    rate = tasks.failure_rate
     return [
         format.money_sum(row.spent.cost_usd, row.spent.known_usd),
-        "" if row.change is None else _arrow(row.change),
+        shown(row.change, _arrow),
         str(tasks.tasks or ""),
-        "" if tasks.cost_per_task is None else format.money(tasks.cost_per_task),
-        *(_shown(value, _seconds) for value in (tasks.mean_s, tasks.p50_s, tasks.p95_s, tasks.max_s)),
-        _shown(tasks.prompt_tokens_per_task, lambda count: format.tokens(round(count))),
-        _shown(rate, lambda part: f"{part:.0%}"),
+        shown(tasks.cost_per_task, format.money),
+        *(shown(value, _seconds) for value in (tasks.mean_s, tasks.p50_s, tasks.p95_s, tasks.max_s)),
+        shown(tasks.prompt_tokens_per_task, lambda count: format.tokens(round(count))),
+        shown(tasks.failure_rate, lambda part: f"{part:.0%}"),
     ]
-
-
-def _shown(value: float | None, show: Callable[[float], str]) -> str:
-    return "" if value is None else show(value)
 
 
 def _seconds(value: float) -> str:
@@ -333,10 +322,8 @@ def _seconds(value: float) -> str:
 
 def _arrow(change: float) -> str:
     """`▲ 12%`, `▼ 5%`, `=`."""
-    if abs(change) < 0.005:
-        return "="
     size = f"{abs(change):.0%}" if abs(change) < 10 else f"{1 + change:.0f}×"
-    return f"{'▲' if change > 0 else '▼'} {size}"
+    return "=" if abs(change) < 0.005 else f"{'▲' if change > 0 else '▼'} {size}"
 
 
 def _write(pieces: Iterable[str], output: Path | None) -> None:

@@ -20,6 +20,7 @@ PROMPT_DATA = 10.0  # seconds a pipe that is to bring the prompt has, when nobod
 GAP = 10.0  # seconds between two pieces, when nobody is there to press Ctrl-D
 
 Say = Callable[[str], None]
+_HOW = 'cowork run "what to do"   or   echo "what to do" | cowork run'
 
 
 class Harmless(io.TextIOWrapper):
@@ -75,40 +76,27 @@ def show_rows(facts: object, rows: Iterable[str], *, as_json: bool = False, none
 
 def gather(argument: str | None, *, non_interactive: bool, say: Say, stdin: int = 0) -> tuple[str, str]:
     """(prompt, context). The prompt is the argument, else stdin; beside an argument, stdin is context."""
-    gap = GAP if non_interactive else None
+    kind, gap = _kind(stdin), GAP if non_interactive else None
+    prompt, context = clean(argument or ""), ""
     if argument is not None and argument != "-":
-        prompt, context = clean(argument), _beside(stdin, gap, say)
+        if kind == "pipe" and not _ready(stdin, FIRST_DATA):
+            say(f"stdin is an open pipe without data after {FIRST_DATA:g} s; going on without it")
+        elif kind in ("file", "pipe"):
+            context = _read(stdin, gap if kind == "pipe" else None)
+    elif kind == "none" or (kind == "terminal" and (argument is None or non_interactive)):
+        raise UserError("there is no prompt", _HOW)
+    elif kind == "pipe" and non_interactive and not _ready(stdin, PROMPT_DATA):
+        raise UserError(f"no prompt came on stdin within {PROMPT_DATA:g} s", 'Give it as an argument: cowork run "…"')
     else:
-        prompt, context = _as_prompt(argument, stdin, gap), ""
+        prompt = _read(stdin, gap if kind == "pipe" else None)
     if not prompt.strip():
-        raise UserError("the prompt is empty", 'cowork run "what to do"   or   echo "what to do" | cowork run')
+        raise UserError("the prompt is empty", _HOW)
     return prompt, context
 
 
 def clean(text: str) -> str:
     """Text of the command line without the stand-ins for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def _beside(stdin: int, gap: float | None, say: Say) -> str:
-    kind = _kind(stdin)
-    if kind == "file":
-        return _decode(_read(stdin, None))
-    if kind != "pipe":
-        return ""
-    if not _ready(stdin, FIRST_DATA):
-        say(f"stdin is an open pipe without data after {FIRST_DATA:g} s; going on without it")
-        return ""
-    return _decode(_read(stdin, gap))
-
-
-def _as_prompt(argument: str | None, stdin: int, gap: float | None) -> str:
-    kind = _kind(stdin)
-    if kind == "none" or (kind == "terminal" and (argument is None or gap is not None)):
-        raise UserError("there is no prompt", 'cowork run "what to do"   or   echo "what to do" | cowork run')
-    if kind == "pipe" and gap is not None and not _ready(stdin, PROMPT_DATA):
-        raise UserError(f"no prompt came on stdin within {PROMPT_DATA:g} s", 'Give it as an argument: cowork run "…"')
-    return _decode(_read(stdin, gap if kind == "pipe" else None))
 
 
 def _kind(stdin: int) -> str:
@@ -129,11 +117,9 @@ def _ready(stdin: int, wait: float | None) -> bool:
     return bool(select.select([stdin], [], [], wait)[0])
 
 
-def _read(stdin: int, gap: float | None) -> bytes:
+def _read(stdin: int, gap: float | None) -> str:
     """Everything up to the end; with `gap`, up to the first silence of that length."""
-    pieces: list[bytes] = []
-    size = 0
-    last = time.monotonic()
+    found, last = bytearray(), time.monotonic()
     while gap is None or _ready(stdin, max(0.0, last + gap - time.monotonic())):
         try:
             piece = os.read(stdin, 65536)
@@ -144,16 +130,11 @@ def _read(stdin: int, gap: float | None) -> bytes:
             break
         if not piece:
             break
-        size += len(piece)
-        if size > MAX_BYTES:
+        found += piece
+        if len(found) > MAX_BYTES:
             raise UserError(f"stdin is larger than {MAX_BYTES // 2**20} MB", "Put it in a file and name the file.")
-        pieces.append(piece)
         last = time.monotonic()
-    return b"".join(pieces)
-
-
-def _decode(raw: bytes) -> str:
-    return raw.decode("utf-8-sig", "replace")
+    return found.decode("utf-8-sig", "replace")
 
 
 def terminal() -> bool:
