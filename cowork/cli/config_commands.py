@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, ask_line
+from cowork.cli.typer_help import CommandGroup, Cwd, JsonObject, argument, ask_line, option
 from cowork.config import load, paths
 from cowork.config.load import check_file
 from cowork.config.render import shown, starter
@@ -48,8 +48,8 @@ Trust = Annotated[bool, typer.Option("--trust", help="Use this project's file as
 @config.command("show")
 def show(
     ctx: typer.Context,
-    only_set: Annotated[bool, typer.Option("--set", help="Only what differs from the defaults.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object: key -> value and origin.")] = False,
+    only_set: bool = option(False, "--set", "Only what differs from the defaults."),
+    as_json: bool = option(False, "--json", "One JSON object: key -> value and origin."),
     config: ConfigFile = None,
     cwd: Cwd = None,
     bare: Bare = False,
@@ -103,9 +103,7 @@ def check(ctx: typer.Context, config: ConfigFile = None, cwd: Cwd = None) -> int
 
 
 @config.command("path")
-def path(
-    everything: Annotated[bool, typer.Option("--all", help="Every place cowork uses, a line each.")] = False,
-) -> None:
+def path(everything: bool = option(False, "--all", "Every place cowork uses, a line each.")) -> None:
     """Print where your settings file is (or would be)."""
     file = paths.config_file(os.environ)
     if not everything and sys.stdout.isatty():
@@ -128,10 +126,10 @@ def path(
 
 @config.command("init")
 def init(
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there; it is kept as .bak.")] = False,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="Use the server there instead of looking.")] = "",
-    model: Annotated[str, typer.Option("--model", "-m", metavar="ID", help="Use this model of what is found.")] = "",
-    test: Annotated[bool | None, typer.Option("--test/--no-test", help="Try the model with one request.")] = None,
+    force: bool = option(False, "--force", "Replace a file that is there; it is kept as .bak."),
+    url: str = option("", "--url URL", "Use the server there instead of looking."),
+    model: str = option("", "--model -m ID", "Use this model of what is found."),
+    test: bool | None = option(None, "--test/--no-test", "Try the model with one request."),
 ) -> None:
     """Write a first settings file.
 
@@ -149,8 +147,8 @@ def init(
 
 @config.command("key")
 def key(
-    name: Annotated[str, typer.Argument(help="Variable the key would be in, such as ANTHROPIC_API_KEY.")],
-    forget: Annotated[bool, typer.Option("--forget", help="Remove it.")] = False,
+    name: str = argument(..., "", "Variable the key would be in, such as ANTHROPIC_API_KEY."),
+    forget: bool = option(False, "--forget", "Remove it."),
 ) -> None:
     """Keep a key in the system's keyring.
 
@@ -169,9 +167,9 @@ def key(
 
 
 def trust(
-    folder: Annotated[Path | None, typer.Argument(metavar="DIR", help="The folder; this one without it.")] = None,
-    listed: Annotated[bool, typer.Option("--list", help="List the trusted folders.")] = False,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Trust the folder no more.")] = False,
+    folder: Path | None = argument(None, "DIR", "The folder; this one without it."),
+    listed: bool = option(False, "--list", "List the trusted folders."),
+    revoke: bool = option(False, "--revoke", "Trust the folder no more."),
 ) -> None:
     """Trust a folder: let its own settings, agents and notes steer runs in it.
 
@@ -210,9 +208,9 @@ def trust(
 
 @permissions.command("explain")
 def explain(
-    command: Annotated[str, typer.Argument(metavar="COMMAND", help="A shell command, in quotes.")],
-    cwd: Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder it would run in.")] = None,
-    mode: Annotated[str | None, typer.Option("--mode", metavar="MODE", help="Permission mode; ask without it.")] = None,
+    command: str = argument(..., "COMMAND", "A shell command, in quotes."),
+    cwd: Path | None = option(None, "--cwd -C DIR", "Folder it would run in."),
+    mode: str | None = option(None, "--mode MODE", "Permission mode; ask without it."),
     as_json: JsonObject = False,
 ) -> None:
     """Say in which box a command would run, whether it asks, and why. Nothing is run."""
@@ -225,7 +223,7 @@ def explain(
 
 def doctor(
     as_json: JsonObject = False,
-    session: Annotated[str, typer.Option("--session", metavar="ID", help="Examine this stored session.")] = "",
+    session: str = option("", "--session ID", "Examine this stored session."),
     cwd: Cwd = None,
 ) -> int:
     """Check the installation, the settings, the model and this folder.
@@ -246,11 +244,7 @@ def doctor(
     return 1 if bad else 0
 
 
-def demo(
-    pace: Annotated[
-        float, typer.Option("--pace", help="1 is a person's pace, 0.5 twice as fast.", min=0.1, max=3)
-    ] = 1.0,
-) -> int:
+def demo(pace: float = option(1.0, "--pace", "1 is a person's pace, 0.5 twice as fast.", min=0.1, max=3)) -> int:
     """Show what cowork is like: a short tour that plays by itself and leaves nothing behind.
 
     Examples:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, made
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, made, option
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -125,8 +125,8 @@ def check_extensions(ctx: typer.Context, cwd: Cwd = None) -> int:
 
 
 def tools(
-    name: Annotated[str | None, typer.Argument(help="One tool, in full.", show_default=False)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Names, descriptions and schemas.")] = False,
+    name: str | None = argument(None, "", "One tool, in full.", show_default=False),
+    as_json: bool = option(False, "--json", "Names, descriptions and schemas."),
 ) -> None:
     """List the tools the model can use.
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, JsonArray, made, with_options
+from cowork.cli.typer_help import CommandGroup, JsonArray, argument, made, option, with_options
 from cowork.core import format
 from cowork.core.hygiene import ascii_json
 
@@ -36,10 +36,8 @@ FlowId = Annotated[str, typer.Argument(metavar="[ID]", help="Its id, or the star
 @flow.command("run")
 @with_options(chat=False, left_out=_LEFT_OUT)
 def run(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A Python file, or review, migrate, answer.")],
-    args: Annotated[
-        list[str] | None, typer.Argument(metavar="[ARGS]...", help="For its main: VALUE or NAME=VALUE.")
-    ] = None,
+    file: str = argument(..., "FILE", "A Python file, or review, migrate, answer."),
+    args: list[str] | None = argument(None, "[ARGS]...", "For its main: VALUE or NAME=VALUE."),
     on: On = "here",
     jobs: Jobs = 8,
     dry_run: DryRun = False,
@@ -58,7 +56,7 @@ def run(
 def resume(
     flow_id: FlowId = "",
     on: On = "",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", metavar="N", min=0, max=50, help="Tasks at work at once.")] = 0,
+    jobs: int = option(0, "--jobs -j N", "Tasks at work at once.", min=0, max=50),
     dry_run: DryRun = False,
     *,
     given: dict[str, Any],
@@ -82,9 +80,7 @@ def list_(as_json: JsonArray = False) -> None:
 
 
 @flow.command("show")
-def show(
-    flow_id: FlowId = "", as_json: Annotated[bool, typer.Option("--json", help="One JSON object a task.")] = False
-) -> None:
+def show(flow_id: FlowId = "", as_json: bool = option(False, "--json", "One JSON object a task.")) -> None:
     """Show the tasks of a flow: key, state, cost and the start of the result."""
     from cowork.flows.journal import tasks_of
 
@@ -107,13 +103,13 @@ def _flow_line(flow: dict[str, Any]) -> str:
 
 @with_options(chat=False, left_out=(*_LEFT_OUT[1:], "output"))
 def batch(
-    tasks: Annotated[Path, typer.Argument(metavar="TASKS", help="A file with a JSON object a line.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for results.jsonl and predictions.jsonl.")],
-    on: Annotated[str, typer.Option("--on", metavar="WHERE", help="local[:N] processes, or dask:ADDRESS.")] = "local",
+    tasks: Path = argument(..., "TASKS", "A file with a JSON object a line."),
+    out: Path = option(..., "--out DIR", "Folder for results.jsonl and predictions.jsonl."),
+    on: str = option("local", "--on WHERE", "local[:N] processes, or dask:ADDRESS."),
     jobs: Jobs = 4,
-    repo: Annotated[str, typer.Option("--repo", metavar="REPO", help="Repository for tasks that name none.")] = "",
-    shard: Annotated[str, typer.Option("--shard", metavar="I/N", help="Only every N-th task, from the I-th.")] = "",
-    model_name: Annotated[str, typer.Option("--model-name", help="What predictions.jsonl calls the model.")] = "",
+    repo: str = option("", "--repo REPO", "Repository for tasks that name none."),
+    shard: str = option("", "--shard I/N", "Only every N-th task, from the I-th."),
+    model_name: str = option("", "--model-name", "What predictions.jsonl calls the model."),
     *,
     given: dict[str, Any],
 ) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import AsJson, CommandGroup, Cwd
+from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, option
 from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
@@ -62,12 +62,12 @@ def get(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
 @mcp.command("add")
 def add(
     name: Name,
-    command: Annotated[list[str] | None, typer.Argument(metavar="-- COMMAND", help="What to run.")] = None,
-    url: Annotated[str | None, typer.Option("--url", metavar="URL", help="A remote server instead.")] = None,
-    env: Annotated[list[str] | None, typer.Option("--env", "-e", metavar="NAME=VALUE", help="Repeatable.")] = None,
-    header: Annotated[list[str] | None, typer.Option("--header", metavar="'N: V'", help="Repeatable.")] = None,
+    command: list[str] | None = argument(None, "-- COMMAND", "What to run."),
+    url: str | None = option(None, "--url URL", "A remote server instead."),
+    env: list[str] | None = option(None, "--env -e NAME=VALUE", "Repeatable."),
+    header: list[str] | None = option(None, "--header 'N: V'", "Repeatable."),
     scope: WhichScope = None,
-    box: Annotated[bool, typer.Option("--box", help="Run it in the sandbox.")] = False,
+    box: bool = option(False, "--box", "Run it in the sandbox."),
     cwd: Cwd = None,
 ) -> None:
     """Add a server. Values may hold ${VAR}, which is filled in when it starts."""
@@ -136,7 +136,7 @@ def login(
     name: Name,
     cwd: Cwd = None,
     trust: Trust = False,
-    browser: Annotated[bool, typer.Option(help="Open the page in your browser.")] = True,
+    browser: bool = option(True, "", "Open the page in your browser."),
 ) -> None:
     """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
     from cowork.app.mcp.commands import log_in
@@ -160,10 +160,7 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
 
 
 @mcp.command("import")
-def import_(
-    cwd: Cwd = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show them.")] = False,
-) -> None:
+def import_(cwd: Cwd = None, dry_run: bool = option(False, "--dry-run", "Only show them.")) -> None:
     """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
     from cowork.app.mcp.sources import change_file, why_not
     from cowork.extensions.importing import servers_elsewhere
@@ -186,9 +183,7 @@ def import_(
 
 @mcp.command("serve")
 def serve(
-    cwd: Cwd = None,
-    trust: Trust = False,
-    model: Annotated[str, typer.Option("--model", "-m", help="main, light, or a model's own name.")] = "",
+    cwd: Cwd = None, trust: Trust = False, model: str = option("", "--model -m", "main, light, or a model's own name.")
 ) -> int:
     """Be a server: offer Task and the reading tools on standard streams."""
     from cowork.app.mcp.commands import serve as answer

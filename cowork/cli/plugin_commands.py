@@ -12,7 +12,7 @@ import typer
 
 from cowork.cli.extension_commands import Name, Trust, find
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, Cwd, ask_line
+from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, option
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
@@ -45,7 +45,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 
 @plugin.command("add")
-def add(source: Annotated[str, typer.Argument(metavar="PATH|GIT_URL[@REF]")], yes: Yes = False) -> int:
+def add(source: str = argument(..., "PATH|GIT_URL[@REF]"), yes: Yes = False) -> int:
     """Install a plugin after showing what it holds."""
     store = _store()
     try:
@@ -91,7 +91,7 @@ def update(name: Name, yes: Yes = False) -> int:
 
 
 @plugin.command("check")
-def check(source: Annotated[str, typer.Argument(metavar="NAME|PATH|GIT_URL")]) -> int:
+def check(source: str = argument(..., "NAME|PATH|GIT_URL")) -> int:
     """Judge a plugin: what it would add and what is wrong; exit code 2 when a part is refused."""
     store = _store()
     known = source in store.installed()
@@ -148,8 +148,8 @@ def list_hooks(ctx: typer.Context, cwd: Cwd = None, trust: Trust = False) -> Non
 @hooks.command("test")
 def try_hooks(
     ctx: typer.Context,
-    event: Annotated[str, typer.Argument(metavar="EVENT")],
-    given: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="JSON; else from stdin.")] = None,
+    event: str = argument(..., "EVENT"),
+    given: Path | None = option(None, "--input FILE", "JSON; else from stdin."),
     cwd: Cwd = None,
     trust: Trust = False,
 ) -> int:
@@ -185,9 +185,9 @@ def _data(given: Path | None) -> dict[str, Any]:
 
 
 def import_(
-    program: Annotated[str, typer.Argument(metavar="claude|codex|gemini|opencode")],
+    program: str = argument(..., "claude|codex|gemini|opencode"),
     yes: Yes = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")] = False,
+    dry_run: bool = option(False, "--dry-run", "Only show what would be done."),
 ) -> int:
     """Take over agents, commands, skills, hooks, servers, permissions and notes of another agent program.
 

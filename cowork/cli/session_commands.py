@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, JsonArray, JsonObject
+from cowork.cli.typer_help import CommandGroup, JsonArray, JsonObject, argument, option
 from cowork.config import paths
 from cowork.core import format, signals
 from cowork.core.errors import UserError
@@ -56,10 +56,7 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", h
 
 
 @sessions.command("list")
-def list_(
-    everywhere: Annotated[bool, typer.Option("--all", "-a", help="Of every folder.")] = False,
-    as_json: JsonArray = False,
-) -> None:
+def list_(everywhere: bool = option(False, "--all -a", "Of every folder."), as_json: JsonArray = False) -> None:
     """List the conversations of this folder, last used first."""
     from cowork.sessions.index import list_sessions
 
@@ -78,10 +75,7 @@ def list_(
 
 
 @sessions.command("show")
-def show(
-    session: Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")],
-    as_json: AsObject = False,
-) -> None:
+def show(session: str = argument(..., "ID", "Its id, or the start of it."), as_json: AsObject = False) -> None:
     """Print a conversation as Markdown."""
     from cowork.app.exports import export_session
     from cowork.sessions.index import find
@@ -90,9 +84,7 @@ def show(
 
 
 @sessions.command("rm")
-def rm(
-    sessions: Annotated[list[str], typer.Argument(metavar="ID...", help="Their ids, or the starts of them.")],
-) -> None:
+def rm(sessions: list[str] = argument(..., "ID...", "Their ids, or the starts of them.")) -> None:
     """Delete conversations for good."""
     from cowork.sessions.index import find, remove
 
@@ -106,11 +98,11 @@ def rm(
 def export(
     session: SessionId = "",
     html: Html = False,
-    md: Annotated[bool, typer.Option("--md", help="Markdown.")] = False,
+    md: bool = option(False, "--md", "Markdown."),
     json: JsonObject = False,
-    atif: Annotated[bool, typer.Option("--atif", help="A trajectory, as evaluations read it.")] = False,
+    atif: bool = option(False, "--atif", "A trajectory, as evaluations read it."),
     output: Output = None,
-    redact: Annotated[bool, typer.Option("--redact", help="Leave contents out (--html).")] = False,
+    redact: bool = option(False, "--redact", "Leave contents out (--html)."),
 ) -> None:
     """Write a conversation as a page, as Markdown, as JSON or as a trajectory.
 
@@ -134,9 +126,7 @@ def export(
 
 
 def cost(
-    by: Annotated[
-        Literal["agent", "model", "day", "repo", "session"], typer.Option("--by", help="What the rows are.")
-    ] = "agent",
+    by: Literal["agent", "model", "day", "repo", "session"] = option("agent", "--by", "What the rows are."),
     since: Since = "30d",
     here: OnlyHere = False,
     as_json: JsonObject = False,
@@ -158,9 +148,7 @@ def cost(
 
 @tasks.command("list")
 def list_tasks(
-    since: Since = "30d",
-    here: Annotated[bool, typer.Option("--here", help="Only of this folder.")] = False,
-    as_json: JsonArray = False,
+    since: Since = "30d", here: bool = option(False, "--here", "Only of this folder."), as_json: JsonArray = False
 ) -> None:
     """List what subagents were sent out for, newest first."""
     from cowork.sessions.cost_report import DAY, days_of
@@ -176,8 +164,7 @@ def list_tasks(
 
 @tasks.command("show")
 def show_task(
-    task: Annotated[str, typer.Argument(metavar="ID", help="SESSION/SUBAGENT, such as k3v/explore-1.")],
-    as_json: AsObject = False,
+    task: str = argument(..., "ID", "SESSION/SUBAGENT, such as k3v/explore-1."), as_json: AsObject = False
 ) -> None:
     """Print one task with its conversation."""
     from cowork.sessions.export import task_markdown, task_messages
@@ -201,7 +188,7 @@ def report(
     html: Html = False,
     json: JsonObject = False,
     output: Output = None,
-    pages: Annotated[bool, typer.Option("--pages", help="Export the sessions it names too, and link to them.")] = False,
+    pages: bool = option(False, "--pages", "Export the sessions it names too, and link to them."),
 ) -> None:
     """Say what agents did in many sessions: cost, durations, failures and what stands out.
 
@@ -230,10 +217,7 @@ def report(
         _write([ascii_json(found.to_dict()) + "\n"] if json else (f"{line}\n" for line in report_lines(found)), output)
 
 
-def watch(
-    session: SessionId = "",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: any that is free.")] = 0,
-) -> None:
+def watch(session: SessionId = "", port: int = option(0, "--port", "0: any that is free.", min=0, max=65535)) -> None:
     """Follow a session on a page of this machine while it runs; Ctrl+C ends it.
 
     Examples:

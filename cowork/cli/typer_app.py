@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.main import get_command
@@ -20,7 +20,7 @@ from cowork.cli import (
 )
 from cowork.cli import main as entry
 from cowork.cli.quick_parser import spell_out
-from cowork.cli.typer_help import CommandGroup, made, with_options
+from cowork.cli.typer_help import CommandGroup, argument, made, option, with_options
 from cowork.core.errors import UserError
 
 app = CommandGroup(
@@ -75,7 +75,7 @@ def _usage_error(error: Any) -> UserError:
 @with_options(chat=True)
 def chat(
     ctx: typer.Context,
-    version: Annotated[bool, typer.Option("--version", "-V", help="Show the version and exit.", is_eager=True)] = False,
+    version: bool = option(False, "--version -V", "Show the version and exit.", is_eager=True),
     *,
     given: dict[str, Any],
 ) -> int:
@@ -89,7 +89,7 @@ def chat(
 @app.command("run")
 @with_options(chat=False)
 def run_command(
-    prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from stdin.", show_default=False)] = None,
+    prompt: str | None = argument(None, "", "What to do; - reads it from stdin.", show_default=False),
     *,
     given: dict[str, Any],
 ) -> int:

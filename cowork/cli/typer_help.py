@@ -18,6 +18,19 @@ AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 JsonObject = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 JsonArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
+
+def option(default: Any, words: str, help: str, **rest: Any) -> Any:
+    """Declare an option of one command by `--flag -f METAVAR`, as the table of `RunOptions` does."""
+    flags = [word for word in words.split() if word.startswith("-")]
+    metavar = " ".join(word for word in words.split() if not word.startswith("-"))
+    return typer.Option(default, *flags, help=help, metavar=metavar or None, **rest)
+
+
+def argument(default: Any, metavar: str, help: str = "", **rest: Any) -> Any:
+    """Declare an argument of one command; `...` for a default that is none."""
+    return typer.Argument(default, help=help or None, metavar=metavar or None, **rest)
+
+
 _TYPES: Mapping[str, Any] = {
     "str": str | None,
     "bool": bool,
