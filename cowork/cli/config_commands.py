@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -19,10 +19,18 @@ from cowork.config.render import shown, starter
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
+from cowork.core.later import later
 from cowork.private_files import write_private
 
-if TYPE_CHECKING:
-    from cowork.app.onboarding.setup import FoundService
+with later(__name__):  # each command loads what it uses
+    from cowork.app.onboarding import demo as tour
+    from cowork.app.onboarding import doctor as diagnosis
+    from cowork.app.onboarding import setup
+    from cowork.app.safety import explained
+    from cowork.app.steering import grant, is_trusted, steering
+    from cowork.config import keyring
+    from cowork.permissions.commands import explain_text
+    from cowork.permissions.trust import Trust as TrustStore
 
 config = CommandGroup(
     """Settings: show, check, find, begin.
@@ -56,8 +64,6 @@ def show(
     trust: Trust = False,
 ) -> None:
     """Print every setting with where it came from."""
-    from cowork.app.steering import is_trusted
-
     before, root = _before(ctx, cwd)
     settings = load(
         cwd=root,
@@ -153,8 +159,6 @@ def key(
     """Keep a key in the system's keyring.
 
     It is asked for without echo, or read from stdin; it is used where the variable is not set."""
-    from cowork.config import keyring
-
     if forget:
         keyring.forget(name)
         print(f"{name} is no longer in the keyring")
@@ -180,9 +184,6 @@ def trust(
 
     A trusted folder's own settings, agents, notes and commands are used. When one of them changes, trust ends until it
     is given again. Folders that are not trusted are worked in all the same, without those files."""
-    from cowork.app.steering import grant, steering
-    from cowork.permissions.trust import Trust as TrustStore
-
     store = TrustStore(paths.trust_file(os.environ))
     if listed:
         rows = [
@@ -214,9 +215,6 @@ def explain(
     as_json: JsonObject = False,
 ) -> None:
     """Say in which box a command would run, whether it asks, and why. Nothing is run."""
-    from cowork.app.safety import explained
-    from cowork.permissions.commands import explain_text
-
     found = explained(Path(os.path.realpath((cwd or paths.here()).expanduser())), command, mode or "ask", os.environ)
     print(ascii_json(found) if as_json else explain_text(found))
 
@@ -234,13 +232,11 @@ def doctor(
       cowork doctor --session k3f7    what is wrong with a stored session
 
     Exit code 1 when something is marked ✗. It sends nothing but a connection to the services you configured."""
-    from cowork.app.onboarding import doctor
-
     root = Path(os.path.realpath(cwd or paths.here()))
-    checks = doctor.session(os.environ, session) if session else signals.run(doctor.examine(os.environ, root))
+    checks = diagnosis.session(os.environ, session) if session else signals.run(diagnosis.examine(os.environ, root))
     bad = any(check.state == "bad" for check in checks)
     facts = {"ok": not bad, "checks": [check.to_dict() for check in checks]}
-    print(ascii_json(facts) if as_json else doctor.plain(checks))
+    print(ascii_json(facts) if as_json else diagnosis.plain(checks))
     return 1 if bad else 0
 
 
@@ -250,9 +246,7 @@ def demo(pace: float = option(1.0, "--pace", "1 is a person's pace, 0.5 twice as
     Examples:
       cowork demo           two minutes in a scratch repository, with a scripted model
       cowork demo | cat     the same as plain lines"""
-    from cowork.app.onboarding.demo import play
-
-    return play(pace)
+    return tour.play(pace)
 
 
 def _before(ctx: typer.Context, cwd: Path | None) -> tuple[dict[str, Any], Path]:
@@ -263,8 +257,6 @@ def _before(ctx: typer.Context, cwd: Path | None) -> tuple[dict[str, Any], Path]
 
 def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: bool | None) -> tuple[dict[str, str], str]:
     """(settings, words) of the model to write down; asks where a terminal is there and there is a choice."""
-    from cowork.app.onboarding import setup
-
     one = signals.run(setup.server(url)) if url else None
     if url and not one:
         raise UserError(f"No OpenAI-compatible server answers at {url}.", "It should list its models at /v1/models.")
@@ -289,7 +281,7 @@ def _choose_model(environ: Mapping[str, str], *, url: str, model: str, test: boo
     return settings, f"{name}{light} ({how}){said}"
 
 
-def _ask_which(offered: Sequence[tuple[FoundService, str]]) -> int:
+def _ask_which(offered: Sequence[tuple[setup.FoundService, str]]) -> int:
     """The place of the choice in the list; the first one where nobody can be asked."""
     if len(offered) == 1 or not _at_terminal():
         return 0

@@ -6,22 +6,27 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import AsJson, CommandGroup, Cwd, argument, made, option
 from cowork.config import paths
+from cowork.config.options import RunOptions
 from cowork.core import format
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible
+from cowork.core.later import later
 
-if TYPE_CHECKING:
-    from cowork.config.options import RunOptions
+with later(__name__):  # each command loads what it uses
+    from cowork.app.project import configured, folder_of, load_project, offered_specs
+    from cowork.app.steering import is_trusted, places
     from cowork.core.front_matter import Problem
     from cowork.core.ports import AgentDef
     from cowork.extensions.finder import Extensions, Listed
+    from cowork.prompts import text_of
+    from cowork.tools.builtin import builtin_tools
 
 agents = CommandGroup(
     """Agents that Task can send out: list, show, check.
@@ -134,8 +139,6 @@ def tools(
       cowork tools                 names, parameters and what each is for
       cowork tools Bash            what the model reads about one tool
       cowork tools --json          names, descriptions and schemas"""
-    from cowork.app.project import load_project, offered_specs
-
     known = list(offered_specs(load_project(made({}), os.environ)))
     if name is not None:
         known, every = [spec for spec in known if spec.name.lower() == name.lower()], known
@@ -153,18 +156,12 @@ def tools(
 
 def find(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> Extensions:
     """What a run in the folder would find."""
-    from cowork.app.steering import places
-    from cowork.prompts import text_of
-    from cowork.tools.builtin import builtin_tools
-
     options, root, trusted = _project(ctx, cwd, trust=trust)
     return places(root, os.environ, trusted=trusted, bare=options.bare).find(builtin_tools(text_of))
 
 
 def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[Extensions, Sequence[Listed]]:
     """The same, and its list by whether the settings tell the model of shipped skills."""
-    from cowork.app.project import configured
-
     options, root, trusted = _project(ctx, cwd, trust=trust)
     config, found = configured(options, os.environ, root, trusted=trusted), find(ctx, cwd, trust=trust)
     return found, found.listed(shipped=config.skills.shipped)
@@ -172,9 +169,6 @@ def _find_listed(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[
 
 def _project(ctx: typer.Context, cwd: Path | None, *, trust: bool) -> tuple[RunOptions, Path, bool]:
     """The options before the command, the folder, and whether its files are used."""
-    from cowork.app.project import folder_of
-    from cowork.app.steering import is_trusted
-
     options = made(dict(ctx.obj or {}) | ({"cwd": cwd} if cwd else {}))
     root = folder_of(options)
     return options, root, trust or options.trust or is_trusted(root, os.environ)

@@ -11,8 +11,14 @@ import typer
 
 from cowork.cli.standard_streams import row, show_rows
 from cowork.cli.typer_help import CommandGroup, JsonArray, argument, made, option, with_options
-from cowork.core import format
+from cowork.core import format, signals
 from cowork.core.hygiene import ascii_json
+from cowork.core.later import later
+
+with later(__name__):  # each command loads what it uses
+    from cowork.flows import journal
+    from cowork.flows import run as flows
+    from cowork.flows.batch import Batch
 
 flow = CommandGroup(
     """Many agents in plain Python: run, resume, list, show.
@@ -45,10 +51,7 @@ def run(
     given: dict[str, Any],
 ) -> int:
     """Run a flow; its result goes to stdout, what happens to stderr."""
-    from cowork.flows.run import FlowRequest
-    from cowork.flows.run import run as run_flow
-
-    return run_flow(FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
+    return flows.run(flows.FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
 
 
 @flow.command("resume")
@@ -62,29 +65,21 @@ def resume(
     given: dict[str, Any],
 ) -> int:
     """Go on with a flow: tasks that are done are taken from its journal, changed ones run again."""
-    from cowork.flows.journal import find
-    from cowork.flows.run import resumed
-    from cowork.flows.run import run as run_flow
-
-    known = find(os.environ, flow_id).name
-    return run_flow(resumed(os.environ, known, on, jobs, given), resume=known, dry=dry_run)
+    known = journal.find(os.environ, flow_id).name
+    return flows.run(flows.resumed(os.environ, known, on, jobs, given), resume=known, dry=dry_run)
 
 
 @flow.command("list")
 def list_(as_json: JsonArray = False) -> None:
     """List the flows, last used first."""
-    from cowork.flows.journal import listed
-
-    found = listed(os.environ)
+    found = journal.listed(os.environ)
     show_rows(found, map(_flow_line, found), as_json=as_json, none="no flows")
 
 
 @flow.command("show")
 def show(flow_id: FlowId = "", as_json: bool = option(False, "--json", "One JSON object a task.")) -> None:
     """Show the tasks of a flow: key, state, cost and the start of the result."""
-    from cowork.flows.journal import tasks_of
-
-    for task in tasks_of(os.environ, flow_id):
+    for task in journal.tasks_of(os.environ, flow_id):
         if as_json:
             print(ascii_json(task))
             continue
@@ -122,9 +117,6 @@ def batch(
       cowork batch tasks.jsonl --out runs --shard 0/4           the first quarter, for one machine of four
 
     Run it again to go on: what succeeded is not run twice."""
-    from cowork.core import signals
-    from cowork.flows.batch import Batch
-
     try:
         return signals.run(Batch(tasks, out, made(given), on, jobs, repo, shard, model_name).run())
     except signals.Stopped as stop:

@@ -14,6 +14,14 @@ from cowork.config import paths
 from cowork.config.options import RunOptions
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json, visible_line
+from cowork.core.later import later
+
+with later(__name__):  # each command loads what it uses
+    from cowork.app.mcp import commands, sources
+    from cowork.app.project import load_project
+    from cowork.core.git import project_root
+    from cowork.extensions.importing import servers_elsewhere
+    from cowork.mcp.entries import entry_of, filled
 
 mcp = CommandGroup(
     """MCP servers: tools that other programs bring.
@@ -71,9 +79,6 @@ def add(
     cwd: Cwd = None,
 ) -> None:
     """Add a server. Values may hold ${VAR}, which is filled in when it starts."""
-    from cowork.app.mcp.sources import change_file
-    from cowork.mcp.entries import entry_of
-
     if bool(url) == bool(command):
         raise UserError("Give either a command after -- or --url.", "cowork mcp add git -- uvx mcp-server-git")
     raw: dict[str, Any] = {"type": "http", "url": url} if url else {"command": command[0], "args": command[1:]}  # type: ignore[index]
@@ -87,18 +92,16 @@ def add(
     except ValueError as problem:
         raise UserError(f"The server {problem}.") from None
     path, folder = _file(scope or "local", cwd)
-    change_file(path, name, raw, folder)
+    sources.change_file(path, name, raw, folder)
     row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if folder else ''}")
 
 
 @mcp.command("remove")
 def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> None:
     """Remove a server, from wherever it is found first."""
-    from cowork.app.mcp.sources import change_file
-
     for where in (scope,) if scope else ("local", "project", "user"):
         path, folder = _file(where, cwd)
-        if path.exists() and change_file(path, name, None, folder):
+        if path.exists() and sources.change_file(path, name, None, folder):
             row(f"removed {name} from {paths.short(path, os.environ)}")
             return
     raise UserError(f"There is no MCP server {name!r} to remove.", "cowork mcp list shows those there are.")
@@ -107,22 +110,18 @@ def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> None:
 @mcp.command("approve")
 def approve(name: Name, cwd: Cwd = None) -> None:
     """Approve a server of this project's .mcp.json, as it is written now."""
-    from cowork.app.mcp.sources import Approvals
-
     found, _ = _configured(cwd, trust=True)
     entry = found.get(name)
     if entry is None or entry.scope != "project":
         raise UserError(f"This project names no MCP server {name!r}.", "Yours need no approval.")
-    Approvals(os.environ).add(_root(cwd), entry)
+    sources.Approvals(os.environ).add(_root(cwd), entry)
     row(f"approved {name}: {visible_line(entry.line)}")
 
 
 @mcp.command("test")
 def try_(name: Name, cwd: Cwd = None, trust: Trust = False, as_json: AsJson = False) -> None:
     """Start or reach a server and say what it has."""
-    from cowork.app.mcp.commands import try_server
-
-    found = try_server(_options(cwd, trust=trust), os.environ, name)
+    found = commands.try_server(_options(cwd, trust=trust), os.environ, name)
     rows = (
         f"{found['server'] or name} {found['release']} speaks MCP {found['protocol']}".replace("  ", " "),
         f"{len(found['tools'])} tools, about {found['tokens']:,} tokens: {', '.join(found['tools'][:20])}",
@@ -139,22 +138,17 @@ def login(
     browser: bool = option(True, "", "Open the page in your browser."),
 ) -> None:
     """Log in to a remote server; the token is kept in the keyring, else in a file only you can read."""
-    from cowork.app.mcp.commands import log_in
-
-    log_in(_options(cwd, trust=trust), os.environ, name, browser=browser)
+    commands.log_in(_options(cwd, trust=trust), os.environ, name, browser=browser)
     row(f"logged in to {name}")
 
 
 @mcp.command("logout")
 def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     """Forget the token of a server."""
-    from cowork.app.mcp.sources import KeptTokens
-    from cowork.mcp.entries import filled
-
     found, _ = _configured(cwd, trust=trust)
     if name not in found:
         raise UserError(f"There is no MCP server {name!r}.", "cowork mcp list shows those there are.")
-    kept = KeptTokens(filled(found[name], os.environ), os.environ)
+    kept = sources.KeptTokens(filled(found[name], os.environ), os.environ)
     row(f"logged out of {name}" if kept.get() else f"you were not logged in to {name}")
     kept.put({})
 
@@ -162,20 +156,16 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
 @mcp.command("import")
 def import_(cwd: Cwd = None, dry_run: bool = option(False, "--dry-run", "Only show them.")) -> None:
     """Take over servers that Claude Code, Claude Desktop, Codex, Cursor and VS Code have."""
-    from cowork.app.mcp.sources import change_file, why_not
-    from cowork.extensions.importing import servers_elsewhere
-    from cowork.mcp.entries import entry_of
-
     have, _ = _configured(cwd, trust=True)
     path, _ = _file("user", cwd)
     taken: set[str] = set(have)
     for program, name, raw in servers_elsewhere(_root(cwd), paths.home(os.environ)):
-        if why := why_not(name, raw, taken):
+        if why := sources.why_not(name, raw, taken):
             row(f"- {visible_line(name)} of {program} {why}")
             continue
         taken.add(name)
         if not dry_run:
-            change_file(path, name, raw)
+            sources.change_file(path, name, raw)
         row(f"+ {name} of {program}: {visible_line(entry_of(name, raw, 'user').line)[:100]}")
     if not taken - set(have):
         row("Nothing new was found.")
@@ -186,16 +176,11 @@ def serve(
     cwd: Cwd = None, trust: Trust = False, model: str = option("", "--model -m", "main, light, or a model's own name.")
 ) -> int:
     """Be a server: offer Task and the reading tools on standard streams."""
-    from cowork.app.mcp.commands import serve as answer
-
-    return answer(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True))
+    return commands.serve(RunOptions(cwd=cwd, trust=trust, model=model, non_interactive=True))
 
 
 def _configured(cwd: Path | None, *, trust: bool) -> Any:
-    from cowork.app.mcp.sources import configured
-    from cowork.app.project import load_project
-
-    return configured(load_project(_options(cwd, trust=trust), os.environ))
+    return sources.configured(load_project(_options(cwd, trust=trust), os.environ))
 
 
 def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
@@ -203,18 +188,14 @@ def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
 
 
 def _root(cwd: Path | None) -> Path:
-    from cowork.core.git import project_root
-
     return project_root(Path(os.path.realpath((cwd or paths.here()).expanduser())))
 
 
 def _file(scope: str, cwd: Path | None) -> tuple[Path, Path | None]:
-    from cowork.app.mcp.sources import PROJECT_FILE, user_file
-
     root = _root(cwd)
     if scope == "project":
-        return root / PROJECT_FILE, None
-    return user_file(os.environ), root if scope == "local" else None
+        return root / sources.PROJECT_FILE, None
+    return sources.user_file(os.environ), root if scope == "local" else None
 
 
 def _pair(text: str, mark: str, option: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,10 +16,16 @@ from cowork.cli.typer_help import CommandGroup, Cwd, argument, ask_line, option
 from cowork.config import paths
 from cowork.core import format
 from cowork.core.errors import UserError
+from cowork.core.hooks import HOOK_EVENTS
 from cowork.core.hygiene import clean_environ, visible
+from cowork.core.later import later
 
-if TYPE_CHECKING:
+with later(__name__):  # each command loads what it uses
+    from cowork.app.extend.hooks import run_trial
+    from cowork.app.mcp.sources import change_file, user_file, why_not
+    from cowork.extensions import importing
     from cowork.extensions.plugin_store import FetchedPlugin, PluginStore
+    from cowork.mcp.entries import read_file
 
 plugin = CommandGroup(
     """Plugins: add, remove, list, update, check.
@@ -129,8 +135,6 @@ def _show(fetched: FetchedPlugin) -> None:
 
 
 def _store() -> PluginStore:
-    from cowork.extensions.plugin_store import PluginStore
-
     folder, data = paths.config_dir(os.environ) / "plugins", paths.state_dir(os.environ) / "plugins"
     return PluginStore(folder, data, clean_environ(os.environ))
 
@@ -154,9 +158,6 @@ def try_hooks(
     trust: Trust = False,
 ) -> int:
     """Run the hooks that match an event and show what they decide; exit code 1 when they refuse."""
-    from cowork.app.extend.hooks import run_trial
-    from cowork.core.hooks import HOOK_EVENTS
-
     name = next((known for known in HOOK_EVENTS if known.casefold() == event.casefold()), None)
     if name is None:
         raise UserError(f"there is no event {event}", f"There are {', '.join(HOOK_EVENTS)}.")
@@ -197,17 +198,13 @@ def import_(
       cowork import gemini --dry-run  only show
 
     Nothing that exists is changed, and nothing of the other program is removed."""
-    from cowork.app.mcp.sources import change_file, user_file, why_not
-    from cowork.extensions.importing import PROGRAMS, apply, plan, refused
-    from cowork.mcp.entries import read_file
-
-    if program not in PROGRAMS:
-        raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(PROGRAMS)}.")
-    steps = plan(program, paths.home(os.environ), paths.config_dir(os.environ))
+    if program not in importing.PROGRAMS:
+        raise UserError(f"there is nothing to import from {program}", f"There are {', '.join(importing.PROGRAMS)}.")
+    steps = importing.plan(program, paths.home(os.environ), paths.config_dir(os.environ))
     mine = {entry.name for entry in read_file(user_file(os.environ), "user")[0]}
     for at, step in enumerate(steps):
         if step.action == "server" and (why := why_not(step.name, json.loads(step.text), mine)):
-            steps[at] = refused(step, why)
+            steps[at] = importing.refused(step, why)
     for step in steps:
         target = f" → {paths.short(step.target, os.environ)}" if step.target else ""
         why = f": {step.why}" if step.why else ""
@@ -220,7 +217,7 @@ def import_(
     if not (yes or _confirm(f"Do these {format.plural(len(todo), 'step')}?")):
         print("Nothing was changed.")
         return 1
-    done = len(apply(steps))
+    done = len(importing.apply(steps))
     for step in todo:
         if step.action == "server":
             done += change_file(user_file(os.environ), step.name, json.loads(step.text))

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -17,11 +17,18 @@ from cowork.config import paths
 from cowork.core import format, signals
 from cowork.core.errors import UserError
 from cowork.core.hygiene import ascii_json
+from cowork.core.later import later
 
-if TYPE_CHECKING:
+with later(__name__):  # each command loads what it uses
+    from cowork.app import exports
+    from cowork.reports.overview import overview, report_lines
+    from cowork.reports.page import report_page
+    from cowork.reports.watch import WatchServer
+    from cowork.sessions import cost_report as costs
     from cowork.sessions.cost import TaskRow
-    from cowork.sessions.cost_report import CostReport, CostRow
-    from cowork.sessions.index import SessionEntry
+    from cowork.sessions.export import task_markdown, task_messages
+    from cowork.sessions.index import SessionEntry, find, find_task, list_sessions, remove
+    from cowork.sessions.log import reader, writer
 
 _NAME = 26
 _MARKS = {"completed": "✓", "active": "·", "interrupted": "·"}
@@ -58,8 +65,6 @@ Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", h
 @sessions.command("list")
 def list_(everywhere: bool = option(False, "--all -a", "Of every folder."), as_json: JsonArray = False) -> None:
     """List the conversations of this folder, last used first."""
-    from cowork.sessions.index import list_sessions
-
     found = list_sessions(_folder(), None if everywhere else paths.here())
 
     def line(entry: SessionEntry) -> str:
@@ -77,17 +82,12 @@ def list_(everywhere: bool = option(False, "--all -a", "Of every folder."), as_j
 @sessions.command("show")
 def show(session: str = argument(..., "ID", "Its id, or the start of it."), as_json: AsObject = False) -> None:
     """Print a conversation as Markdown."""
-    from cowork.app.exports import export_session
-    from cowork.sessions.index import find
-
-    print("".join(export_session(_folder(), find(_folder(), session).id, "json" if as_json else "md")))
+    print("".join(exports.export_session(_folder(), find(_folder(), session).id, "json" if as_json else "md")))
 
 
 @sessions.command("rm")
 def rm(sessions: list[str] = argument(..., "ID...", "Their ids, or the starts of them.")) -> None:
     """Delete conversations for good."""
-    from cowork.sessions.index import find, remove
-
     entries = [find(_folder(), session) for session in sessions]  # all are known before any is gone
     for entry in entries:
         remove(_folder(), entry.id)
@@ -113,16 +113,14 @@ def export(
                                          times and costs without what was said
       cowork sessions export --atif -o trajectory.json
                                          the last of this folder, for evaluations"""
-    from cowork.app.exports import REDACTABLE, chosen_session, export_session, form_of
-
     asked = [name for name, wanted in (("html", html), ("md", md), ("json", json), ("atif", atif)) if wanted]
     if len(asked) > 1:
         raise UserError(f"--{asked[0]} and --{asked[1]} ask for two forms.", "Leave one of them out.")
-    form = asked[0] if asked else form_of(output) if output else "md"
-    if redact and form not in REDACTABLE:
+    form = asked[0] if asked else exports.form_of(output) if output else "md"
+    if redact and form not in exports.REDACTABLE:
         raise UserError(f"--redact cannot be used with --{form}.", "It is for --html.")
-    entry = chosen_session(_folder(), session, paths.here())
-    _write(export_session(_folder(), entry.id, form, redact=redact), output)
+    entry = exports.chosen_session(_folder(), session, paths.here())
+    _write(exports.export_session(_folder(), entry.id, form, redact=redact), output)
 
 
 def cost(
@@ -137,12 +135,9 @@ def cost(
       cowork cost                        the last 30 days by agent, beside the 30 before
       cowork cost --since 7d --by model  or day, repo, session
       cowork cost --since all --json     for programs"""
-    from cowork.sessions.cost_report import cost_report, days_of
-    from cowork.sessions.index import list_sessions
-
-    days = days_of(since)
+    days = costs.days_of(since)
     found = list_sessions(_folder(), paths.here() if here else None, empty=True)
-    totals = cost_report(found, by, days)
+    totals = costs.cost_report(found, by, days)
     show_rows(totals.to_dict(by), _cost_lines(totals, by, days), as_json=as_json)
 
 
@@ -151,11 +146,8 @@ def list_tasks(
     since: Since = "30d", here: bool = option(False, "--here", "Only of this folder."), as_json: JsonArray = False
 ) -> None:
     """List what subagents were sent out for, newest first."""
-    from cowork.sessions.cost_report import DAY, days_of
-    from cowork.sessions.index import list_sessions
-
-    days = days_of(since)
-    start = time.time() - days * DAY if days else 0.0
+    days = costs.days_of(since)
+    start = time.time() - days * costs.DAY if days else 0.0
     entries = list_sessions(_folder(), paths.here() if here else None, empty=True)
     found = sorted((t for e in entries for t in e.tasks() if t.started >= start), key=lambda t: t.started, reverse=True)
     none = "no tasks" if days is None else f"no tasks since {since} (--since all shows older ones)"
@@ -167,14 +159,9 @@ def show_task(
     task: str = argument(..., "ID", "SESSION/SUBAGENT, such as k3v/explore-1."), as_json: AsObject = False
 ) -> None:
     """Print one task with its conversation."""
-    from cowork.sessions.export import task_markdown, task_messages
-    from cowork.sessions.index import find, find_task
-    from cowork.sessions.log.reader import read
-    from cowork.sessions.log.writer import LOG
-
     session, _, name = task.partition("/")
     found = find_task(find(_folder(), session), name)
-    events = read(_folder() / found.session_id / LOG).events
+    events = reader.read(_folder() / found.session_id / writer.LOG).events
     if as_json:
         print(ascii_json({**found.to_dict(), "messages": task_messages(events, found.agent)}))
         return
@@ -198,20 +185,14 @@ def report(
       cowork report --html -o report.html --pages
                                          as a page, with the pages of the sessions it names
       cowork report --since all --json   for programs"""
-    from cowork.app.exports import export_beside
-    from cowork.reports.overview import overview, report_lines
-    from cowork.reports.page import report_page
-    from cowork.sessions.cost_report import days_of
-    from cowork.sessions.index import list_sessions
-
     if html and json:
         raise UserError("--html and --json ask for two forms.", "Leave one of them out.")
     html = html or (not json and output is not None and output.suffix.lower() in (".html", ".htm"))
     if pages and not (html and output):
         raise UserError("--pages needs a file to put the pages beside.", "cowork report --html -o report.html --pages")
-    found = overview(list_sessions(_folder(), paths.here() if here else None, empty=True), days_of(since))
+    found = overview(list_sessions(_folder(), paths.here() if here else None, empty=True), costs.days_of(since))
     if html:
-        links = export_beside(_folder(), output, found.session_ids()) if pages and output else {}
+        links = exports.export_beside(_folder(), output, found.session_ids()) if pages and output else {}
         _write(report_page(found.to_dict(), links), output)
     else:
         _write([ascii_json(found.to_dict()) + "\n"] if json else (f"{line}\n" for line in report_lines(found)), output)
@@ -227,10 +208,7 @@ def watch(session: SessionId = "", port: int = option(0, "--port", "0: any that 
                                          one on another machine"""
     import asyncio
 
-    from cowork.app.exports import chosen_session
-    from cowork.reports.watch import WatchServer
-
-    entry = chosen_session(_folder(), session, paths.here())
+    entry = exports.chosen_session(_folder(), session, paths.here())
     served = WatchServer(_folder() / entry.id, entry, port)
     title = format.one_line(entry.title, 60) or entry.id
 
@@ -250,7 +228,7 @@ def _folder() -> Path:
     return paths.sessions_dir(os.environ)
 
 
-def _cost_lines(report: CostReport, by: str, days: int | None) -> Iterator[str]:
+def _cost_lines(report: costs.CostReport, by: str, days: int | None) -> Iterator[str]:
     """The periods, a heading and a line a row; what is not known of a row stays blank."""
     sums = (f"{name} {format.money_sum(spent.cost_usd, spent.known_usd)}" for name, spent in report.periods.items())
     yield " · ".join(sums)
@@ -284,7 +262,7 @@ def _task_line(task: TaskRow) -> str:
     return f"{mark} {task.id:<28} {when}  {what:<40}  {' · '.join(fact for fact in facts if fact)}"
 
 
-def _cells(row: CostRow) -> list[str]:
+def _cells(row: costs.CostRow) -> list[str]:
     def shown(value: float | None, show: Callable[[float], str]) -> str:
         return "" if value is None else show(value)
 
