@@ -14,7 +14,7 @@ from cowork.app.extend.hooks import ProjectHooks
 from cowork.app.models import Models
 from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
 from cowork.app.run import Run
-from cowork.app.safety import KeptFiles, safety, tightened
+from cowork.app.safety import KeptFiles, Worktrees, safety, tightened
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
@@ -41,7 +41,6 @@ from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
     from cowork.app.mcp.join import McpRun
-    from cowork.app.worktrees import Worktrees
     from cowork.sessions import index
     from cowork.sessions.log.writer import origins
     from cowork.telemetry import TelemetryExport

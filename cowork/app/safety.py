@@ -1,8 +1,10 @@
-"""What may run and how it is held: permissions, the sandbox, checkpoints and what commands share."""
+"""What may run and how it is held: permissions, sandbox, checkpoints, and worktrees for children that work apart."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -12,14 +14,20 @@ from cowork.app.steering import is_trusted, steering
 from cowork.config import paths
 from cowork.config.load import Config
 from cowork.config.options import RunOptions
+from cowork.core import spawn
 from cowork.core.blocks import Json
+from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded
+from cowork.core.format import plural
+from cowork.core.git import git_output, project_root, run_git
 from cowork.core.hygiene import clean_environ
 from cowork.core.later import later, made_later
 from cowork.core.workspace import Workspace
+from cowork.engine.assembly import Services
 from cowork.engine.emitter import Emitter
 from cowork.permissions import Permissions
 from cowork.permissions.rules import RuleBook, Rules, check_tools
+from cowork.private_files import private_folder
 from cowork.tools.base import TreeState
 from cowork.tools.builtin import builtin_tools
 
@@ -29,8 +37,10 @@ with later(__name__):
     from cowork.permissions.sandbox.carriers import Temporary
     from cowork.permissions.sandbox.watch import Watch
     from cowork.sessions.checkpoints.recorder import Checkpoints
+    from cowork.tools.shell import jobs
 
 _ASKING = ("ask", "accept-edits")  # the modes that sandbox.auto_allow turns into auto
+_CHECK_S = 900  # seconds that the check of a worktree may take
 
 
 def safety(
@@ -108,6 +118,107 @@ def tightened(permissions: Permissions, modes: Sequence[str]) -> Permissions:
     for mode in modes:
         permissions = permissions.child(mode)
     return permissions
+
+
+class Worktrees:
+    """Makes and merges the worktrees of a run; `changing` lets one at a time at the repository, as git needs it."""
+
+    def __init__(self, place: Project, emitter: Emitter, permissions: Permissions, tree: TreeState) -> None:
+        self.environ, self.before_write, self.changing = place.environ, tree.before_write, asyncio.Lock()
+        self._place, self._emitter, self._permissions, self._tree = place, emitter, permissions, tree
+
+    def __call__(self, services: Services, name: str) -> Worktree:
+        """A worktree for the child of that name, and the services it is built on."""
+        top = project_root(self._place.root)
+        if not (top / ".git").exists():
+            raise UserError("isolation: worktree needs a git repository", "`git init` makes one.")
+        folder = paths.state_dir(self._place.environ) / "worktrees" / f"{self._emitter.session_id}-{name}"
+        root = folder / self._place.root.relative_to(top)
+        workspace = Workspace(root, readable=[self._tree.scratch])
+        permissions, tree = safety(replace(self._place, root=root), workspace, self._tree.scratch, self._emitter, None)
+        permissions.trusted, permissions.mode = self._permissions.trusted, self._permissions.mode
+        inside = replace(
+            services, workspace=workspace, tree=tree, permit_for=lambda modes: tightened(permissions, modes)
+        )
+        return Worktree(self, inside, top, folder, root)
+
+
+class Worktree:
+    """One of them. `begin` before the first call, `finish` when the child has ended."""
+
+    def __init__(self, owner: Worktrees, services: Services, top: Path, folder: Path, root: Path) -> None:
+        self.services, self.cwd = services, root
+        self._owner, self._top, self._folder, self._base = owner, top, folder, ""
+
+    async def begin(self) -> None:
+        """Check out what the repository holds now, changes that are not committed counted in."""
+        if self._base:
+            return
+        private_folder(self._folder.parent)
+        async with self._owner.changing:
+            head = (await self._git(self._top, "rev-parse", "HEAD")).strip()
+            base = (await self._git(self._top, "stash", "create")).strip() or head
+            await self._git(self._top, "worktree", "add", "--detach", str(self._folder), base)
+        self._base = base
+
+    async def finish(self, description: str, *, merge: bool, check: str) -> Json:
+        """Merge, keep or remove it; gives `{status, line, path?, branch?, files?}`, empty when it was never made."""
+        if not self._base:
+            return {}
+        await jobs.close(self.services.tree)
+        await self._git(self._folder, "add", "-A")
+        names = await self._git(self._folder, "diff", "--cached", "--name-only", "-z", self._base)
+        files = [name for name in names.split("\0") if name]
+        if not files:
+            async with self._owner.changing:
+                await self._remove()
+            return {"status": "unchanged", "line": "it changed nothing"}
+        if not merge:
+            return await self._keep(description, files, "the task did not complete")
+        if check and (said := await self._failing(check)):
+            return await self._keep(description, files, f"`{check}` failed: {said}")
+        diff = await self._git(self._folder, "diff", "--cached", "--binary", self._base)
+        patch = diff.encode("utf-8", "surrogateescape")
+        async with self._owner.changing:
+            if await self._applies(patch, "--check"):
+                for name in files:
+                    self._owner.before_write(self._top / name)
+                await self._applies(patch)
+                await self._remove()
+                shown = ", ".join(files[:8]) + (f" and {len(files) - 8} more" if len(files) > 8 else "")
+                return {"status": "merged", "line": f"merged {plural(len(files), 'file')}: {shown}", "files": files}
+        return await self._keep(description, files, "the same lines changed meanwhile")
+
+    async def _failing(self, check: str) -> str:
+        """How a command fails in the worktree, in its box; empty when it does not."""
+        tree = self.services.tree
+        argv = list(tree.wrap(["/bin/sh", "-c", check], self.cwd, "write"))
+        try:
+            done = await asyncio.to_thread(
+                spawn.run, argv, environ=tree.environ, seconds=_CHECK_S, cwd=self.cwd, given=b""
+            )
+        except OSError as error:
+            return str(error)
+        last = (done.stdout + done.stderr).decode("utf-8", "replace").strip().splitlines()[-1:]
+        return "" if done.returncode == 0 else f"exit code {done.returncode} {''.join(last)[:200]}".strip()
+
+    async def _applies(self, patch: bytes, *words: str) -> bool:
+        apply = ("apply", "--binary", "--whitespace=nowarn", *words)
+        done = await asyncio.to_thread(run_git, self._top, *apply, environ=self._owner.environ, given=patch)
+        return done.returncode == 0
+
+    async def _keep(self, description: str, files: list[str], why: str) -> Json:
+        branch = f"cowork/{self._folder.name}"
+        await self._git(self._folder, "checkout", "-q", "-b", branch)
+        await self._git(self._folder, "commit", "-q", "--no-verify", "-m", description or "Work of a subagent")
+        line = f"kept on the branch {branch} in {self._folder}: {why}"
+        return {"status": "kept", "line": line, "path": str(self._folder), "branch": branch, "files": files}
+
+    async def _remove(self) -> None:
+        await self._git(self._top, "worktree", "remove", "--force", str(self._folder))
+
+    async def _git(self, folder: Path, *words: str) -> str:
+        return await asyncio.to_thread(git_output, folder, *words, environ=self._owner.environ)
 
 
 def explained(root: Path, command: str, mode: str, environ: Mapping[str, str]) -> Json:

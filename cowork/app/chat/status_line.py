@@ -32,16 +32,18 @@ class ChatStatusLine:
     def __init__(self, run: Run, show: Emit, cost: Callable[[], float | None]) -> None:
         self.text = ""
         self._run, self._cost, self._send = run, cost, show
-        ui = run.config.ui
-        programs = {
-            "template": ui.statusline,
-            "command": ui.statusline_command,
-            "subagent_command": ui.subagent_statusline_command,
-        }
-        launch = launcher(run.tree, run.permissions.workspace)
         self._line: StatusLine | None = None
-        if any(programs.values()):
-            self._line = StatusLine(launch, self._state, self._shown, run.root, **programs)
+        ui = run.config.ui
+        if ui.statusline or ui.statusline_command or ui.subagent_statusline_command:
+            self._line = StatusLine(
+                launcher(run.tree, run.permissions.workspace),
+                self._state,
+                self._shown,
+                run.root,
+                template=ui.statusline,
+                command=ui.statusline_command,
+                subagent_command=ui.subagent_statusline_command,
+            )
 
     def on_event(self, event: Event) -> None:
         """Note what may have changed the line."""
@@ -62,23 +64,23 @@ class ChatStatusLine:
         run = self._run
         window, used = run.agent.provider.context_window, run.agent.context_tokens
         percent = round(100 * used / window, 1) if window else None
-        model = run.agent.provider.model
+        model, cwd = run.agent.provider.model, str(run.agent.runner.state.cwd)
         return {
             "session_id": run.session_id,
             "transcript_path": str(run.log.path) if run.log else None,
-            "cwd": str(run.agent.runner.state.cwd),
+            "cwd": cwd,
             "permission_mode": run.permissions.mode,
             "version": __version__,
             "model": {"id": model, "display_name": model},
             "workspace": {
-                "current_dir": str(run.agent.runner.state.cwd),
+                "current_dir": cwd,
                 "project_dir": str(run.root),
                 "added_dirs": [str(folder) for folder in run.permissions.workspace.writable[1:]],
                 "branch": run.project.branch,
             },
             "cost": {
                 "total_cost_usd": self._cost(),
-                "total_duration_ms": round((time.monotonic() - run.started) * 1000),
+                "total_duration_ms": round(1000 * (time.monotonic() - run.started)),
             },
             "context_window": {
                 "context_window_size": window,
