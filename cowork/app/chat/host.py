@@ -14,7 +14,6 @@ from typing import Any, Literal, Protocol
 from cowork import __version__, prompts
 from cowork.app.attachments import attach
 from cowork.app.build import build, nobody
-from cowork.app.chat.mcp_commands import prompt_commands
 from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
@@ -233,7 +232,11 @@ class ChatHost:
             self._look_at = time.monotonic() + LOOK_EVERY_S
             if self.run.renew():
                 self._list_commands()
-        return (*self._commands, *prompt_commands(self)) if self.run.mcp else self._commands
+        if self.run.mcp is None:
+            return self._commands
+        from cowork.app.chat.state_commands import prompt_commands
+
+        return (*self._commands, *prompt_commands(self))
 
     async def submit(self, text: str, images: Sequence[Path] = (), *, label: str = "") -> None:
         await self.say(Prompt(text, label=label), images)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from cowork.app.chat import pages
 from cowork.app.chat.host import ChatHost
-from cowork.app.chat.mcp_commands import McpCommands
 from cowork.app.chat.state_commands import StateCommands
 from cowork.app.onboarding import doctor, setup
 from cowork.config import paths, render
@@ -39,7 +38,7 @@ REWINDS = ("both", "chat", "files")
 
 def commands(host: ChatHost) -> Sequence[Command]:
     """Everything but what the chat knows by itself, and the user's own commands."""
-    on, state, servers = _Commands(host), StateCommands(host), McpCommands(host)
+    on, state = _Commands(host), StateCommands(host)
     own = (
         Command("clear", "start over with an empty conversation", on.clear, resets=True),
         Command("compact", "make room: summarise the conversation so far", on.compact, "[what to keep in mind]"),
@@ -61,8 +60,8 @@ def commands(host: ChatHost) -> Sequence[Command]:
                 lambda: ("allow", "remove", "try"), busy=True),
         Command("add-dir", "let tools write in another folder too", state.add_dir, "[folder]"),
         Command("tasks", "background commands and children: look, stop", state.tasks, "[id|stop id]", busy=True),
-        Command("mcp", "MCP servers: state, tools, tokens", servers.mcp, "[NAME|reconnect NAME|on NAME|off NAME]",
-                servers.words, busy=True),
+        Command("mcp", "MCP servers: state, tools, tokens", state.mcp, "[NAME|reconnect NAME|on NAME|off NAME]",
+                state.mcp_words, busy=True),
         Command("status", "what this chat is and runs on", state.status, busy=True),
         Command("rename", "give this session a name", on.rename, "NAME", busy=True),
         Command("login", "enter a key for a service", state.login, "[service]", lambda: tuple(setup.VENDORS)),
@@ -170,7 +169,7 @@ class _Commands:
     # ------------------------------------------------------------ the conversation
 
     async def cost(self, rest: str) -> CommandResult:
-        servers = [McpCommands(self.host).table()] if self.host.run.mcp else []
+        servers = [StateCommands(self.host).server_table()] if self.host.run.mcp else []
         return "\n\n".join([pages.cost_page(self.host.summary), *servers])
 
     async def context(self, rest: str) -> CommandResult:

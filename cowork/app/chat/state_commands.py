@@ -1,4 +1,4 @@
-"""/permissions, /add-dir, /tasks, /status and /login: the rules, background work and keys of a chat."""
+"""/permissions, /add-dir, /tasks, /mcp, /status and /login: the rules, background work, servers and keys of a chat."""
 
 from __future__ import annotations
 
@@ -13,13 +13,24 @@ from cowork.app.onboarding import setup
 from cowork.config import keyring, paths
 from cowork.config.models import DEFAULT_MODELS
 from cowork.core import format
+from cowork.core.blocks import Json
 from cowork.core.errors import UserError
+from cowork.core.hygiene import visible_line
+from cowork.core.later import later
 from cowork.core.ports import Effect
-from cowork.frontends.host import Choose, CommandResult, Row
+from cowork.frontends.host import Choose, Command, CommandResult, PromptResult, Row
+from cowork.mcp.protocol import McpError
 from cowork.permissions.rules import parse
 from cowork.tools.shell.bash import bash
 from cowork.tools.shell.jobs import RunningCommand
 
+with later(__name__):  # a chat without servers loads none of it
+    from cowork.app.mcp.join import McpRun
+    from cowork.app.mcp.tools import elicit_by, tools_of
+    from cowork.mcp.content import cut_text, one_liner, prompt_text
+    from cowork.mcp.servers import Server
+
+ACTIONS = ("reconnect", "on", "off")
 SESSION, FOLDER = "this session", "this folder"
 _TAIL = 4_000  # characters of output shown
 
@@ -165,6 +176,51 @@ class StateCommands:
         names = [*self.host.run.subagents.running, *self._jobs()]
         return UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(names) or 'nothing'}.")
 
+    # ------------------------------------------------------------ MCP servers
+
+    async def mcp(self, rest: str) -> CommandResult:
+        word, name, *_ = (*rest.split(), "", "")
+        if not word:
+            return f"{self.server_table()}\n\n`/mcp NAME` shows its tools; `/mcp reconnect|on|off NAME`."
+        if word not in ACTIONS:
+            return _server_page(self._server(word))
+        if not name:
+            raise UserError(f"Which server? /mcp {word} NAME", f"There are {', '.join(self._mcp().servers)}.")
+        server = self._server(name)
+        await server.switch(on=word != "off")
+        if word == "off":
+            return f"{name} is off in this chat."
+        try:
+            await server.connected()
+        except McpError as error:
+            raise UserError(f"{name} {error}.", f"`cowork mcp test {name}` shows more.") from error
+        return f"{name} is connected: {len(server.tools)} tools."
+
+    def mcp_words(self) -> tuple[str, ...]:
+        return (*ACTIONS, *(self.host.run.mcp.servers if self.host.run.mcp else ()))
+
+    def server_table(self) -> str:
+        """What the servers are and take."""
+        rows, mcp = [], self._mcp()
+        for name, server in mcp.servers.items():
+            tokens, found = mcp.tokens(name)
+            cost = f"{tokens:,}" + (f" ({found} by search)" if found else "")
+            calls = f"{server.calls} · {server.seconds:.1f} s" if server.calls else ""
+            state = f"{server.state}: {server.problem}" if server.problem else server.state
+            rows.append((name, state, len(server.tools), cost, calls, server.entry.scope))
+        return pages.table(("server", "state", "tools", "tokens a request", "calls", "from"), rows)
+
+    def _mcp(self) -> McpRun:
+        if self.host.run.mcp is None:
+            raise UserError("No MCP servers are configured.", "`cowork mcp add NAME -- COMMAND` adds one.")
+        return self.host.run.mcp
+
+    def _server(self, name: str) -> Server:
+        servers = self._mcp().servers
+        if name not in servers:
+            raise UserError(f"There is no MCP server {name!r}.", f"There are {', '.join(servers)}.")
+        return servers[name]
+
     # ------------------------------------------------------------ the chat itself
 
     async def status(self, rest: str) -> CommandResult:
@@ -223,3 +279,41 @@ def _output(job: RunningCommand) -> str:
     text = job.capture.tail(_TAIL).strip()
     fence = "`" * 4
     return f"{fence}\n{text}\n{fence}" if text else "No output yet."
+
+
+def _server_page(server: Server) -> str:
+    rows = [(f"`{tool.name}`", pages.first_sentence(tool.description)) for tool in tools_of(server)]
+    about = f"**{server.name}** · {server.state} · {visible_line(server.entry.line)}"
+    said = f"\n\n{cut_text(server.known.instructions)}" if server.known and server.known.instructions else ""
+    tools = pages.table(("tool", "does"), rows) if rows else "Its tools are not known yet."
+    return f"{about}{said}\n\n{tools}"
+
+
+def prompt_commands(host: ChatHost) -> list[Command]:
+    """The prompts of servers whose lists are known, each `/mcp__server__prompt`."""
+    return [
+        _prompt_command(host, server, prompt)
+        for server in (host.run.mcp.servers.values() if host.run.mcp else ())
+        if server.known and server.state != "off"
+        for prompt in server.known.prompts
+        if isinstance(prompt.get("name"), str)
+    ]
+
+
+def _prompt_command(host: ChatHost, server: Server, prompt: Json) -> Command:
+    """Arguments are words; the last takes what is left."""
+    name, called = str(prompt["name"]), f"mcp__{server.name}__{prompt['name']}"
+    listed = [a for a in prompt.get("arguments") or () if isinstance(a, dict) and isinstance(a.get("name"), str)]
+    wanted = [str(argument["name"]) for argument in listed]
+
+    async def run(rest: str) -> CommandResult:
+        words = rest.split(maxsplit=max(0, len(wanted) - 1)) if wanted else []
+        given = dict(zip(wanted, words, strict=False))
+        try:
+            found = await server.prompt(name, given, elicit_by(host.ask, "main", server.name))
+        except McpError as error:
+            raise UserError(f"{server.name} {error}.", "/mcp shows its state.") from error
+        return PromptResult(prompt_text(found), label=f"/{called} {rest}".strip())
+
+    hint = " ".join(str(a["name"]) if a.get("required") else f"[{a['name']}]" for a in listed)
+    return Command(called, one_liner(cut_text(prompt.get("description") or name), 70), run, hint, sends=True)
