@@ -13,7 +13,7 @@ from cowork.app import logs
 from cowork.app.extend.hooks import ProjectHooks
 from cowork.app.models import Models
 from cowork.app.project import Additions, Project, any_servers, load_project, start_notes
-from cowork.app.run import Run
+from cowork.app.run import Run, nobody
 from cowork.app.safety import KeptFiles, Worktrees, safety, tightened
 from cowork.config import paths
 from cowork.config.load import Config
@@ -23,7 +23,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.hooks import HookGroup, Hooks, NoHooks
 from cowork.core.later import later
-from cowork.core.ports import Answer, Ask, Emit, Question
+from cowork.core.ports import Ask, Emit
 from cowork.core.transcript import Transcript, fold
 from cowork.core.workspace import Workspace
 from cowork.engine.assembly import AgentSpec, Rights, Services
@@ -46,7 +46,6 @@ with later(__name__):  # loaded only where they are used
     from cowork.telemetry import TelemetryExport
     from cowork.tools.json_schema import schema_problems
 
-NO_ONE_TO_ASK = "non-interactive, no rule allows it"
 LOG_LINES = "log.txt"  # there too: log lines of a chat
 
 
@@ -113,11 +112,6 @@ def _telemetry(place: Project, run: Run) -> TelemetryExport | None:
     return export
 
 
-async def nobody(question: Question) -> Answer:
-    """The answer where no person is there."""
-    return Answer("no", NO_ONE_TO_ASK)
-
-
 def _join(
     place: Project, log: SessionLog | None, emitter: Emitter, ask: Ask | None, hooks: Hooks, *, waits: bool
 ) -> Run:
@@ -148,8 +142,9 @@ def _join(
         prepare=mcp.ready_for if mcp else None,
     )
     # Children go on being numbered where the past ended.
-    first = 1 + max((_number(event.subagent_id) for event in past if isinstance(event, AgentStarted)), default=0)
-    subagents = Subagents(services, place.agents, config.agent.subagent, ledger, first_number=first)
+    numbers = [event.subagent_id.rpartition("-")[2] for event in past if isinstance(event, AgentStarted)]
+    last = max((int(number) for number in numbers if number.isdecimal()), default=0)
+    subagents = Subagents(services, place.agents, config.agent.subagent, ledger, first_number=last + 1)
     place.invoker.subagents = subagents
     if kept_files:
         emitter.add(kept_files)
@@ -274,11 +269,6 @@ def _without_children(log: SessionLog) -> Emit:
             log(event)
 
     return keep
-
-
-def _number(subagent_id: str) -> int:
-    number = subagent_id.rpartition("-")[2]
-    return int(number) if number.isdecimal() else 0
 
 
 def _recalled(log: SessionLog | None, path: str) -> Transcript | None:

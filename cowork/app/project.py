@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
@@ -121,7 +121,12 @@ def _look(options: RunOptions, environ: Mapping[str, str], root: Path, added: Ad
         tools.add(skill)
     user = None if options.bare else paths.config_dir(environ)
     notes = prompts.knowledge_files(project_root(root), root, user, trusted=trusted, names=config.knowledge.files)
-    knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, _tellable(config, root))
+    denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.speaks_of("read")]
+
+    def tellable(path: Path) -> bool:
+        return not any(path_matches(rule, path, root, fold=True) for rule in denied)
+
+    knowledge = prompts.knowledge(notes, config.knowledge.max_bytes, tellable)
     return Project(options, environ, root, trusted, config, tools, invoker, tuple(notes), knowledge)
 
 
@@ -150,12 +155,6 @@ def offered_specs(project: Project) -> tuple[ToolSpec, ...]:
     """All tools as a model would be told of them, with the agents that could be sent out."""
     offered = Rights("main", project.tools, Unjudged()).offers(project.agents, project.config.agent.subagent)
     return with_agents(project.tools, offered)
-
-
-def _tellable(config: Config, root: Path) -> Callable[[Path], bool]:
-    """Whether no rule denies a file to be read."""
-    denied = [rule for rule in map(parse, config.permissions.deny) if rule.pattern and rule.speaks_of("read")]
-    return lambda path: not any(path_matches(rule, path, root, fold=True) for rule in denied)
 
 
 def start_notes(config: Config, environ: Mapping[str, str]) -> tuple[str, ...]:

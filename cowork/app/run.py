@@ -169,7 +169,7 @@ class Run:
         return Runner(
             agent="main",
             tools=ToolSet([shell]),
-            ports=RunnerPorts(self.emit, _unasked, Unjudged()),
+            ports=RunnerPorts(self.emit, nobody, Unjudged()),
             workspace=self.permissions.workspace,
             state=theirs.state,
             tree=replace(self.tree, wrap=unwrapped, hold=NoHold, explain=lambda output, command, cwd, box: []),
@@ -260,5 +260,6 @@ async def finished(task: asyncio.Task[T]) -> asyncio.Task[T]:
     return task
 
 
-async def _unasked(question: Question) -> Answer:
-    return Answer("no")
+async def nobody(question: Question) -> Answer:
+    """The answer where no person is there."""
+    return Answer("no", "non-interactive, no rule allows it")

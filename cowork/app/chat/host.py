@@ -13,12 +13,12 @@ from typing import Any, Literal, Protocol
 
 from cowork import __version__, prompts
 from cowork.app.attachments import attach
-from cowork.app.build import build, nobody
+from cowork.app.build import build
 from cowork.app.chat.own_command import own_shell
 from cowork.app.chat.status_line import ChatStatusLine
 from cowork.app.project import Additions
 from cowork.app.resume import begin
-from cowork.app.run import Run, finished
+from cowork.app.run import Run, finished, nobody
 from cowork.app.steering import fingerprint, grant, is_trusted, is_trusted_now, steering
 from cowork.config import paths
 from cowork.config.options import RunOptions

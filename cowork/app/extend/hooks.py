@@ -17,7 +17,6 @@ from pathlib import Path
 from cowork.core import signals
 from cowork.core.blocks import Json
 from cowork.core.events import Notice
-from cowork.core.frozen import frozen
 from cowork.core.hooks import HookCall, HookEvent, HookVerdict, NoHooks
 from cowork.core.hygiene import clean_environ
 from cowork.core.later import later
@@ -32,6 +31,7 @@ with later(__name__):
     from cowork.app.project import Project
     from cowork.extensions.hook_files import HookRule, holds
     from cowork.extensions.hook_process import FileHooks, HookFacts, Launch, Launched, quoted
+    from cowork.extensions.recipes import Recipe
     from cowork.tools.shell import jobs
     from cowork.tools.shell.output import Capture
 
@@ -84,47 +84,36 @@ class ProjectHooks:
         return FileHooks((), facts, launch, lambda text: self._emitter.publish(Notice(text, "warning", "hook")))
 
 
-@frozen
-class _Ban:
-    recipe: str
-    rules: tuple[str, ...]  # as Bash or Bash(git push *)
-    agent: str  # it is for this one and all below it
-    is_over: Callable[[], bool]
-
-
 class WithheldTools(NoHooks):
-    """Denies calls as a hook does, so that nothing can allow them."""
+    """Denies the calls that skills forbid, as a hook does, so that nothing can allow them."""
 
     def __init__(self) -> None:
-        self._bans: list[_Ban] = []
+        self._bans: list[tuple[Recipe, str, Callable[[], bool]]] = []  # the agent, with all below it, and until when
 
-    def withhold(
-        self, recipe: str, rules: Sequence[str], agent: str, is_over: Callable[[], bool] = lambda: False
-    ) -> _Ban:
-        """Refuse such calls of an agent until `is_over` says so."""
-        self._bans = [ban for ban in self._bans if not ban.is_over()]
-        ban = _Ban(recipe, tuple(rules), agent, is_over)
-        if rules:
-            self._bans.append(ban)
-        return ban
+    def withhold(self, recipe: Recipe, agent: str, is_over: Callable[[], bool]) -> None:
+        """Refuse what it forbids to an agent until `is_over` says so."""
+        self._bans = [ban for ban in self._bans if not ban[2]()]
+        if recipe.disallowed_tools:
+            self._bans.append((recipe, agent, is_over))
 
     @contextmanager
-    def withheld(self, recipe: str, rules: Sequence[str], agent: str) -> Iterator[None]:
-        """Refuse such calls of an agent in the block."""
-        ban = self.withhold(recipe, rules, agent)
+    def withheld(self, recipe: Recipe, agent: str) -> Iterator[None]:
+        """Refuse what it forbids to an agent in the block."""
+        done: list[bool] = []
+        self.withhold(recipe, agent, lambda: bool(done))
         try:
             yield
         finally:
-            self._bans = [other for other in self._bans if other is not ban]
+            done.append(True)
 
     def listens(self, event: HookEvent, subject: str = "") -> bool:
         return event == "PreToolUse" and bool(self._bans)
 
     async def fire(self, call: HookCall) -> HookVerdict:
-        for ban in self._bans:
-            concerned = f"{call.agent}/".startswith(f"{ban.agent}/") and not ban.is_over()
-            if concerned and any(holds(rule, call.subject, call.data) for rule in ban.rules):
-                return HookVerdict("deny", f"/{ban.recipe} forbids it")
+        for recipe, agent, is_over in self._bans:
+            concerned = f"{call.agent}/".startswith(f"{agent}/") and not is_over()
+            if concerned and any(holds(rule, call.subject, call.data) for rule in recipe.disallowed_tools):
+                return HookVerdict("deny", f"/{recipe.name} forbids it")
         return HookVerdict()
 
 
@@ -181,7 +170,8 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
                 raise
             if ended.error:
                 raise OSError(ended.error)
-            return Launched(ended.code, _text(files[1]), _text(files[2]))
+            out, err = (file.read_bytes().decode("utf-8", "replace") if file.exists() else "" for file in files[1:])
+            return Launched(ended.code, out, err)
         finally:
             for file in files:
                 file.unlink(missing_ok=True)
@@ -197,10 +187,3 @@ def _script(line: str, files: list[Path]) -> str:
         f"set -o pipefail; {{ /bin/sh -c {quoted(line)} <{given} 2>&3 | {keep % out}; exit ${{PIPESTATUS[0]}}; }}"
         f" 3> >({keep % err})"
     )
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return ""

@@ -50,6 +50,7 @@ class Invoker:
     ) -> None:
         self.root, self.shipped = root, shipped
         self._places, self._look_again, self._tools = places, look_again, tuple(tools)
+        self.plugin_data = places.data
         self._added = agents  # by the program that runs it
         self._stamp: frozenset[tuple[str, int, int]] | None = None  # taken with the second look: many need no more
         self.extensions = self._found()
@@ -66,10 +67,6 @@ class Invoker:
         self.extensions = self._found()
         return changes(before, self.extensions)
 
-    @property
-    def plugin_data(self) -> Path:
-        return self._places.data
-
     def _found(self) -> Extensions:
         found = self._places.find(self._tools)
         return replace(found, agents=found.agents.with_added(self._added)) if self._added else found
@@ -79,8 +76,6 @@ class Invoker:
         name, *typed = text[1:].split(None, 1) if text.startswith("/") and text[1:].strip() else ("",)
         recipe = self.extensions.recipes.get(name)
         return (recipe, "".join(typed)) if recipe and recipe.for_people else None
-
-    # ------------------------------------------------------------ for people
 
     async def ask(
         self, agent: Agent, prompt: Prompt, model: Callable[[str], Any], say: Callable[[Prompt], Any]
@@ -100,7 +95,7 @@ class Invoker:
         if recipe.model and not recipe.fork:
             agent.provider, _ = model(recipe.model)
         try:
-            with self.withheld.withheld(recipe.name, recipe.disallowed_tools, agent.path):
+            with self.withheld.withheld(recipe, agent.path):
                 if recipe.fork:
                     await self._send_out(recipe, prompt, agent)
                     prompt = Prompt(REPORT.format(name=prompt.label), prompt.context, source="system", label="skill")
@@ -117,8 +112,6 @@ class Invoker:
         agent.emit(PromptAdded(prompt.label, prompt.context, label=prompt.label))
         agent.emit(ReplyAdded((call,), "tool_use", cost_usd=0.0, model=agent.provider.model))
         await agent.runner.run([call])
-
-    # ------------------------------------------------------------ for models
 
     def tool(self) -> Tool | None:
         """Skill, with the catalogue in its description; None where there is nothing to call."""
@@ -158,15 +151,13 @@ class Invoker:
         text = await self.filled(recipe, args, agent.runner)
         prompt = agent.since
         if not recipe.fork:
-            self.withheld.withhold(recipe.name, recipe.disallowed_tools, agent.path, lambda: agent.since != prompt)
+            self.withheld.withhold(recipe, agent.path, lambda: agent.since != prompt)
             return ok(f"{text}{_beside(recipe)}", skill=skill)
         if ctx.spawn is None:
             raise ToolError("PERMISSION_DENIED", "This skill needs a subagent, and you cannot send out any.")
         model = recipe.model if recipe.model in ("main", "light") else ""
-        with self.withheld.withheld(recipe.name, recipe.disallowed_tools, agent.path):
+        with self.withheld.withheld(recipe, agent.path):
             return await ctx.spawn(ctx, TaskOrder(recipe.name, text, recipe.agent or GENERAL_PURPOSE, model))
-
-    # ------------------------------------------------------------ for both
 
     async def filled(self, recipe: Recipe, typed: str, runner: Runner, attached: Collection[str] = ()) -> str:
         """The text with its arguments, its commands' output and its files. Each is judged as a call of the agent."""
@@ -249,11 +240,8 @@ def changes(before: Extensions, now: Extensions) -> Notice | None:
     had, has = ({(row.kind, row.name) for row in found.listed()} for found in (before, now))
     said = [f"{kind} {name}" for kind, name in sorted(has - had)]
     said += [f"{kind} {name} gone" for kind, name in sorted(had - has)]
-    changed = sum(
-        1 for name, recipe in now.recipes.items() if name in before.recipes and recipe != before.recipes[name]
-    )
-    if changed:
-        said.append(f"{changed} changed")
+    changed = sum(before.recipes.get(name, recipe) != recipe for name, recipe in now.recipes.items())
+    said += [f"{changed} changed"] if changed else []
     if not said:
         return None
     return Notice(f"Extensions: {', '.join(said[:8])}{' …' if len(said) > 8 else ''}", code="extensions.changed")

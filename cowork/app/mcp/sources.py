@@ -13,7 +13,7 @@ from cowork.core.blocks import Json, as_object
 from cowork.core.errors import UserError
 from cowork.core.git import project_root
 from cowork.core.hygiene import visible_line
-from cowork.mcp.entries import Scope, ServerEntry, entries_of, entry_of, read_file, strongest
+from cowork.mcp.entries import ServerEntry, entries_of, entry_of, read_file, strongest
 from cowork.private_files import write_private
 
 PROJECT_FILE = ".mcp.json"
@@ -26,26 +26,19 @@ def user_file(environ: Mapping[str, str]) -> Path:
 
 def configured(place: Project) -> tuple[dict[str, ServerEntry], list[str]]:
     """(the servers of a run by name, what is wrong with their files)."""
-    flag = place.options.mcp_config
-    found, problems = entries_of(place.config.mcp_servers, "config", "[mcp.servers] of config.toml")
-    entries, wrong = entries_of(place.invoker.extensions.servers, "user", "a plugin")
-    found, problems = found + entries, problems + wrong
-    if not place.options.bare:
-        own = user_file(place.environ)
-        folder = project_root(place.root)
-        sources: list[tuple[Path, Scope, Path | None]] = [(own, "user", None), (own, "local", folder)]
-        if place.trusted:
-            sources.append((folder / PROJECT_FILE, "project", None))
-        for path, scope, only in sources:
-            entries, wrong = read_file(path, scope, only)
-            found, problems = found + entries, problems + wrong
-    if flag is not None:
-        if not flag.is_file():
-            raise UserError(f"--mcp-config: {flag} is not a file.", 'It holds {"mcpServers": {…}}.')
-        entries, wrong = read_file(flag, "flag")
-        found, problems = found + entries, problems + wrong
-    entries, wrong = entries_of(place.options.mcp_servers, "flag", "the program that runs cowork")
-    found, problems = found + entries, problems + wrong
+    options, own, folder = place.options, user_file(place.environ), project_root(place.root)
+    looks = [entries_of(place.config.mcp_servers, "config", "[mcp.servers] of config.toml")]
+    looks.append(entries_of(place.invoker.extensions.servers, "user", "a plugin"))
+    if not options.bare:
+        looks += [read_file(own, "user"), read_file(own, "local", folder)]
+        looks += [read_file(folder / PROJECT_FILE, "project")] if place.trusted else []
+    if options.mcp_config is not None:
+        if not options.mcp_config.is_file():
+            raise UserError(f"--mcp-config: {options.mcp_config} is not a file.", 'It holds {"mcpServers": {…}}.')
+        looks.append(read_file(options.mcp_config, "flag"))
+    looks.append(entries_of(options.mcp_servers, "flag", "the program that runs cowork"))
+    found = [entry for entries, _ in looks for entry in entries]
+    problems = [problem for _, wrong in looks for problem in wrong]
     refused = place.config.mcp.disabled
     return {name: entry for name, entry in strongest(found).items() if name not in refused}, problems
 

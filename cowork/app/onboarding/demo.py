@@ -118,15 +118,15 @@ def _build(folder: Path, pace: float, environ: dict[str, str]) -> None:
     given = data_root() / "examples" / "demo"
     shutil.copytree(given / "shop", folder / "shop", ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "home").mkdir()
-    script = json.loads((given / "script.json").read_text("utf-8"), object_hook=lambda turn: _stretch(turn, pace))
+
+    def stretch(turn: dict[str, Any]) -> dict[str, Any]:
+        return turn | {"delay_ms": round(turn["delay_ms"] * pace)} if "delay_ms" in turn else turn
+
+    script = json.loads((given / "script.json").read_text("utf-8"), object_hook=stretch)
     (folder / "script.json").write_text(json.dumps(script), encoding="utf-8")
     git = shutil.which("git")
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "A small shop"]) if git else ():
         spawn.run(["git", *words], environ=environ, seconds=_LIMIT, cwd=folder / "shop")
-
-
-def _stretch(turn: dict[str, Any], pace: float) -> dict[str, Any]:
-    return turn | {"delay_ms": round(turn["delay_ms"] * pace)} if "delay_ms" in turn else turn
 
 
 def _environ(folder: Path) -> dict[str, str]:
