@@ -8,12 +8,12 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
-from cowork.frontends.dialog_choices import Choice, Step, by_number, steps_of
+from cowork.frontends.dialog_choices import by_number, steps_of
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.input.dialogs import what_lines
 from cowork.frontends.repl.view.styled import plain
@@ -43,13 +43,17 @@ class LineChat:
     async def run(self) -> int:
         """Until the input ends or the person leaves."""
         self.flush()
-        threading.Thread(target=self._read, args=(asyncio.get_running_loop(),), daemon=True).start()
-        with _on_interrupt(self._interrupt):
-            reader = asyncio.ensure_future(self._serve())
-            reader.add_done_callback(lambda _: self.leave(0))
-            code = await self._left
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read, args=(loop,), daemon=True).start()
+        with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):  # not the main thread, or no signals
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        reader = asyncio.ensure_future(self._serve())
+        reader.add_done_callback(lambda _: self.leave(0))
+        try:
+            return await self._left
+        finally:
             reader.cancel()
-        return code
+            loop.remove_signal_handler(signal.SIGINT)
 
     def leave(self, code: int) -> None:
         if not self._left.done():
@@ -73,12 +77,14 @@ class LineChat:
                 title = f"{step.title} (asked by {question.agent})"
                 words = "number, or your answer" if question.kind == "questions" else "number, or why not"
                 text = await self._offer(title, [choice.line for choice in step.choices], words)
-                chosen = by_number(step, text)
-                if question.kind != "questions":
-                    return _answer(chosen, text, step)
-                if not text:
-                    return Answer("no")
-                answers.append(chosen.label if chosen and not chosen.writes else text)
+                chosen = step.choices[0] if text.lower() in ("y", "yes") else by_number(step, text)
+                if question.kind == "questions" and text:
+                    chosen = by_number(step, text)
+                    answers.append(chosen.label if chosen and not chosen.writes else text)
+                elif chosen is not None:
+                    return Answer(chosen.answer, data=chosen.data)
+                else:
+                    return Answer("no", "" if text in ("n", "no") else text)
         return Answer("once", data={"answers": answers})
 
     async def choose(self, choose: Choose) -> Row | None:
@@ -131,25 +137,3 @@ class LineChat:
     def _interrupt(self) -> None:
         if not self._repl.turns.interrupt():
             self.leave(130)
-
-
-def _answer(chosen: Choice | None, text: str, step: Step) -> Answer:
-    """What a line answers: a number its choice, yes the first one, anything else is a no and why."""
-    chosen = step.choices[0] if text.lower() in ("y", "yes") else chosen
-    if chosen is not None:
-        return Answer(chosen.answer, data=chosen.data)
-    return Answer("no", "" if text in ("n", "no") else text)
-
-
-@contextlib.contextmanager
-def _on_interrupt(act: Callable[[], None]) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    try:
-        loop.add_signal_handler(signal.SIGINT, act)
-    except (NotImplementedError, RuntimeError, ValueError):  # not the main thread, or a system without signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGINT)

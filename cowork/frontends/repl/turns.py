@@ -80,24 +80,21 @@ class Turns:
                 await work
             finally:
                 self._task = None
-                if not self._closing:
-                    self._next()
+                self._next()
 
         self._task = asyncio.ensure_future(run())
 
     def send(self, text: str, images: tuple[Path, ...] = ()) -> None:
         """Do what the line says, now or when its turn comes."""
-        if not text:
-            return
-        if text in ("exit", "quit"):
-            text = f"/{text}"
-        if self.working and not self._may_run_beside(text):
-            self.queue.append(Sent(text, images))
-            self._changed()
-        elif text.startswith("/") and self.working:
-            self.spawn(self._command(text))
-        else:
+        text = f"/{text}" if text in ("exit", "quit") else text
+        command = self.commands().get(_name(text)) if text.startswith("/") else None
+        if text and not self.working:
             self._start(Sent(text, images))
+        elif command is not None and command.busy:
+            self.spawn(self._command(text))
+        elif text:
+            self.queue.append(Sent(text, images))
+            self._keep()
 
     def steer(self, text: str) -> None:
         """Before the next request instead of after the turn; when nothing runs it is a plain message."""
@@ -106,15 +103,13 @@ class Turns:
             return
         self.steering.append(text)
         self.host.steer(text)
-        self._changed()
+        self._keep()
 
     def recall(self) -> str | None:
         """Take the newest queued message back for editing."""
-        if not self.queue:
-            return None
-        text = self.queue.pop().whole
-        self._changed()
-        return text
+        recalled = self.queue.pop().whole if self.queue else None
+        self._keep()
+        return recalled
 
     def interrupt(self) -> bool:
         """Stop the turn; False when none runs."""
@@ -133,7 +128,7 @@ class Turns:
             self.steering.remove(event.text)
         elif event.source == "user":
             self._begun = None
-        self._changed()
+        self._keep()
 
     async def idle(self) -> None:
         """Wait until nothing runs and nothing is queued."""
@@ -151,14 +146,10 @@ class Turns:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _changed(self) -> None:
+    def _keep(self) -> None:
         """Store what waits, in case the process dies."""
         begun = [self._begun.whole] if self._begun else []
         self.host.keep_waiting([*begun, *self.steering, *(sent.whole for sent in self.queue)])
-
-    def _may_run_beside(self, text: str) -> bool:
-        command = self.commands().get(_name(text)) if text.startswith("/") else None
-        return command is not None and command.busy
 
     def _start(self, sent: Sent) -> None:
         self._interrupted = False
@@ -173,34 +164,32 @@ class Turns:
             self.scene.finish()
             self._task = self._begun = None
             self.ended(self.scene.clock() - started - self._chosen_s)
-            if not self._closing:
-                self._next()
-                self._changed()
+            self._next()
 
-    async def _do(self, sent: Sent) -> CommandResult:
-        text = sent.text
-        if text.startswith("/"):
-            await self._command(text)
-        elif text.startswith("!") and text[1:].strip():
-            await self.host.run_shell(text[1:].strip())
-        elif text.startswith("#") and text[1:].strip():
-            await self._note(text[1:].strip())
+    async def _do(self, sent: Sent) -> None:
+        mark, rest = sent.text[0], sent.text[1:].strip()
+        if mark == "/":
+            await self._command(sent.text)
+        elif mark == "!" and rest:
+            await self.host.run_shell(rest)
+        elif mark == "#" and rest:
+            await self._note(rest)
         else:
-            await self.host.submit(text, sent.images, label=sent.label)
-        return None
+            await self.host.submit(sent.text, sent.images, label=sent.label)
 
     def _next(self) -> None:
         """What could not be said before the end goes first; after an interruption all goes back to the person."""
-        left, self.steering = [Sent(text) for text in self.steering], []
-        self.queue[:0] = left
-        if not self.queue:
+        if self._closing:
             return
-        if self._interrupted:
+        self.queue[:0] = [Sent(text) for text in self.steering]
+        self.steering = []
+        if self.queue and self._interrupted:
             self.give_back("\n".join(sent.whole for sent in self.queue))
             self.queue.clear()
-        else:
+        elif self.queue:
             self._begun = self.queue.pop(0)
             self._start(self._begun)
+        self._keep()
 
     async def _command(self, text: str) -> None:
         name, rest = _name(text), text[1:].partition(" ")[2].strip()
@@ -211,8 +200,7 @@ class Turns:
         if command is None:
             near = get_close_matches(name, self.commands(), n=1)
             hint = f"Did you mean /{near[0]}?" if near else "/help lists them all."
-            self._trouble(f"There is no command /{name}.", hint)
-            return
+            raise UserError(f"There is no command /{name}.", hint)
         result = await self._work(command, command.run(rest))
         while isinstance(result, Choose):
             asked = self.scene.clock()
@@ -225,17 +213,18 @@ class Turns:
 
     async def _show(self, result: CommandResult, text: str) -> None:
         """What a command gave: a prompt to send, or something to print."""
-        if isinstance(result, PromptResult):
-            await self.host.submit(result.text, (), label=result.label or text)
-        elif isinstance(result, Draft):
-            self.give_back(result.text)
-            await self._show(result.said, text)
-        elif isinstance(result, Changes):
-            self.scene.say("output", lambda columns, theme: changes_lines(result.files, columns, theme))
-        elif isinstance(result, ContextUse):
-            self.scene.say("output", lambda columns, theme: context_lines(result, columns, theme))
-        elif isinstance(result, str) and result:
-            self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
+        match result:
+            case PromptResult():
+                await self.host.submit(result.text, (), label=result.label or text)
+            case Draft():
+                self.give_back(result.text)
+                await self._show(result.said, text)
+            case Changes(files=files):
+                self.scene.say("output", lambda columns, theme: changes_lines(files, columns, theme))
+            case ContextUse():
+                self.scene.say("output", lambda columns, theme: context_lines(result, columns, theme))
+            case str() if result:
+                self.scene.say("output", lambda columns, theme: markdown_lines(result, columns, theme))
 
     async def _note(self, text: str) -> None:
         said = await self._guard(self.host.add_note(text))
@@ -244,22 +233,18 @@ class Turns:
         else:
             self.give_back(f"#{text}")  # it can be sent again
 
-    async def _guard(self, work: Any) -> CommandResult:
+    async def _guard(self, work: Awaitable[CommandResult]) -> CommandResult:
         """A refusal is shown calmly; a bug in a command must not end the chat."""
         try:
-            result: CommandResult = await work
+            return await work
         except UserError as error:
-            self._trouble(error.message, error.hint)
+            message, hint = error.message, error.hint
         except Exception as error:
-            self._trouble(f"That did not work: {type(error).__name__}: {error}", "")
-        else:
-            return result
-        return None
-
-    def _trouble(self, message: str, hint: str) -> None:
+            message, hint = f"That did not work: {type(error).__name__}: {error}", ""
         self.scene.apply(Notice(message, "error"))
         if hint:
             self.scene.apply(Notice(in_chat(hint)))
+        return None
 
     async def _work(self, command: Command, work: Awaitable[CommandResult]) -> CommandResult:
         """What a command does by itself. Esc stops it, but never halfway between two conversations."""
@@ -277,17 +262,12 @@ class Turns:
 
     async def _switching(self, work: Awaitable[CommandResult]) -> CommandResult:
         """After this the conversation may be another one, so events are kept back until that is known."""
-        before = self._session()
+        before = [event.session_id for event in self.host.history()[:1]]
         self.hold()
         try:
             return await work
         finally:
-            self.release(self._session() != before)
-
-    def _session(self) -> str:
-        """Which conversation the host is in."""
-        events = self.host.history()
-        return events[0].session_id if events else ""
+            self.release([event.session_id for event in self.host.history()[:1]] != before)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the turn."""
