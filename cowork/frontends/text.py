@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from cowork.core import events, format
 from cowork.core.blocks import Message
@@ -10,6 +10,9 @@ from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import Visible
 from cowork.frontends.calls import FEW, LOOKS, call_text
+
+if TYPE_CHECKING:
+    from cowork.frontends.terminal_text import TerminalText
 
 _ENDINGS = {
     "completed": "done",
@@ -26,16 +29,6 @@ _ENDINGS = {
 }
 
 
-class Rendering(Protocol):
-    """Makes an answer fit for a terminal as it streams, and a diff too."""
-
-    def feed(self, text: str) -> str: ...
-
-    def end(self) -> str: ...
-
-    def diff(self, diff: str) -> str: ...
-
-
 class TextOutput:
     """Prints a run. `live` streams the answer as it comes, `fold` counts a long run of looks: both for a terminal.
 
@@ -45,13 +38,10 @@ class TextOutput:
 
     def __init__(
         self, out: TextIO, err: TextIO, *, live: bool = False, fold: bool = False, quiet: bool = False,
-        rendering: Rendering | None = None,
+        rendering: TerminalText | None = None,
     ) -> None:  # fmt: skip
-        self._out = out
-        self._err = err
-        self._live = live
-        self._quiet = quiet
-        self._fold = fold
+        self._out, self._err = out, err
+        self._live, self._quiet, self._fold = live, quiet, fold
         # Open calls. Services that count calls give two children the same ids.
         self._calls: dict[tuple[str, str], ToolStarted] = {}
         self._looks: dict[str, list[str]] = {}  # agent path -> the tools of the run of looks that goes on
@@ -141,9 +131,8 @@ class TextOutput:
 
     def _child_ended(self, event: events.AgentEnded) -> None:
         data = event.record.get("data") or {}
-        facts = ["done" if event.status == "completed" else event.status]
-        if message := (event.record.get("error") or {}).get("message"):
-            facts.append(one_line(str(message), 200))
+        message = (event.record.get("error") or {}).get("message") or ""
+        facts = ["done" if event.status == "completed" else event.status, one_line(str(message), 200)]
         if "metadata" in data:
             facts.append(format.plural(int(data["metadata"]["turns_used"]), "turn"))
         if "usage" in data:
@@ -152,15 +141,12 @@ class TextOutput:
             facts.append(format.money(data["total_cost_usd"], "cost unknown"))
         if "duration_ms" in data:
             facts.append(format.duration(data["duration_ms"] / 1000))
-        self._progress(event, " · ".join(facts))
+        self._progress(event, " · ".join(filter(None, facts)))
 
     def _retry(self, event: events.RetryScheduled) -> None:
         withdrawn = " The text above is withdrawn." if event.agent == "main" and self._streamed else ""
-        message = one_line(event.message, 200).rstrip(".")
-        wait = format.duration(event.delay_s)
-        self._progress(
-            event, f"{message}. Trying again in {wait} ({event.attempt} of {event.max_attempts}).{withdrawn}"
-        )
+        tries = f"{format.duration(event.delay_s)} ({event.attempt} of {event.max_attempts})"
+        self._progress(event, f"{one_line(event.message, 200).rstrip('.')}. Trying again in {tries}.{withdrawn}")
         if event.agent == "main":
             self._restart()
 

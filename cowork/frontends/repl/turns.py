@@ -27,7 +27,6 @@ class Sent:
 
     text: str
     images: tuple[Path, ...] = ()
-    label: str = ""
 
     @property
     def whole(self) -> str:
@@ -175,7 +174,7 @@ class Turns:
         elif mark == "#" and rest:
             await self._note(rest)
         else:
-            await self.host.submit(sent.text, sent.images, label=sent.label)
+            await self.host.submit(sent.text, sent.images)
 
     def _next(self) -> None:
         """What could not be said before the end goes first; after an interruption all goes back to the person."""
