@@ -187,7 +187,6 @@ class Actions:
 
         async def attach() -> None:
             self._repl.composer.attach(await self._repl.terminal.clipboard_image())
-            self._repl.redraw()
 
         self._spawn(attach())
 
@@ -239,6 +238,7 @@ class Actions:
                 await work
             except UserError as error:
                 self._repl.show_hint(error.message, _TROUBLE_S)
+            self._repl.redraw()
 
         self._repl.turns.spawn(run())
 
