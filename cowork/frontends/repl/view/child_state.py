@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from cowork.core import events
 from cowork.core.blocks import Usage
@@ -83,9 +84,14 @@ class ChildState:
             case ToolStarted():
                 self.actions.append(ChildAction(event))
             case events.ToolOutput():
-                self._show_output(event.tool_use_id, _last_line(event.text))
+                rows = [row.strip() for row in visible(event.text).split("\n") if row.strip()]
+                for action in self._of_call(event.tool_use_id) if rows else ():
+                    action.result = rows[-1]
             case ToolEnded():
-                self._end_call(event)
+                for action in self._of_call(event.tool_use_id):
+                    action.status = str(event.record.get("status") or "success")
+                    action.result = summary(event.record, event.display)
+                self.doing, self.words = "thinking", ""
             case events.ThinkingDelta():
                 self._speak("thinking", event.text)
             case events.TextDelta():
@@ -103,31 +109,15 @@ class ChildState:
         self.words = (self.words + text)[-_WORDS:] if self.doing == how else text[-_WORDS:]
         self.doing = how
 
-    def _show_output(self, key: str, text: str) -> None:
-        for action in self.actions:
-            if action.call.tool_use_id == key and text:
-                action.result = text
-
-    def _end_call(self, event: ToolEnded) -> None:
-        for action in self.actions:
-            if action.call.tool_use_id == event.tool_use_id:
-                action.status = str(event.record.get("status") or "success")
-                action.result = summary(event.record, event.display)
-        self.doing, self.words = "thinking", ""
+    def _of_call(self, tool_use_id: str) -> list[ChildAction]:
+        return [action for action in self.actions if action.call.tool_use_id == tool_use_id]
 
 
 def new_child(event: events.AgentStarted, now: float) -> ChildState:
     """The state of a child that was sent out."""
-    return ChildState(
-        event.subagent_id,
-        event.agent,
-        one_line(event.description),
-        one_line(event.model or event.model_id),
-        event.color,
-        event.max_turns,
-        now,
-        status=event.status,
-    )
+    described, model = one_line(event.description), one_line(event.model or event.model_id)
+    known = (event.subagent_id, event.agent, described, model, event.color, event.max_turns, now)
+    return ChildState(*known, status=event.status)
 
 
 def action_text(name: str, line: str) -> str:
@@ -138,18 +128,9 @@ def action_text(name: str, line: str) -> str:
 def in_tree_order(children: Iterable[ChildState]) -> list[ChildState]:
     """Each child right after its parent; siblings in the order in which they were sent out."""
     children = list(children)
-    known = {child.path for child in children}
+    order = {child.path: place for place, child in enumerate(children)}
 
-    def under(parent: str) -> list[ChildState]:
-        return [c for child in by_parent.get(parent, ()) for c in (child, *under(child.path))]
+    def place(child: ChildState) -> list[int]:
+        return [order[path] for path in accumulate(child.path.split("/"), "{}/{}".format) if path in order]
 
-    by_parent: dict[str, list[ChildState]] = {}
-    for child in children:
-        parent = child.path.rpartition("/")[0]
-        by_parent.setdefault(parent if parent in known else "", []).append(child)
-    return under("")
-
-
-def _last_line(text: str) -> str:
-    rows = [row for row in visible(text).split("\n") if row.strip()]
-    return rows[-1].strip() if rows else ""
+    return sorted(children, key=place)

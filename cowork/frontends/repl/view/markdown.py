@@ -29,7 +29,8 @@ def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
         if out:
             out.append([])
         if group[0].type in ("fence", "code_block"):
-            out.extend(code_lines(group[0].content, _language(group[0]), theme))
+            language = (group[0].info.split() or [""])[0]
+            out.extend(code_lines(group[0].content, language, theme))
         else:
             out.extend(_rich_lines(_Markdown(group, theme), columns, theme))
     return out
@@ -69,8 +70,7 @@ class _Table(TableElement):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
             if isinstance(table, Table):
-                table.show_edge = False
-                table.pad_edge = False
+                table.show_edge = table.pad_edge = False
                 table.style = "markdown.table.border"
             yield table
 
@@ -101,10 +101,6 @@ def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             group = []
 
 
-def _language(token: Token) -> str:
-    return token.info.strip().split(maxsplit=1)[0] if token.info.strip() else ""
-
-
 def _rich_lines(markdown: Markdown, columns: int, theme: Theme) -> list[Line]:
     console = _console(max(8, columns), theme.kind)
     lines = [_spans(segments) for segments in console.render_lines(markdown, console.options, pad=False)]
@@ -116,15 +112,11 @@ def _rich_lines(markdown: Markdown, columns: int, theme: Theme) -> list[Line]:
 
 
 def _spans(segments: Iterable[Segment]) -> Line:
-    line: Line = []
-    for segment in segments:
-        text = segment.text.rstrip("\n")
-        if text:
-            line.append((segment.style or "", text))
-    while line and not line[-1][1].rstrip() and not _has_background(line[-1][0]):
-        line.pop()
-    if line and not _has_background(line[-1][0]):
-        line[-1] = (line[-1][0], line[-1][1].rstrip())
+    line: Line = [(segment.style or "", text) for segment in segments if (text := segment.text.rstrip("\n"))]
+    while line and not _has_background(line[-1][0]):
+        style, text = line.pop()
+        if text.rstrip():
+            return [*line, (style, text.rstrip())]
     return line
 
 

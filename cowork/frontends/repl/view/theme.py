@@ -122,5 +122,5 @@ def kind_of_reply(data: str) -> tuple[Kind | None, str]:
     if found is None:
         return None, data
     red, green, blue = (int(value, 16) / (16 ** len(value) - 1) for value in found.groups())
-    kind: Kind = "light" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.5 else "dark"
-    return kind, data[: found.start()] + data[found.end() :]
+    is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+    return "light" if is_light else "dark", data[: found.start()] + data[found.end() :]

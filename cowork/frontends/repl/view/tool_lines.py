@@ -29,8 +29,7 @@ def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
     if display.get("summary"):
         return one_line(str(display["summary"]))
     if record.get("status") == "error":
-        error = record.get("error") or {}
-        return one_line(str(error.get("code") or "error").replace("_", " ").lower())
+        return one_line(str((record.get("error") or {}).get("code") or "error").replace("_", " ").lower())
     match display.get("kind"):
         case "diff":
             return f"+{display.get('added', 0)} −{display.get('removed', 0)}"
@@ -59,11 +58,8 @@ def finished_lines(
     name, line = one_line(call.name), call_line(call)
     result = summary(record, display)
     room = columns - width(name) - 3 - (width(result) + 3 if result else 0)
-    first: Line = [(style, f"{glyph} "), ("bold", name)]
-    if line:
-        first.append(("", f" {_fit(call, line, max(8, room))}"))
-    if result:
-        first.append(("dim", f" · {result}"))
+    first: Line = [(style, f"{glyph} "), ("bold", name), ("", f" {_fit(call, line, max(8, room))}" if line else "")]
+    first.append(("dim", f" · {result}" if result else ""))
     return [clip_line(first, columns), *_body(record, display, columns, theme)]
 
 
