@@ -36,6 +36,10 @@ SETTLE_S = 0.3  # a fresh question answers to no key: nobody can have read it ye
 ALONE_S = 0.3  # a letter answers when nothing else is typed for so long after it
 PASTED_S = 0.05  # Enter followed by more within this is part of a paste
 CHOICES_SHOWN = 9  # choices at a time
+_BOXES = {
+    "network": "runs in the write box: workspace writable, the rest read-only, network open",
+    "outside": "runs outside the box: with all your rights, as if you typed it",
+}
 
 Focus = Literal["auto", "input", "dialog"]
 
@@ -168,9 +172,7 @@ class Dialogs:
             return (held.text if held else "") + text
         if choice in dialog.choices and self.ready:
             dialog.index = dialog.choices.index(choice)
-        now = self.clock()
-        self._held = _Held(text, now, now + ALONE_S, choice if self.ready else None)
-        self.changed()
+        self._hold(text, ALONE_S, choice)
         return ""
 
     def enter(self) -> bool:
@@ -180,15 +182,17 @@ class Dialogs:
         if dialog is None:
             return False
         if dialog.text is not None:
-            self._write(dialog, dialog.text.strip())
+            written = dialog.text.strip()
+            if dialog.question.kind != "questions":
+                self._settle(dialog, Answer("no", written))
+            elif written:
+                self._next_step(dialog, written)
         elif self._held is not None:
             self._held.text += "\n"  # `y` and Enter is one answer, unless more follows
         elif not self.armed or (self.focus == "auto" and self.drafting()):
             return False
         else:
-            now, choice = self.clock(), dialog.choices[dialog.index] if self.ready else None
-            self._held = _Held("", now, now + PASTED_S, choice)
-            self.changed()
+            self._hold("", PASTED_S, dialog.choices[dialog.index])
         return True
 
     def escape(self) -> None:
@@ -226,6 +230,12 @@ class Dialogs:
     def waiting(self) -> list[Question]:
         return [d.question for d in self._line[1:]]
 
+    def _hold(self, text: str, seconds: float, choice: Choice) -> None:
+        """Let a key answer when it has stood alone for so long."""
+        now = self.clock()
+        self._held = _Held(text, now, now + seconds, choice if self.ready else None)
+        self.changed()
+
     def _advance(self, came: Dialog | None) -> None:
         if came is not None and came is self.current:
             self._shown_at, self._held = self.clock(), None
@@ -242,12 +252,6 @@ class Dialogs:
         else:
             self._settle(dialog, Answer(choice.answer, "", {**choice.data, **dialog.data}))
         self.changed()
-
-    def _write(self, dialog: Dialog, text: str) -> None:
-        if dialog.question.kind != "questions":
-            self._settle(dialog, Answer("no", text))
-        elif text:
-            self._next_step(dialog, text)
 
     def _next_step(self, dialog: Dialog, answer: str) -> None:
         if len(dialog.answers) + 1 == len(dialog.steps):
@@ -268,13 +272,10 @@ class Dialogs:
 
 def _covers(question: Question, answer: Answer, other: Question) -> bool:
     """Whether the answer to one question settles another that waits."""
-    if other.kind != "permission":
-        return False
     mode = answer.data.get("mode")
-    granted = question.session_rule if answer.choice == "session" else question.rule
-    return bool(mode and other.mode == mode) or (
-        answer.choice in ("session", "always") and bool(granted) and granted in (other.session_rule, other.rule)
-    )
+    granted = {"session": question.session_rule, "always": question.rule}.get(answer.choice)
+    same = bool(mode and other.mode == mode) or bool(granted and granted in (other.session_rule, other.rule))
+    return same and other.kind == "permission"
 
 
 def _chosen_by(key: str, dialog: Dialog) -> Choice | None:
@@ -283,16 +284,7 @@ def _chosen_by(key: str, dialog: Dialog) -> Choice | None:
         return dialog.choices[int(key) - 1]
     if dialog.question.kind == "questions":
         return None
-    if key in ("y", "Y"):
-        return dialog.choices[0]
-    return Choice("no", "no") if key in ("n", "N") else None
-
-
-_MARGIN = ("", "  ")
-_BOXES = {
-    "network": "runs in the write box: workspace writable, the rest read-only, network open",
-    "outside": "runs outside the box: with all your rights, as if you typed it",
-}
+    return {"y": dialog.choices[0], "n": Choice("no", "no")}.get(key.lower())
 
 
 def dialog_lines(
@@ -309,34 +301,29 @@ def dialog_lines(
 
 def what_lines(question: Question, columns: int, theme: Theme | None = None) -> list[Line]:
     """The thing the question is about: the call, why it asks, and the diff, command or text."""
-    shown = question.display
+    shown, margin, reason = question.display, ("", "  "), question.reason
     parts = [part for part in shown.get("parts") or () if isinstance(part, dict)]
     out = _call_lines(question, columns) if question.tool and question.kind == "permission" else []
     match shown.get("kind"):
         case "diff":
             out.extend(diff_lines(str(shown.get("diff", "")), columns, theme=theme))
-        case "command":
-            out.extend(command_lines(parts, columns) if len(parts) > 1 else ())
+        case "command" if len(parts) > 1:
+            out.extend(command_lines(parts, columns))
+            for why in [str(part.get("why") or "") for part in parts]:  # what stands beside a part is not said again
+                if why and (reason == why or reason.startswith(f"{why}: ")):
+                    reason = reason[len(why) + 2 :]
+                    break
         case "path":
             out.extend(wrap_behind(("dim", "  → "), one_line(str(shown.get("path", ""))), columns))
         case "text" | "terminal":
-            out.extend(wrap_behind(_MARGIN, visible(str(shown.get("text") or shown.get("output") or "")), columns))
+            out.extend(wrap_behind(margin, visible(str(shown.get("text") or shown.get("output") or "")), columns))
         case None if question.kind == "permission" and len(question.input) > 1:  # its line tells one of them
             for name, value in question.input.items():
                 said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
                 out.extend(wrap_behind(("dim", f"  {clip(one_line(name), 24)}: "), visible(said), columns))
-    for about in (_unsaid(question.reason, parts), _BOXES.get(question.box)):
-        out.extend(wrap_behind(_MARGIN, visible(about), columns, "dim") if about else ())
+    for about in filter(None, (reason, _BOXES.get(question.box))):
+        out.extend(wrap_behind(margin, visible(about), columns, "dim"))
     return out
-
-
-def _unsaid(reason: str, parts: Sequence[Json]) -> str:
-    """The reason without what stands beside a part already; the model's own may follow it."""
-    for part in parts if len(parts) > 1 else ():
-        why = str(part.get("why") or "")
-        if why and (reason == why or reason.startswith(f"{why}: ")):
-            return reason[len(why) + 2 :]
-    return reason
 
 
 def _call_lines(question: Question, columns: int) -> list[Line]:
@@ -354,46 +341,40 @@ def _call_lines(question: Question, columns: int) -> list[Line]:
 
 
 def _choices(dialog: Dialog, columns: int, foot: str) -> list[Line]:
-    question, inner = dialog.question, columns - BAR_MARGIN
-    if dialog.text is None:
-        rows = _choice_rows(dialog, inner)
-    else:
-        rows = wrap_behind(("", ""), dialog.choices[dialog.index].writes, inner + 1, "dim")
+    inner = columns - BAR_MARGIN
+    rows: list[Line] = []
+    if dialog.text is not None:
+        rows += wrap_behind(("", ""), dialog.choices[dialog.index].writes, inner + 1, "dim")
         rows.append([("accent", "❯ "), ("", clip_start(visible_line(dialog.text), inner - 4)), ("reverse", " ")])
+    start = max(0, dialog.index - CHOICES_SHOWN + 1)
+    shown = dialog.choices[start : start + CHOICES_SHOWN] if dialog.text is None else ()
+    for place, choice in enumerate(shown, start):
+        mark, (style, _) = option("", chosen=place == dialog.index)
+        digit = f"{place + 1} " if place < CHOICES_SHOWN else "  "
+        first, *rest = wrap(choice.label, inner - 4)
+        rows.append([mark, ("dim", digit), (style, first)])
+        rows.extend([("", "    "), (style, piece)] for piece in rest)
+        rows.extend(wrap_behind(("", "    "), choice.detail, inner + 1, "dim") if choice.detail else ())
     count = f" ({len(dialog.answers) + 1} of {len(dialog.steps)})" if len(dialog.steps) > 1 else ""
     title = one_line(dialog.step.title) + count
     if width(title) > inner:  # a long question stands below, whole
         rows = [*wrap_behind(("", ""), title, inner + 1, "bold"), *rows]
-        title = one_line(question.title)
-    who = one_line(question.agent.rpartition("/")[2])
+        title = one_line(dialog.question.title)
+    who = one_line(dialog.question.agent.rpartition("/")[2])
     asked = f"asked by {who}" if who else ""
     if asked and width(title) + width(asked) + 3 > inner:  # who asks is said in every width
         rows, asked = [[("dim", clip(asked, inner))], *rows], ""
     return bar([("bold", title)], asked, rows, foot, columns)
 
 
-def _choice_rows(dialog: Dialog, inner: int) -> list[Line]:
-    out: list[Line] = []
-    start = max(0, dialog.index - CHOICES_SHOWN + 1)
-    for place, choice in enumerate(dialog.choices[start : start + CHOICES_SHOWN], start):
-        mark, (style, _) = option("", chosen=place == dialog.index)
-        digit = f"{place + 1} " if place < CHOICES_SHOWN else "  "
-        first, *rest = wrap(choice.label, inner - 4)
-        out.append([mark, ("dim", digit), (style, first)])
-        out.extend([("", "    "), (style, piece)] for piece in rest)
-        out.extend(wrap_behind(("", "    "), choice.detail, inner + 1, "dim") if choice.detail else ())
-    return out
-
-
 def _foot(dialog: Dialog, waiting: Sequence[Question], *, armed: bool, ready: bool) -> str:
     parts: list[str] = []
     if waiting:
-        names = Counter(q.agent.rpartition("/")[2] for q in waiting)
-        who = ", ".join(f"{one_line(name)} ×{n}" if n > 1 else one_line(name) for name, n in names.items())
+        names = Counter(one_line(q.agent.rpartition("/")[2]) for q in waiting)
+        who = ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in names.items())
         parts.append(f"{len(waiting)} more waiting ({who})")
     if not armed:
         parts.append("you are writing: ↑↓ or Esc to answer")
     elif ready and dialog.text is None:
-        letters = "" if dialog.question.kind == "questions" else "y · n · "
-        parts.append(f"↑↓ Enter · {letters}digits")
+        parts.append(f"↑↓ Enter · {'' if dialog.question.kind == 'questions' else 'y · n · '}digits")
     return " · ".join(parts)

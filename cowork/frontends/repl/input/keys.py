@@ -25,13 +25,8 @@ _emacs = Condition(lambda: get_app().editing_mode == EditingMode.EMACS)
 def bindings(repl: Repl) -> KeyBindings:
     """All keys of the chat, over prompt_toolkit's editing keys. Of two that apply the later one is taken."""
     keys = KeyBindings()
-    _writing_keys(keys, repl)
-    _panel_keys(keys, repl)
-    _menu_keys(keys, repl)
-    _dialog_keys(keys, repl)
-    _picker_keys(keys, repl)
-    _viewer_keys(keys, repl)
-    _everywhere(keys, repl)
+    for add in (_writing_keys, _panel_keys, _dialog_keys, _picker_keys, _other_keys):
+        add(keys, repl)
     return keys
 
 
@@ -52,15 +47,14 @@ def _bind_text(keys: KeyBindings, when: Filter, take: Callable[[str], object], *
 
 
 def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
-    act, composer = repl.actions, repl.composer
+    act, composer, completer = repl.actions, repl.composer, repl.completer
     writing = Condition(lambda: repl.mode == "write")
-    empty = Condition(lambda: not (composer.text or repl.completer.searching or repl.selection.message_to))
-
-    def new_line() -> None:
-        composer.buffer.insert_text("\n")
-
-    def edit() -> None:
-        composer.buffer.open_in_editor(validate_and_handle=False)
+    typing = writing & (_emacs | vi_insert_mode)
+    empty = Condition(lambda: not (composer.text or completer.searching or repl.selection.message_to))
+    has_menu = writing & Condition(lambda: bool(completer.menu.items))
+    up, down = partial(act.move, -1), partial(act.move, 1)
+    new_line = partial(composer.buffer.insert_text, "\n")
+    edit = partial(composer.buffer.open_in_editor, validate_and_handle=False)
 
     def leave_insert_mode() -> None:
         if composer.text:
@@ -75,20 +69,22 @@ def _writing_keys(keys: KeyBindings, repl: Repl) -> None:
             act.attach_clipboard()
 
     _bind(keys, writing & (_emacs | vi_insert_mode | vi_navigation_mode), {"enter": act.enter})
-    _bind(keys, writing & empty & (_emacs | vi_insert_mode), {"?": act.show_keys})
-    _bind(keys, writing & (_emacs | vi_insert_mode), {"backspace": composer.backspace})
-    up, down = partial(act.move, -1), partial(act.move, 1)
-    _bind(keys, writing, {"c-j": new_line, "c-s": act.steer, "c-r": repl.completer.search_history,
-                          "c-x c-e": edit, "c-g": edit, "up": up, "down": down})  # fmt: skip
+    _bind(keys, typing & empty, {"?": act.show_keys})
+    _bind(keys, typing, {"backspace": composer.backspace})
+    _bind(keys, writing, {"c-j": new_line, "c-s": act.steer, "c-r": completer.search_history, "c-x c-e": edit,
+                          "c-g": edit, "up": up, "down": down})  # fmt: skip
     _bind(keys, writing & _emacs, {"escape enter": new_line, "c-v": act.attach_clipboard, "c-p": up, "c-n": down})
     _bind(keys, writing & (_emacs | vi_navigation_mode), {"escape": act.escape})
     _bind(keys, writing & vi_insert_mode, {"escape": leave_insert_mode}, eager=True)
     _bind_text(keys, writing, paste, Keys.BracketedPaste)
+    _bind(keys, writing & Condition(lambda: not composer.text and bool(repl.scene.panels)),
+          {"tab": lambda: repl.selection.move(1)})  # fmt: skip
+    _bind(keys, has_menu, {"tab": completer.accept, "s-tab": lambda: completer.menu.move(-1)})
+    _bind(keys, writing & Condition(lambda: completer.searching), {"c-r": lambda: completer.menu.move(1)})
 
 
 def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
     selection = repl.selection
-    can_choose = Condition(lambda: repl.mode == "write" and not repl.composer.text and bool(repl.scene.panels))
     chosen = Condition(lambda: repl.mode == "panel")
 
     def look_closer() -> None:
@@ -100,20 +96,11 @@ def _panel_keys(keys: KeyBindings, repl: Repl) -> None:
         if data.isprintable():
             repl.composer.buffer.insert_text(data)
 
-    _bind(keys, can_choose | chosen, {"tab": lambda: selection.move(1)})
-    _bind(keys, chosen, {"down": lambda: selection.move(1), "up": lambda: selection.move(-1),
-                         "right": selection.unfold, "left": selection.fold, "enter": look_closer,
-                         "x": selection.stop, "m": selection.address})  # fmt: skip
+    up, down = partial(selection.move, -1), partial(selection.move, 1)
+    _bind(keys, chosen, {"tab": down, "down": down, "up": up, "right": selection.unfold, "left": selection.fold,
+                         "enter": look_closer, "x": selection.stop, "m": selection.address})  # fmt: skip
     _bind(keys, chosen, {"escape": selection.leave}, eager=True)
     _bind_text(keys, chosen, write, Keys.Any)
-
-
-def _menu_keys(keys: KeyBindings, repl: Repl) -> None:
-    completer = repl.completer
-    open_menu = Condition(lambda: repl.mode == "write" and bool(completer.menu.items))
-    search = Condition(lambda: repl.mode == "write" and completer.searching)
-    _bind(keys, open_menu, {"tab": completer.accept, "s-tab": lambda: completer.menu.move(-1)})
-    _bind(keys, search, {"c-r": lambda: completer.menu.move(1)})
 
 
 def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
@@ -142,12 +129,12 @@ def _dialog_keys(keys: KeyBindings, repl: Repl) -> None:
         if message := dialogs.type(data, pasted=True):
             composer.paste(message)
 
-    _bind(keys, asked, {"up": lambda: dialogs.move(-1), "down": lambda: dialogs.move(1),
-                        "tab": lambda: dialogs.move(1), "enter": enter, "c-j": enter, "backspace": backspace,
+    up, down, come_back = partial(dialogs.move, -1), partial(dialogs.move, 1), dialogs.take_focus
+    _bind(keys, asked, {"up": up, "down": down, "tab": down, "enter": enter, "c-j": enter, "backspace": backspace,
                         "c-o": repl.actions.view_question, "s-tab": dialogs.take_mode})  # fmt: skip
     _bind(keys, asked, {"escape": dialogs.escape}, eager=True)
-    _bind(keys, beside, {"escape": dialogs.take_focus}, eager=True)
-    _bind(keys, beside, {"up": dialogs.take_focus, "down": dialogs.take_focus})
+    _bind(keys, beside, {"escape": come_back}, eager=True)
+    _bind(keys, beside, {"up": come_back, "down": come_back})
     _bind_text(keys, asked, write, Keys.Any)
     _bind_text(keys, asked, paste, Keys.BracketedPaste)
 
@@ -174,23 +161,18 @@ def _picker_keys(keys: KeyBindings, repl: Repl) -> None:
     _bind_text(keys, picking, write, Keys.Any, Keys.BracketedPaste)
 
 
-def _viewer_keys(keys: KeyBindings, repl: Repl) -> None:
+def _other_keys(keys: KeyBindings, repl: Repl) -> None:
+    """Keys of the viewer, and those that act in every other mode."""
+    act = repl.actions
     viewing = Condition(lambda: repl.mode == "view")
+    at_rest = Condition(lambda: repl.mode in ("write", "panel"))
     names = ("up", "down", "left", "right", "pageup", "pagedown", "home", "end", "enter", "escape", "backspace", "tab",
              "c-o", "c-d", "c-u", "c-c")  # fmt: skip
-    _bind(keys, viewing, {name: partial(repl.actions.viewer_key, name) for name in names}, eager=True)
-    _bind_text(keys, viewing, repl.actions.viewer_key, Keys.Any)
-
-
-def _everywhere(keys: KeyBindings, repl: Repl) -> None:
-    act = repl.actions
-    not_viewing = Condition(lambda: repl.mode != "view")
-    at_rest = Condition(lambda: repl.mode in ("write", "panel"))
-    leaving = at_rest & Condition(lambda: not repl.composer.text)
-    no_menu = at_rest & Condition(lambda: not repl.completer.menu.items)
-    _bind(keys, not_viewing, {"c-c": act.cancel, "c-l": lambda: get_app().renderer.clear(),
-                              "c-z": lambda: get_app().suspend_to_background()})  # fmt: skip
-    _bind(keys, Condition(lambda: True), {"<sigint>": act.cancel})
-    _bind(keys, leaving, {"c-d": lambda: repl.leave(0)})
+    _bind(keys, viewing, {name: partial(act.viewer_key, name) for name in names}, eager=True)
+    _bind_text(keys, viewing, act.viewer_key, Keys.Any)
+    _bind(keys, ~viewing, {"c-c": act.cancel, "c-l": lambda: get_app().renderer.clear(),
+                           "c-z": lambda: get_app().suspend_to_background()})  # fmt: skip
+    keys.add("<sigint>")(lambda event: act.cancel())
+    _bind(keys, at_rest & Condition(lambda: not repl.composer.text), {"c-d": lambda: repl.leave(0)})
     _bind(keys, at_rest, {"c-o": act.toggle})
-    _bind(keys, no_menu, {"s-tab": act.cycle_mode})
+    _bind(keys, at_rest & Condition(lambda: not repl.completer.menu.items), {"s-tab": act.cycle_mode})
