@@ -121,7 +121,7 @@ class _Once:
         live, fold = person and sys.stdout.isatty(), person and sys.stderr.isatty()
         rendering = None
         if (live or fold) and os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown"):
-            from cowork.frontends.terminal_text import TerminalText
+            from cowork.frontends.drawing import TerminalText
 
             rendering = TerminalText(os.environ)
         return TextOutput(sys.stdout, sys.stderr, live=live, fold=fold, quiet=self.options.quiet, rendering=rendering)

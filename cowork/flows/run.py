@@ -272,7 +272,7 @@ class Shown:
         self._sink: Emit = lambda event: None
         self._tree: Any = None
         self.ask: Ask | None = None
-        from cowork.frontends.task_tree import TaskTree, drawable
+        from cowork.frontends.drawing import TaskTree, drawable
 
         if quiet:
             return

@@ -9,10 +9,25 @@ from cowork.core.blocks import Message
 from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import Visible
-from cowork.frontends.calls import FEW, LOOKS, call_text
 
 if TYPE_CHECKING:
-    from cowork.frontends.terminal_text import TerminalText
+    from cowork.frontends.drawing import TerminalText
+
+LOOKS = ("read", "search")  # families of tools; a run of such calls is folded
+FEW = 2  # looks that are told one by one
+
+
+def call_line(call: ToolStarted) -> str:
+    """What the call is about; in logs of earlier versions, which do not say it, the first text it was given."""
+    if call.family:
+        return one_line(call.line)
+    return one_line(next((value for value in call.input.values() if isinstance(value, str)), ""))
+
+
+def call_text(call: ToolStarted, *, width: int = 72) -> str:
+    """A call in a few words: `Read shop/a.py`, `Grep "guest"`, `Bash $ git push`."""
+    return f"{one_line(call.name, 40)} {one_line(call_line(call), width)}".rstrip()
+
 
 _ENDINGS = {
     "completed": "done",

@@ -374,7 +374,7 @@ TYPED = {
 
 def test_every_command_of_the_chat_is_shown_something_hostile() -> None:
     root = Path(cowork.__file__).parent
-    files = ("app/chat/slash_commands.py", "frontends/repl/builtin_commands.py")
+    files = ("app/chat/slash_commands.py", "frontends/repl/input/actions.py")
     names = {name for file in files for name in re.findall(r"\bCommand\(\"([\w-]+)\"", (root / file).read_text())}
     assert names == set(TYPED)
 

@@ -17,7 +17,7 @@ from cowork.core.events import AgentUpdated, ToolStarted, to_dict
 from cowork.core.ports import Answer, Effect, ToolRecord, ok
 from cowork.core.workspace import Workspace
 from cowork.engine.assembly import with_agents
-from cowork.frontends.calls import call_text
+from cowork.frontends.text import call_text
 from cowork.permissions import Permissions
 from cowork.permissions.rules import check_tools, parse
 from cowork.tools.base import Tool, ToolContext, tool

@@ -30,10 +30,9 @@ from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.view import child_state, diffs, frame, notes, panels, scene, tool_lines
+from cowork.frontends.repl.view import child_state, frame, notes, panels, scene, tool_lines
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
-from cowork.frontends.repl.view.styled import Line
-from cowork.frontends.repl.view.theme import Kind, Theme
+from cowork.frontends.repl.view.styled import Kind, Line, Theme
 from cowork.frontends.repl.view.viewer import Viewer, tree
 from tests.fakes.calls import started
 from tests.permissions.test_permissions_hygiene import PAYLOADS
@@ -184,9 +183,9 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
         for line in dialogs.dialog_lines(dialog(q, **changes), [q], 80, 60)
     ],
     "dialogs.what_lines": lambda t: [line for q in questions(t) for line in dialogs.what_lines(q, 40)],
-    "diffs.diff_lines": lambda t: diffs.diff_lines(given(t)["diff"], 60),
-    "diffs.changes_lines": lambda t: diffs.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
-    "diffs.command_lines": lambda t: [x for w in (40, 300) for x in diffs.command_lines([given(t)], w)],
+    "tool_lines.diff_lines": lambda t: tool_lines.diff_lines(given(t)["diff"], 60),
+    "tool_lines.changes_lines": lambda t: tool_lines.changes_lines([FileChange(t, given(t)["diff"], t)], 60),
+    "tool_lines.command_lines": lambda t: [x for w in (40, 300) for x in tool_lines.command_lines([given(t)], w)],
     "composer.input_lines": written,
     "frame.live_lines": lambda t: frame.live_lines(played(t), 80, 60, THEME, queue=[t], steering=[t], expanded=True),
     "notes.note_lines": lambda t: [

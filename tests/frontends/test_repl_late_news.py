@@ -18,8 +18,7 @@ from prompt_toolkit.output import DummyOutput
 from cowork.frontends.repl.painter import Frame, Painter
 from cowork.frontends.repl.view.scene import with_bullet
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import Line, plain
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import Line, Theme, plain
 from tests.e2e.terminal import Screen
 
 THEME = Theme()

@@ -14,9 +14,22 @@ from rich.style import Style
 from cowork.core import format
 from cowork.frontends.host import Options
 from cowork.frontends.repl.terminal import AWAY_S, KeyReader, Terminal
-from cowork.frontends.repl.view.diffs import diff_lines
-from cowork.frontends.repl.view.styled import beside, clip, clip_line, clip_start, line_width, plain, width, wrap
-from cowork.frontends.repl.view.theme import Kind, Theme, color_depth, guess_kind, kind_of_reply
+from cowork.frontends.repl.view.styled import (
+    Kind,
+    Theme,
+    beside,
+    clip,
+    clip_line,
+    clip_start,
+    color_depth,
+    guess_kind,
+    kind_of_reply,
+    line_width,
+    plain,
+    width,
+    wrap,
+)
+from cowork.frontends.repl.view.tool_lines import diff_lines
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=60)
 

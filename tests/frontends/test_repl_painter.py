@@ -10,8 +10,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import DummyOutput
 
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
-from cowork.frontends.repl.view.styled import Line
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import Line, Theme
 from tests.e2e.terminal import Screen
 
 

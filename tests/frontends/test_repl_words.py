@@ -8,8 +8,7 @@ import re
 import pytest
 
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import plain
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import Theme, plain
 
 THEME = Theme()
 MARKS = (

@@ -8,7 +8,7 @@ import pyte
 import pytest
 
 from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Notice
-from cowork.frontends.task_tree import TaskTree
+from cowork.frontends.drawing import TaskTree
 
 COLUMNS, ROWS = 100, 20
 

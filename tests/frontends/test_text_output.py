@@ -25,7 +25,7 @@ from cowork.core.events import (
     ToolEnded,
     ToolOutput,
 )
-from cowork.frontends.terminal_text import TerminalText
+from cowork.frontends.drawing import TerminalText
 from cowork.frontends.text import TextOutput
 from tests.fakes.calls import started
 

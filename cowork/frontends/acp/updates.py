@@ -16,7 +16,7 @@ from cowork.core import events, format
 from cowork.core.blocks import Image, Json, Text, Thinking
 from cowork.core.events import Event, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.hygiene import visible
-from cowork.frontends.calls import call_text
+from cowork.frontends.text import call_text
 
 KINDS = {"read": "read", "search": "search", "write": "edit", "exec": "execute", "delegate": "think", "fetch": "fetch"}
 _PEOPLE = ("user", "queue", "steer")

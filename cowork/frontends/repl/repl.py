@@ -19,8 +19,7 @@ from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.host import Choose, Host, Options, Row
-from cowork.frontends.repl.builtin_commands import own_commands
-from cowork.frontends.repl.input.actions import Actions, PanelSelection
+from cowork.frontends.repl.input.actions import Actions, PanelSelection, own_commands
 from cowork.frontends.repl.input.completion import Completer
 from cowork.frontends.repl.input.composer import Composer, History
 from cowork.frontends.repl.input.dialogs import QUIET_S, SETTLE_S, Dialogs
@@ -34,8 +33,7 @@ from cowork.frontends.repl.view.frame import compose
 from cowork.frontends.repl.view.notes import banner_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import warm_up
-from cowork.frontends.repl.view.styled import SPIN_S, Line
-from cowork.frontends.repl.view.theme import OSC11_QUERY, Kind, Theme, color_depth, guess_kind
+from cowork.frontends.repl.view.styled import OSC11_QUERY, SPIN_S, Kind, Line, Theme, color_depth, guess_kind
 from cowork.frontends.repl.view.viewer import Viewer
 
 Mode = Literal["write", "panel", "dialog", "pick", "view"]

@@ -14,11 +14,11 @@ from cowork.core.events import Event, Notice, PromptAdded
 from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.frontends.host import Changes, Choose, Command, CommandResult, ContextUse, Draft, Host, PromptResult, Row
-from cowork.frontends.repl.view.diffs import changes_lines
 from cowork.frontends.repl.view.notes import context_lines, in_chat
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.styled import clip
+from cowork.frontends.repl.view.tool_lines import changes_lines
 
 
 @frozen

@@ -15,11 +15,11 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.dialog_choices import Choice, Step, steps_of
-from cowork.frontends.repl.view.diffs import command_lines, diff_lines
 from cowork.frontends.repl.view.styled import (
     BAR_MARGIN,
     WIDEST,
     Line,
+    Theme,
     bar,
     clip,
     clip_start,
@@ -29,7 +29,7 @@ from cowork.frontends.repl.view.styled import (
     wrap,
     wrap_behind,
 )
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.tool_lines import command_lines, diff_lines
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog
 SETTLE_S = 0.3  # a fresh question answers to no key: nobody can have read it yet

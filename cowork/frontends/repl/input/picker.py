@@ -16,6 +16,7 @@ from cowork.frontends.repl.view.styled import (
     BAR_MARGIN,
     DOT,
     Line,
+    Theme,
     bar,
     clip,
     clip_facts,
@@ -26,7 +27,6 @@ from cowork.frontends.repl.view.styled import (
     width,
     window,
 )
-from cowork.frontends.repl.view.theme import Theme
 
 _LIST_ROWS = 10
 _PREVIEW_ROWS = 9

@@ -13,8 +13,8 @@ from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.core.ports import Question
-from cowork.frontends.calls import call_line
 from cowork.frontends.repl.view.tool_lines import summary
+from cowork.frontends.text import call_line
 
 ACTIONS_KEPT = 10
 _WORDS = 160  # characters kept of what a child writes

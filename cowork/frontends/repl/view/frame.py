@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cowork.core import format
 from cowork.core.format import one_line
 from cowork.core.ports import Question
-from cowork.frontends.repl.builtin_commands import KEYS
+from cowork.frontends.repl.input.actions import KEYS
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.input.dialogs import dialog_lines
 from cowork.frontends.repl.input.picker import picker_lines
@@ -17,8 +17,17 @@ from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene, with_bullet
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import WIDEST, Line, clip, clip_line, clip_start, limit_rows, line_width, spinner
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import (
+    WIDEST,
+    Line,
+    Theme,
+    clip,
+    clip_line,
+    clip_start,
+    limit_rows,
+    line_width,
+    spinner,
+)
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
 
 if TYPE_CHECKING:

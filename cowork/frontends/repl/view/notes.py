@@ -13,6 +13,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.host import ContextUse, Status
 from cowork.frontends.repl.view.styled import (
     Line,
+    Theme,
     clip,
     clip_line,
     clip_start,
@@ -22,7 +23,6 @@ from cowork.frontends.repl.view.styled import (
     wrap,
     wrap_behind,
 )
-from cowork.frontends.repl.view.theme import Theme
 
 _PROMPT_ROWS = 12
 _PROMPT_LINE = 4_000  # characters shown of one line

@@ -17,6 +17,7 @@ from cowork.frontends.repl.view.styled import (
     BAR_MARGIN,
     Line,
     Span,
+    Theme,
     bar,
     clip,
     clip_call,
@@ -31,7 +32,6 @@ from cowork.frontends.repl.view.styled import (
     window,
     wrap,
 )  # fmt: skip
-from cowork.frontends.repl.view.theme import Theme
 
 FEW = 2  # so many are open panels by default, more of them rows
 OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more

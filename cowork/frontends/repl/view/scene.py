@@ -11,15 +11,14 @@ from cowork.core import events, format
 from cowork.core.blocks import Json, Text
 from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.ports import Question
-from cowork.frontends.calls import FEW, LOOKS
 from cowork.frontends.host import StatusLines
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.child_state import ChildState, new_child
 from cowork.frontends.repl.view.panels import ended_line
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import Line
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import Line, Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines, looks_line
+from cowork.frontends.text import FEW, LOOKS
 
 Draw = Callable[[int, Theme], Sequence[Line]]
 _THOUGHT_KEPT = 400  # characters of reasoning

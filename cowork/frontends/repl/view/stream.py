@@ -13,8 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cowork.core.hygiene import Visible, visible
-from cowork.frontends.repl.view.styled import Line, wrap
-from cowork.frontends.repl.view.theme import Theme
+from cowork.frontends.repl.view.styled import Line, Theme, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

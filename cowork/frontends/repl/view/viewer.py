@@ -12,13 +12,11 @@ from cowork.core.blocks import Text, Thinking
 from cowork.core.events import AgentEnded, AgentStarted, Event, PromptAdded, ReplyAdded, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
-from cowork.frontends.calls import FEW, LOOKS, call_line
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.diffs import diff_lines
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import Line, beside, clip_line, plain, wrap
-from cowork.frontends.repl.view.theme import Theme
-from cowork.frontends.repl.view.tool_lines import GLYPHS, looks_line, summary
+from cowork.frontends.repl.view.styled import Line, Theme, beside, clip_line, plain, wrap
+from cowork.frontends.repl.view.tool_lines import GLYPHS, diff_lines, looks_line, summary
+from cowork.frontends.text import FEW, LOOKS, call_line
 
 Body = Callable[[int, Theme], list[Line]]
 _UNBOUNDED = 10_000  # columns: the viewer clips

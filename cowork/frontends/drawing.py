@@ -1,19 +1,52 @@
-"""The children of a run as a live tree below what already ended, for commands that only send out tasks."""
+"""What is drawn outside the chat: answers and diffs of one run, and the live tree of commands that send out tasks."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TextIO
 
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.format import one_line
 from cowork.frontends.repl.view.child_state import ChildState, new_child
 from cowork.frontends.repl.view.panels import ended_line, panels_lines
-from cowork.frontends.repl.view.styled import Line
-from cowork.frontends.repl.view.theme import Theme, color_depth, guess_kind
+from cowork.frontends.repl.view.stream import MarkdownStream
+from cowork.frontends.repl.view.styled import WIDEST, Line, Theme, color_depth, guess_kind
+from cowork.frontends.repl.view.tool_lines import diff_lines
+
+_DIFF_ROWS = 24
+
+
+class TerminalText:
+    """Renders answers block by block, in the colours and the width of the terminal."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._theme = Theme(guess_kind(environ), color_depth(environ))
+        self._stream = MarkdownStream()
+
+    def feed(self, text: str) -> str:
+        """Take a piece of an answer; gives what of it is finished."""
+        self._stream.feed(text)
+        return self._encode(self._stream.take(_columns(), self._theme))
+
+    def end(self) -> str:
+        """The rest of the answer; the next piece begins another."""
+        stream, self._stream = self._stream, MarkdownStream()
+        return self._encode(stream.end(_columns(), self._theme))
+
+    def diff(self, diff: str) -> str:
+        """A diff with its colours."""
+        return self._encode(diff_lines(diff, _columns(), limit=_DIFF_ROWS, theme=self._theme))
+
+    def _encode(self, lines: Iterable[Line]) -> str:
+        return "".join(f"{self._theme.encode(line)}\n" for line in lines)
+
+
+def _columns() -> int:
+    return max(20, min(WIDEST, shutil.get_terminal_size().columns - 1))
+
 
 _EVERY = 0.1  # seconds between two frames
 
