@@ -102,7 +102,9 @@ def test_each_of_many_children_has_a_row_with_its_facts() -> None:
         assert len(facts) == 7
         chat.type("<Tab>", "<Tab>", "<Right>")
         chat.wait_for_pattern(r"explore-2  refund service ─+ light · 0:0\d · ")
-        assert sum(bool(re.search(r" 0:0\d ", row)) for row in chat.screen()) == 7  # an open panel keeps its facts
+        chat.wait_until(  # an open panel keeps its facts
+            lambda: sum(bool(re.search(r" 0:0\d ", row)) for row in chat.screen()) == 7, what="facts of seven"
+        )
         chat.wait_for("Enter opens · m message · x stops · ← folds")
         chat.type("<Left>")
         chat.wait_for_pattern(r"^❯ \S explore-2 refund servi")
