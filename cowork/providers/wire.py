@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from types import TracebackType
 from typing import ParamSpec, Protocol, Self, TypeVar
@@ -13,6 +13,7 @@ from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Used
 from cowork.http.errors import broken_stream
+from cowork.providers.codecs.base import Codec, Decoder
 from cowork.providers.prices import fill_usage
 
 P = ParamSpec("P")
@@ -32,28 +33,6 @@ class Transport(Protocol):
     def host(self) -> str: ...
     def post(self, body: bytes) -> AsyncGenerator[list[bytes], None]: ...
     async def aclose(self) -> None: ...
-
-
-class Decoder(Protocol):
-    """Takes the payloads of one answer in; what they come to can be asked once the stream has ended."""
-
-    beats: int  # events so far that were data, not keep-alives
-    settled: bool  # the stop event has come
-    done: bool  # nothing more is expected
-    usage: Usage
-
-    def feed(self, payloads: Sequence[bytes]) -> list[Delta]: ...
-
-    def reply(self) -> Reply | None:
-        """The whole answer; None as long as no stop event has come."""
-
-
-class Codec(Protocol):
-    """One wire format. `adapt` may learn from a refusal how this service wants it; then it is asked once more."""
-
-    def encode(self, request: Request) -> bytes: ...
-    def decoder(self, request: Request) -> Decoder: ...
-    def adapt(self, error: ProviderError) -> bool: ...
 
 
 class WireProvider:

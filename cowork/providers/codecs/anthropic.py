@@ -12,8 +12,8 @@ from cowork.core.ports import ModelSpec, Request, StopReason
 from cowork.providers.catalog import ThinkingStyle, known
 from cowork.providers.codecs.base import (
     NO_OUTPUT,
-    Fold,
-    Format,
+    Codec,
+    Decoder,
     Pieces,
     assemble,
     dump,
@@ -42,7 +42,7 @@ _DELTAS: dict[
 }
 
 
-class AnthropicDecoder(Fold):
+class AnthropicDecoder(Decoder):
     """Folds one stream of the Messages API."""
 
     stops: Mapping[str, StopReason] = {
@@ -133,10 +133,10 @@ class AnthropicDecoder(Fold):
         )
 
 
-class AnthropicCodec(Format):
+class AnthropicCodec(Codec):
     """Requests whose bytes only grow at the end from turn to turn, but for the cache marks that move with it."""
 
-    fold = AnthropicDecoder
+    decodes_with = AnthropicDecoder
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
@@ -145,7 +145,6 @@ class AnthropicCodec(Format):
         self._effort = True
 
     def encode(self, request: Request) -> bytes:
-        """The request body."""
         head: Json = {"model": self._model}
         if request.tools:
             head["tools"] = [

@@ -51,10 +51,10 @@ class EncodedMessages:
         return encoded
 
 
-class Format(ABC):
-    """What every codec keeps of its model, and of what it has encoded."""
+class Codec(ABC):
+    """One wire format, with what it keeps of its model and of what it has encoded."""
 
-    fold: type[Fold]
+    decodes_with: type[Decoder]
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         self._model = spec.model
@@ -64,8 +64,16 @@ class Format(ABC):
         self._limit = max_output_tokens
         self._messages = EncodedMessages(self._encode_message)
 
-    def decoder(self, request: Request) -> Fold:
-        return self.fold(self._model, self._host, self._secret, len(request.messages))
+    @abstractmethod
+    def encode(self, request: Request) -> bytes:
+        """The request body."""
+
+    @abstractmethod
+    def adapt(self, error: ProviderError) -> bool:
+        """Learn from a refusal how this service wants it; True when it should be asked once more."""
+
+    def decoder(self, request: Request) -> Decoder:
+        return self.decodes_with(self._model, self._host, self._secret, len(request.messages))
 
     def _level(self, request: Request) -> Thinking:
         """How much the model is to think."""
@@ -76,15 +84,15 @@ class Format(ABC):
         """The message as this service reads it, inside this kind of request."""
 
 
-class Fold(ABC):
-    """The state of one stream that every decoder keeps. A subclass takes in one event at a time."""
+class Decoder(ABC):
+    """Takes in the payloads of one answer. A subclass takes in one event at a time."""
 
     stops: Mapping[str, StopReason] = {}  # the service's word for why it stopped -> ours; any other: the end of a turn
 
     def __init__(self, model: str, host: str, secret: str, turn: int = 0) -> None:
-        self.beats = 0  # events so far that were data
-        self.settled = False
-        self.done = False
+        self.beats = 0  # events so far that were data, not keep-alives
+        self.settled = False  # the stop event has come
+        self.done = False  # nothing more is expected
         self.usage = Usage()
         self._model = model
         self._host = host

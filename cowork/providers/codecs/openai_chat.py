@@ -15,8 +15,8 @@ from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
     NO_OUTPUT,
-    Fold,
-    Format,
+    Codec,
+    Decoder,
     Pieces,
     assemble,
     data_url,
@@ -35,7 +35,7 @@ _NO_NULL = re.compile(r"content.{0,200}(valid string|null|none|must be a string)
 _NOT_TAKEN = re.compile(r"un(supported|known|recognized|expected)|not (supported|permitted|allowed)", re.IGNORECASE)
 
 
-class ChatDecoder(Fold):
+class ChatDecoder(Decoder):
     """Folds one stream of chunks, whichever server wrote it."""
 
     stops: Mapping[str, StopReason] = {
@@ -107,10 +107,10 @@ class ChatDecoder(Fold):
             self.settled = True
 
 
-class ChatCodec(Format):
+class ChatCodec(Codec):
     """Requests with what a server is known to take; what it refuses by name is left out from then on."""
 
-    fold = ChatDecoder
+    decodes_with = ChatDecoder
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
@@ -122,7 +122,6 @@ class ChatCodec(Format):
         self._empty: str | None = None  # the content of a message that is nothing but calls
 
     def encode(self, request: Request) -> bytes:
-        """The request body."""
         head: Json = {"model": self._model}
         if request.tools:
             head["tools"] = [_tool(tool) for tool in request.tools]

@@ -14,8 +14,8 @@ from cowork.providers.catalog import known
 from cowork.providers.codecs.base import (
     CUT_OFF,
     NO_OUTPUT,
-    Fold,
-    Format,
+    Codec,
+    Decoder,
     Pieces,
     assemble,
     data_url,
@@ -39,7 +39,7 @@ _STALE = re.compile(r"not persisted|could not be (verified|decrypted)|required f
 _IDLE_EVENTS = ("ping", "keepalive")
 
 
-class OpenAIDecoder(Fold):
+class OpenAIDecoder(Decoder):
     """Folds one stream of the Responses API."""
 
     stops: Mapping[str, StopReason] = {"incomplete": "max_tokens", "content_filter": "refusal"}
@@ -113,10 +113,10 @@ class OpenAIDecoder(Fold):
         self.settled = self.done = True
 
 
-class OpenAICodec(Format):
+class OpenAICodec(Codec):
     """Requests that carry the whole conversation, reasoning included, so that the service need keep nothing."""
 
-    fold = OpenAIDecoder
+    decodes_with = OpenAIDecoder
 
     def __init__(self, spec: ModelSpec, *, host: str, max_output_tokens: int) -> None:
         super().__init__(spec, host=host, max_output_tokens=max_output_tokens)
@@ -124,7 +124,6 @@ class OpenAICodec(Format):
         self._refused: set[str] = set()  # optional fields this service does not take
 
     def encode(self, request: Request) -> bytes:
-        """The request body."""
         head: Json = {"model": self._model, "store": False}
         if request.system.strip():
             head["instructions"] = request.system

@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import json
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 import httpx2
@@ -102,8 +102,8 @@ class SdkTransport:
     async def _events(self, fields: Json) -> AsyncGenerator[list[bytes], None]:
         stream = await self._create.create(**fields)
         async with stream:
-            async for event in _as_json(stream):
-                yield [event]
+            async for event in stream:
+                yield [event.to_json(indent=None).encode()]
 
     def _refusal(self, error: Any) -> ProviderError:
         status = error.response.status_code
@@ -131,20 +131,19 @@ class SdkTransport:
             raise UserError(f"No {self._package} client called {self._kind!r}", f"Known: {kinds}")
         given: dict[str, Any] = {key: value for key, value in spec.options.items() if key not in _OUR_OPTIONS}
         given |= _credentials(spec, self._kind)
-        needed = _NEEDED.get(self._kind, "")
-        if needed and "access_token" not in given and _is_missing(needed):
+        try:
+            found = "access_token" in given or importlib.util.find_spec(_NEEDED.get(self._kind, "json"))
+        except ModuleNotFoundError:  # not even its parent is there
+            found = None
+        if not found:
             raise UserError(f"{name} needs a package that is missing", f"pip install 'anthropic[{self._kind}]'")
+        base_error = self._module.AnthropicError if self._package == "anthropic" else self._module.OpenAIError
         try:
             return getattr(self._module, name)(
                 max_retries=0, http_client=http, default_headers=dict(spec.headers), **given
             )
-        except (TypeError, ValueError, ImportError, self._base_error()) as error:
+        except (TypeError, ValueError, ImportError, base_error) as error:
             raise UserError(one_line(f"The {name} client cannot be made: {error}", spec.api_key)) from error
-
-    def _base_error(self) -> type[Exception]:
-        name = "AnthropicError" if self._package == "anthropic" else "OpenAIError"
-        found: type[Exception] = getattr(self._module, name)
-        return found
 
 
 def _credentials(spec: ModelSpec, kind: str) -> Mapping[str, Any]:
@@ -156,15 +155,3 @@ def _credentials(spec: ModelSpec, kind: str) -> Mapping[str, Any]:
     elif spec.provider != "anthropic" and not kind:
         given["api_key"] = "none"  # local servers want no key, but the client does
     return given
-
-
-def _is_missing(package: str) -> bool:
-    try:
-        return importlib.util.find_spec(package) is None
-    except ModuleNotFoundError:  # not even its parent is there
-        return True
-
-
-async def _as_json(stream: Any) -> AsyncIterator[bytes]:
-    async for event in stream:
-        yield event.to_json(indent=None).encode()
