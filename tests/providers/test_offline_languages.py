@@ -8,11 +8,11 @@ import pytest
 
 from cowork.providers.offline import commands
 from cowork.providers.offline.languages import (
+    OUTLINE_PATTERN,
     body,
     definition,
     definition_pattern,
     first_words,
-    outline_pattern,
 )
 
 
@@ -77,9 +77,9 @@ def test_a_use_is_no_definition(path: str, line: str) -> None:
 
 
 def test_an_outline_finds_what_has_no_word_for_it() -> None:
-    assert re.search(outline_pattern("a.js"), "View.prototype.lookup = function lookup(name) {")
-    assert re.search(outline_pattern("a.c"), "int main(int argc, char **argv)")
-    assert not re.search(outline_pattern("a.py"), "x = fetch(url)")
+    assert re.search(OUTLINE_PATTERN, "View.prototype.lookup = function lookup(name) {")
+    assert re.search(OUTLINE_PATTERN, "int main(int argc, char **argv)")
+    assert not re.search(OUTLINE_PATTERN, "x = fetch(url)")
 
 
 def test_the_body_of_a_definition_ends_where_it_ends() -> None:

@@ -35,56 +35,40 @@ _WEIGHTS = """
 WEIGHT = {kind: int(weight) for kind, weight in re.findall(r"(\w+) (\d+)", _WEIGHTS)}
 INNER = ("field", "key", "attribute")  # parts of something, seldom worth a line of their own
 
-# family -> kind -> the words that begin a definition of that kind
-_WORDS: dict[str, dict[str, str]] = {
-    "python": {"function": "def", "class": "class", "type": "type"},
-    "script": {"function": "function", "class": "class", "type": "interface type enum namespace",
-               "variable": "const let var"},
-    "go": {"function": "func", "type": "type", "variable": "const var"},
-    "rust": {"function": "fn", "type": "struct enum trait union type", "module": "mod", "macro": "macro_rules!",
-             "variable": "const static"},
-    "classes": {"class": "class interface enum record object trait struct protocol extension @interface",
-                "function": "fun func def function", "variable": "val var let const"},
-    "ruby": {"function": "def", "class": "class module"},
-    "shell": {"function": "function"},
-    "other": {"function": "function def defp defmacro sub fn proc fun let", "module": "defmodule module package",
-              "type": "message service rpc enum type input interface struct data newtype"},
-}  # fmt: skip
+# kind -> the words that begin a definition of that kind, in whatever language has them
+_WORDS = {
+    "function": "def defp defmacro function func fn fun sub proc",
+    "class": "class record object protocol extension @interface",
+    "type": "struct union enum trait interface type namespace message service rpc newtype",
+    "module": "mod module defmodule package",
+    "macro": r"macro_rules! #\s*define",
+    "variable": "const let var val",
+}
+_IN_PYTHON = ("def", "class", "type")  # the others are words of its docstrings
 _BEFORE = (
     r"(?:(?:export|default|declare|abstract|public|private|protected|internal|static|final|override|async|virtual|sealed"
     r"|open|inline|suspend|data|partial|readonly|const|local|unsafe|extern(?: \"[^\"]*\")?|pub(?:\([^)]*\))?)\s+)*"
 )
 _AFTER = r"(?:\s+rec|\s+mut|\s*\*)?\s+(?:\([^)]*\)\s*|<[^>]*>\s*)?(?:\w+(?:\.|::))*"
 _LAMBDA = r"(?:async\s*)?(?:function\b|\([^)]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)"
-_IN = r"(?P<indent>\s+)"
-_OPEN = r"(?P<indent>\s*)"
-_TOP = r"(?P<indent>)"
+_TYPED = r"(?:[\w:<>*&~\[\],.?#]+\s+)*[*&#]?"  # modifiers and a type before a name
+_CODE = "script go rust c classes ruby shell other"
 
 # (kind, families, pattern): definitions that no word begins. NAME stands for the name.
 _SHAPES = (
-    ("function", "script", _OPEN + r"(?:export\s+)?(?:(?:const|let|var)\s+|(?:[\w$]+\.)+)(?P<name>NAME)\s*"
-                           r"(?::[^=]+)?=\s*" + _LAMBDA),
-    ("attribute", "python script", _OPEN + r"(?:[\w$]+\.)+(?P<name>NAME)\s*(?::[^=]+)?=(?!=)"),
-    ("variable", "python ruby other", _OPEN + r"[$@%]?(?P<name>NAME)\s*(?::[^=]+)?(?:=(?![=>])|<-)"),
-    ("variable", "shell", _OPEN + r"(?:export\s+|local\s+|readonly\s+|declare\s+\S+\s+)?(?P<name>NAME)="),
-    ("variable", "make", _TOP + r"(?:export\s+)?(?P<name>NAME)\s*[:?+]?="),
-    ("target", "make", _TOP + r"(?P<name>NAME)\s*:"),
-    ("function", "shell", _OPEN + r"(?P<name>NAME)\s*\(\)"),
-    ("macro", "c", _OPEN + r"#\s*define\s+(?P<name>NAME)\b"),
-    ("type", "c", _OPEN + r"(?:typedef\s+)?(?:struct|union|enum(?:\s+class)?|class"
-                          r"|namespace)\s+(?P<name>NAME)\b[^;()]*$"),
-    ("type", "c", _OPEN + r"(?:typedef\b.*\b|\}\s*)(?P<name>NAME)\s*;"),
-    ("function", "c", _TOP + r"(?:[A-Za-z_][\w\s*&:<>,~]*?[\s*&:])?(?P<name>NAME)\s*\([^;]*$"),
-    ("method", "c classes", _IN + r"(?:[\w:<>*&~\[\],.?]+\s+)+[*&]?(?P<name>NAME)\s*\([^;=]*\)[^;]*\{"),
-    ("variable", "c", _TOP + r"(?:static\s+|const\s+|extern\s+)*[\w\s*]+\b(?P<name>NAME)(?:\[[^\]]*\])*\s*="),
-    ("method", "script", _IN + r"(?P<name>NAME)\s*:\s*" + _LAMBDA),
-    ("method", "script", _IN + _BEFORE + r"(?:get\s+|set\s+)?[*#]?(?P<name>NAME)\s*(?:<[^>]*>)?\([^;]*\{\s*$"),
-    ("table", "other", _OPEN + r"(?i:create\s+(?:\w+\s+){0,3}?(?:table|view|function|index|trigger)\s+"
+    ("attribute", f"python {_CODE}", r"(?:[\w$]+\.)+(?P<name>NAME)\s*(?::[^=]+)?=(?!=)"),
+    ("method", _CODE, rf"(?P<name>NAME)\s*:\s*{_LAMBDA}"),
+    ("call", _CODE, rf"{_TYPED}(?P<name>NAME)\s*(?:<[^>]*>)?\([^;]*\{{\s*$"),
+    ("function", "c", r"(?<!\s)(?:[A-Za-z_][\w\s*&:<>,~]*?[\s*&:])?(?P<name>NAME)\s*\([^;]*$"),
+    ("type", "c", r"(?:typedef\b.*\b|\}\s*)(?P<name>NAME)\s*;"),
+    ("table", "other", r"(?i:create\s+(?:\w+\s+){0,3}?(?:table|view|function|index|trigger)\s+"
                        r"(?:if\s+not\s+exists\s+)?)[\"`\[]?(?:\w+\.)?(?P<name>NAME)\b"),
-    ("field", "python", _IN + r"(?P<name>NAME)\s*:\s*[A-Za-z\"'][^=()]*$"),
-    ("key", "script", _IN + r"[\"']?(?P<name>NAME)[\"']?\s*:\s"),
-    ("section", "data", _OPEN + r"\[+[^\]]*?(?P<name>NAME)[\"']?\]+"),
-    ("key", "data", _OPEN + r"(?:- )?[\"']?(?P<name>NAME)[\"']?\s*[:=]"),
+    ("field", f"python {_CODE}", r"(?<=\s)[\"']?(?P<name>NAME)[\"']?\s*:\s*[A-Za-z\"'\[{(\d-]"),
+    ("variable", f"python {_CODE} make", _TYPED + r"[$@%]?(?P<name>NAME)(?:\[[^\]]*\])*\s*(?::[^=]+)?"
+                                                 r"(?:[:?+]?=(?![=>])|<-)"),
+    ("target", "make", r"(?P<name>NAME)\s*:"),
+    ("section", "data", r"\[+[^\]]*?(?P<name>NAME)[\"']?\]+"),
+    ("key", "data", r"(?:- )?[\"']?(?P<name>NAME)[\"']?\s*[:=]"),
 )  # fmt: skip
 _NO_NAMES_TEXT = """
     if for while switch catch function return else do try with new throw typeof await yield super sizeof defined using
@@ -125,28 +109,26 @@ def definition(path: str, line: int, text: str, name: str = "", *, ignore_case: 
         found = pattern.match(text)
         if not found or (found["name"] in _NO_NAMES and not _WORD_BEFORE.search(text[: found.start("name")])):
             continue
+        if kind == "type" and family == "c" and text.rstrip().endswith(";") and "typedef" not in text:
+            continue  # it only uses the type
         indent = len(found["indent"].expandtabs(4))
-        inner = kind == "function" and indent > 0 and family == "python"
-        return Definition(path, line, "method" if inner else kind, found["name"], indent, text.strip())
+        if kind == "call" or (kind == "function" and family == "python"):
+            kind = "method" if indent else "function"
+        return Definition(path, line, kind, found["name"], indent, text.strip())
     return None
 
 
 @functools.lru_cache(maxsize=256)
 def _compiled(family: str, name: str, ignore_case: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
     wanted = re.escape(name) if name else r"[A-Za-z_$][\w$]*"
-    rows = [(kind, pattern) for kind, families, pattern in _SHAPES if family in families.split()]
-    led = [
-        (kind, rf"{_OPEN}{_BEFORE}(?:{'|'.join(words.split())}){_AFTER}(?P<name>NAME)(?![\w$])")
-        for kind, words in _WORDS.get(family, {}).items()
-    ]
-    lambdas = [row for row in rows if row[0] == "function" and family == "script"]
-    ordered = [*lambdas, *led, *(row for row in rows if row not in lambdas)]
+    before = r"(?:export\s+)?(?:(?:const|let|var)\s+|(?:[\w$]+\.)+)"
+    rows = [("function", rf"{before}(?P<name>NAME)\s*(?::[^=]+)?=\s*{_LAMBDA}")] if family == "script" else []
+    for kind, text in _WORDS.items() if family in ("python", *_CODE.split()) else ():
+        if words := [word for word in re.split(" ", text) if family != "python" or word in _IN_PYTHON]:
+            rows.append((kind, rf"{_BEFORE}(?:{'|'.join(words)}){_AFTER}(?P<name>NAME)(?![\w$])"))
+    rows += [(kind, pattern) for kind, families, pattern in _SHAPES if family in families.split()]
     flags = re.IGNORECASE if ignore_case else 0
-    return tuple((kind, re.compile(pattern.replace("NAME", wanted), flags)) for kind, pattern in ordered)
-
-
-_ALL_WORDS = {word.strip("!@") for kinds in _WORDS.values() for words in kinds.values() for word in words.split()}
-_LEADING = "|".join(sorted(_ALL_WORDS | {"union", "typedef", "static", r"#\s*define", "TABLE", "table", "VIEW"}))
+    return tuple((kind, re.compile(rf"(?P<indent>\s*){row.replace('NAME', wanted)}", flags)) for kind, row in rows)
 
 
 def definition_pattern(name: str) -> str:
@@ -160,30 +142,23 @@ def definition_pattern(name: str) -> str:
     )
 
 
-# Loose: what it finds is looked at again.
-_OUTLINED = "|".join(sorted((_ALL_WORDS | {"impl"}) - {"const", "let", "var", "val", "static"}))
-OUTLINE_PATTERN = rf"^\s*(?:[\w()]+\s+){{0,4}}(?:{_OUTLINED})\b"
-_WORDLESS = {  # how definitions begin in languages that have no word for them
-    "script": r"^\s*(?:export\s+)?(?:(?:const|let|var)\s+)?(?:[\w$]+\.)*[\w$]+\s*[:=]\s*(?:async\s*)?"
-    r"(?:function\b|\([^)]*\)\s*=>)"
-    r"|^\s+(?:(?:static|async|get|set|public|private|protected|override)\s+)*[*#]?[\w$]+\s*\([^;]*\)[^;=]*\{\s*$",
-    "c": r"^[A-Za-z_][\w\s*&:<>,~]*\([^;]*$|^\s*#\s*define\s+\w+",
-    "classes": r"^\s+(?:(?:public|private|protected|internal|static|final|override|async"
-    r"|virtual)\s+)+[\w<>\[\],.? ]+\s+\w+\s*\(",
-}
-
-
-def outline_pattern(*paths: str) -> str:
-    """For Grep: the lines of some files that begin definitions."""
-    families = {family_of(path) for path in paths}
-    return "|".join([OUTLINE_PATTERN, *(_WORDLESS[family] for family in sorted(families) if family in _WORDLESS)])
+_OUTLINED = [word.strip("!@") for kind, words in _WORDS.items() if kind != "variable" for word in words.split(" ")]
+_LEADING = "|".join(sorted([*_OUTLINED, *_WORDS["variable"].split(), "typedef", "static", "TABLE", "table", "VIEW"]))
+_BEGINS = rf"^\s*(?:[\w()]+\s+){{0,4}}(?:{'|'.join(_OUTLINED)}|impl)\b"
+# For Grep: the lines that begin definitions, with a word for it or without; what it finds is looked at again.
+OUTLINE_PATTERN = "|".join([
+    _BEGINS,
+    r"^\s*(?:export\s+)?(?:(?:const|let|var)\s+)?(?:[\w$]+\.)*[\w$]+\s*[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)",
+    r"^\s*(?:[\w:<>*&~\[\],.?#]+\s+)*[*&#]?[\w$]+\s*\([^;]*\{\s*$",
+    r"^[A-Za-z_][\w\s*&:<>,~]*\([^;]*$",
+])  # fmt: skip
 
 
 def named_pattern(stems: str) -> str:
     """For Grep: lines that may define a name with one of these stems, with or without a word that says so."""
     name = rf"[\w$]*(?:{stems})[\w$]*"
     return (
-        rf"{OUTLINE_PATTERN}[^=;]*?(?:{stems})"
+        rf"{_BEGINS}[^=;]*?(?:{stems})"
         rf"|^[\w\s*&.:$#<>,~]*\b{name}\s*(?:[:=]\s*(?:async\s*)?(?:function\b|\([^)]*\)\s*=>)|\([^;]*\{{\s*$)"
         rf"|^[\w\s.]*\b{name}\s*(?::[^=]+)?=[^=]"
     )

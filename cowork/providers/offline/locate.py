@@ -70,7 +70,7 @@ def _stem(path: str) -> str:
 def _outlines(paths: Iterable[str]) -> Steps[dict[str, list[Definition]]]:
     """What each of some files defines."""
     files = list(dict.fromkeys(paths))[:8]
-    looks = yield [grep(languages.outline_pattern(path), path=path, head_limit=2000) for path in files]
+    looks = yield [grep(languages.OUTLINE_PATTERN, path=path, head_limit=2000) for path in files]
     found: dict[str, list[Definition]] = {}
     for path, look in zip(files, looks, strict=True):
         items = (definition(line.path, line.number, line.text) for line in look.hits)
@@ -168,7 +168,7 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
     lines = [*named.hits, *said.hits]
     best = ranking.files(asked, lines, [p for p in files.paths if not aside or is_source(p)])[:6]
     looks = yield [  # two searches, so that a long one leaves room for the other
-        grep(f"{languages.outline_pattern(*group)}|{any_}", ignore_case=True, glob=_only(group), head_limit=1900)
+        grep(f"{languages.OUTLINE_PATTERN}|{any_}", ignore_case=True, glob=_only(group), head_limit=1900)
         for group in (best[:3], best[3:])
         if group
     ]
