@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 from cowork.core.blocks import Block, Text, ToolUse, Usage
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
-from cowork.providers.offline import commands, conversation, listing, locate, plans, project, words
+from cowork.providers.offline import commands, conversation, listing, locate, plans, project
 from cowork.providers.offline.conversation import Talk, read_request
 from cowork.providers.offline.plans import Call, Plan, advance
 from cowork.providers.offline.questions import Intent, clean, intents
@@ -117,9 +117,6 @@ def _delegate(intent: Intent) -> Plan:
 def _standalone(intent: Intent) -> str:
     """The part as a question that needs no other."""
     question = clean(intent.text)
-    if intent.subject and not (words.names(question) or words.quoted(question) or words.files(question)):
-        name = f"{intent.container}.{intent.subject}" if intent.container else intent.subject
-        question = re.sub(r"(?i)\b(?:it|that|this|them|they)\b", lambda _: f"`{name}`", question, count=1)
     return question[:1].upper() + question[1:] + "?"
 
 

@@ -91,7 +91,8 @@ _HERE = re.compile(
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(
-    r"\b(?:it|that|this|them|those|these)\b(?! (?:repo|project|code|folder|library|package))", re.IGNORECASE
+    r"\b(?:it|that(?=\W*$)|this|them|they|those|these)\b(?! (?:repo|project|code|folder|library|package))",
+    re.IGNORECASE,
 )
 _STATE = re.compile(r" (?:implemented|defined|declared|handled|done|made|located|stored)$")
 _ORDERS = re.compile(  # what no search can do
@@ -129,33 +130,16 @@ def intents(text: str, before: Intent | None = None) -> list[Intent]:
 
 def parse(text: str, before: Intent | None = None) -> Intent:
     """What is wanted; `before` is what was asked last, for "it" and "that"."""
+    if before and before.subject and not words.names(text) and not words.files(text):
+        name = f"{before.container}.{before.subject}" if before.container else _STATE.sub("", before.subject)
+        shown = f"`{name}`" if words.looks_like_name(name) or text.lower().startswith("how many") else name
+        text = _PRONOUN.sub(lambda _: shown, text, count=1)
     asked = clean(text)
     plain = _HERE.sub("", asked).strip() or asked
     for pattern, make in _RULES:
         if (hit := pattern.search(plain)) and (intent := make(plain, hit)):
-            break
-    else:
-        intent = _by_names(plain)
-    return _resolved(replace(intent, text=text), before)
-
-
-def _resolved(intent: Intent, before: Intent | None) -> Intent:
-    """With "it" replaced by what was spoken of before."""
-    if before is None or not before.subject:
-        return intent
-    if intent.kind == "count":  # the name goes where the pronoun stands
-        return replace(intent, subject=_PRONOUN.sub(f"`{before.subject}`", intent.subject, count=1))
-    is_more = words.keywords(_PRONOUN.sub("", intent.subject))
-    if intent.kind == "describe" and is_more and _PRONOUN.search(intent.subject):
-        subject = _PRONOUN.sub(_STATE.sub("", before.subject), intent.subject, count=1)
-        return replace(intent, subject=subject, text=subject)
-    code = intent.kind in ("where", "describe", "uses", "show", "explain", "read")
-    pointing = _PRONOUN.search(intent.text) and not words.names(intent.text) and not words.files(intent.text)
-    if words.keywords(_PRONOUN.sub("", intent.subject) if pointing else intent.subject) or not (code or pointing):
-        return intent
-    kind: str = "where" if intent.kind == "describe" and before.kind != "describe" else intent.kind
-    path, hint = intent.path or before.path, intent.hint or before.hint
-    return Intent(kind, before.subject, path, hint, before.container, intent.other, intent.text)
+            return replace(intent, text=text)
+    return replace(_by_names(plain), text=text)
 
 
 def _by_names(text: str) -> Intent:
