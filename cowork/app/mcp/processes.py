@@ -111,7 +111,7 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
         try:
             argv = _boxed([program, *entry.args], entry, tree, root, cwd)
             request = {"argv": argv, "cwd": str(cwd), "env": own, "wrapped": entry.box}
-            control, streams = jobs.opened(tree, script.write_request(request, ""), server=True)
+            control, streams = jobs.opened(tree, request, server=True)
         except (UserError, ToolError, OSError) as error:
             said = error.message if isinstance(error, UserError) else str(error)
             raise McpError(f"cannot be started: {one_line(said)}") from error

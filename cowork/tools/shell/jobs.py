@@ -10,10 +10,11 @@ import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 from cowork.core import spawn
 from cowork.core.errors import ToolError
@@ -250,7 +251,7 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
         program, *arguments = tree.wrap(shell, cwd, ctx.box)
         argv = [shutil.which(program, path=environ["PATH"]) or program, *arguments]
         request = {"argv": argv, "cwd": str(cwd), "env": environ, "wrapped": program != shell[0]}
-        control, (output,) = opened(tree, script.write_request(request, command))
+        control, (output,) = opened(tree, request, command)
         return control, output
 
     running = RunningCommand(command, capture, on_text, hold, open, TRIES if ctx.box != "outside" else 0)
@@ -262,18 +263,24 @@ async def start(ctx: ToolContext, command: str, capture: Capture, on_text: Calla
     return running
 
 
-def opened(tree: TreeState, request: int, *, server: bool = False) -> tuple[socket.socket, list[int]]:
-    """A new keeper for a request, which is closed."""
-    try:
+def opened(
+    tree: TreeState, request: dict[str, Any], command: str = "", *, server: bool = False
+) -> tuple[socket.socket, list[int]]:
+    """A new keeper for a request; a file that has no name hands it that and the command."""
+    content = marshal.dumps(request)
+    in_memory = hasattr(os, "memfd_create")
+    with os.fdopen(os.memfd_create("command"), "w+b") if in_memory else tempfile.TemporaryFile() as file:
+        file.write(len(content).to_bytes(script.LENGTH_BYTES, "big") + content + command.encode("utf-8", "replace"))
+        file.seek(0)
         try:
-            return prepare(tree).open(request, server=server)
-        except OSError:  # it was killed; a new one will do
-            tree.reaper = None
-            return prepare(tree).open(request, server=server)
-    except OSError as error:
-        raise ToolError("INTERNAL_ERROR", f"The command could not be started: {error.strerror}. Try again.") from error
-    finally:
-        os.close(request)
+            try:
+                return prepare(tree).open(file.fileno(), server=server)
+            except OSError:  # it was killed; a new one will do
+                tree.reaper = None
+                return prepare(tree).open(file.fileno(), server=server)
+        except OSError as error:
+            said = f"The command could not be started: {error.strerror}. Try again."
+            raise ToolError("INTERNAL_ERROR", said) from error
 
 
 async def close(tree: TreeState) -> None:

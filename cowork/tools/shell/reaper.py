@@ -22,7 +22,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
     from typing import Any
 
 CWD_FD, SCRIPT_FD = 3, 4
@@ -34,26 +34,11 @@ KILL_TIME = 3.0
 PID_BYTES = 4  # a keeper first tells its number,
 BEGUN, NOT_BEGUN = b"B", b"-"  # then whether the shell began, as its first byte says,
 REPORT_AT = PID_BYTES + 1  # then how the command ended, and closes
-_LENGTH = 8  # bytes
+LENGTH_BYTES = 8  # before a request, which the script follows in the same file
 _MOST_HANDED = 5  # descriptors: a control socket, a request and three streams
 _GRACE = {b"T": TERM_GRACE, b"K": 0.0, b"gone": GONE_GRACE}
 _LINUX = sys.platform.startswith("linux")
 _RESET = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD]
-
-
-def write_request(request: dict[str, Any], script: str) -> int:
-    """An unnamed file that holds a request and, behind it, the script the shell reads from there."""
-    content = marshal.dumps(request)
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("command")
-    else:
-        path = f"/tmp/cowork-{os.urandom(12).hex()}"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        os.unlink(path)
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(len(content).to_bytes(_LENGTH, "big") + content + script.encode("utf-8", "replace"))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return descriptor
 
 
 def main(fd: int) -> None:
@@ -81,10 +66,10 @@ def main(fd: int) -> None:
                 keepers |= _fork_keeper(requests, alarm, descriptors[0], descriptors[1], descriptors[2:])
             for descriptor in descriptors:
                 os.close(descriptor)
-        for pid, status in _reaped():
-            keepers.discard(pid)
-            if status:  # it was killed, or gave up: its orphans came to us
-                _kill(alarm, apart=keepers)
+        ended, _ = _reap()
+        keepers -= ended.keys()
+        if any(ended.values()):  # one was killed, or gave up: its orphans came to us
+            _kill(alarm, apart=keepers)
     _kill(alarm)
 
 
@@ -96,7 +81,7 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
     alarm = _listen()
     _adopt_orphans()
     control.sendall(os.getpid().to_bytes(PID_BYTES, "big"))
-    request = marshal.loads(os.read(given, int.from_bytes(os.read(given, _LENGTH), "big")))
+    request = marshal.loads(os.read(given, int.from_bytes(os.read(given, LENGTH_BYTES), "big")))
     cwd_out, cwd_in = os.pipe()
     os.set_blocking(cwd_out, False)
     try:
@@ -208,31 +193,27 @@ def _kill(alarm: int, shell: int = 0, apart: Collection[int] = ()) -> int | None
 
 def _wait(alarm: int, shell: int, seconds: float) -> tuple[int | None, bool]:
     """Reap until nothing is left or the time is over: the shell's exit status if it came, and whether all are gone."""
-    status, gone = None, False
-    deadline = time.monotonic() + seconds
+    status, deadline = None, time.monotonic() + seconds
     while True:
         _drain(alarm)
-        for pid, ended in _reaped():
-            status = ended if pid == shell else status
-        gone = not _has_children() if _LINUX else not _living(shell)
+        ended, gone = _reap()
+        status = ended.get(shell, status)
+        gone = gone if _LINUX else not _living(shell)
         left = deadline - time.monotonic()
         if left <= 0 or gone:
             return status, gone
         select.select([alarm], [], [], min(left, 0.1))
 
 
-def _reaped() -> Iterator[tuple[int, int]]:
-    while _has_children() and (ended := os.waitpid(-1, os.WNOHANG))[0]:
-        yield ended
-
-
-def _has_children() -> bool:
-    """Whether a child is there, dead or alive; the reaper of orphans has one as long as anything lives below it."""
+def _reap() -> tuple[dict[int, int], bool]:
+    """(how children ended, whether none is left); who adopts orphans has one as long as anything lives below it."""
+    ended: dict[int, int] = {}
     try:
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended[found[0]] = found[1]
     except ChildProcessError:
-        return False
-    return True
+        return ended, True
+    return ended, False
 
 
 def _signal(pid: int, number: int) -> None:
