@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 from cowork.core.ports import ToolRecord
 from cowork.tools import converter
 from cowork.tools.base import Tool
-from cowork.tools.files.line_window import MAX_LINE, PAGE_BYTES, PAGE_LINES, window
 from cowork.tools.files.media import MAX_IMAGE, cells
-from cowork.tools.files.read import read
+from cowork.tools.files.read import MAX_LINE, PAGE_BYTES, PAGE_LINES, read, window
 from tests.tools.conftest import Agent
 
 

@@ -20,7 +20,7 @@ from cowork.sessions.resume_state import rewind_points
 
 # What the first calls of tools load on use. On the event loop that would hold up the screen.
 _FIRST_CALLS = (
-    *("cowork.permissions.commands", "cowork.tools.search.glob_plan", "cowork.tools.files.line_window"),
+    *("cowork.permissions.commands", "cowork.tools.search.ripgrep"),
     *("cowork.tools.files.match", "cowork.tools.files.atomic_write", "cowork.engine.changed_files"),
 )
 

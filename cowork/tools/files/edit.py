@@ -20,7 +20,7 @@ from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
 from cowork.tools.files.encoding import Content, decode, printable
 
 with later(__name__):
-    from cowork.tools.files import atomic_write, diff, edit_hints, match
+    from cowork.tools.files import atomic_write, diff, match
 
 
 def preview_write(ctx: ToolContext, args: Mapping[str, Any]) -> Json:
@@ -220,8 +220,8 @@ def _one(
 
 def _no_match(ctx: ToolContext, path: Path, text: str, wanted: str, which: str) -> ToolError:
     text = printable(text)
-    hint, line = edit_hints.nearest_lines(text, wanted)
-    slip = "" if "; only " in hint else edit_hints.slips(text, wanted)
+    hint, line = match.nearest_lines(text, wanted)
+    slip = "" if "; only " in hint else match.slips(text, wanted)
     notebook = "A notebook is JSON on disk: old_string must match that. " if path.suffix == ".ipynb" else ""
     advice = hint or "No line is like it. Read the file again and copy the text exactly."
     said = f"{which}old_string is not in {label(ctx.workspace, path)}; nothing was changed. {notebook}{slip}"

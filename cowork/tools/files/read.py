@@ -6,9 +6,11 @@ A file read again is shown again: what the model saw of it may have been cleared
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,12 +27,43 @@ from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, prin
 
 with later(__name__):
     from cowork.tools import converter
-    from cowork.tools.files import line_window, media
-    from cowork.tools.files.line_window import Window, window
+    from cowork.tools.files import media
 
 CHUNK = 1 << 18
 COUNT_BYTES = 1 << 26  # how far the lines of a large file are counted
 SCAN_SECONDS = 10.0
+MAX_LINE = 2_000  # characters of one line that are shown
+PAGE_LINES = 1_996  # what one result may hold, so that with its notes the central clipping leaves it alone
+PAGE_BYTES = 48_000
+_OVERHEAD = 12  # its number, tab and newline
+_KEPT = 4 * MAX_LINE + 4  # bytes of a line that can matter for what is shown of it
+
+
+@dataclass(slots=True)
+class Window:
+    """Lines `first`… as far as they were asked for and fit."""
+
+    first: int
+    lines: list[str] = field(default_factory=list)  # without their newlines
+    hidden: list[int] = field(default_factory=list)  # per line, bytes that were left out of it
+    total: int = 0  # lines passed so far; all of them when `ended`
+    ended: bool = False  # the end of the file was reached
+    room: int = PAGE_BYTES  # below 0: a line did not fit any more
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.lines) - 1
+
+    def add(self, data: bytes, length: int, encoding: str) -> None:
+        """Take in a line, of which this is the start, if the page has room."""
+        if length == len(data) and data.endswith(b"\r"):
+            data, length = data[:-1], length - 1
+        text = printable(data.decode(encoding, "surrogateescape" if encoding == "utf-8" else "replace"))
+        shown = text[:MAX_LINE]
+        self.room -= len(shown.encode("utf-8")) + _OVERHEAD
+        if self.room >= 0 or not self.lines:
+            self.lines.append(shown)
+            self.hidden.append(length - len(shown.encode(encoding, "replace")) if len(text) > MAX_LINE else 0)
 
 
 @frozen
@@ -140,7 +173,7 @@ def _lines(shown: str, taken: Window, limit: int, size: int, encoding: str, abou
         of = f"of {taken.total}" if taken.ended else f"of more than {taken.total} ({size / 1e6:,.0f} MB)"
         notes.append(f"Lines {taken.first}-{taken.last} {of}. Go on with offset={taken.last + 1}.")
     if clipped:
-        most = line_window.MAX_LINE
+        most = MAX_LINE
         notes.append(f"Lines over {most} characters are clipped; see the rest with Grep or cut in Bash.")
     notes += about
     numbered = (
@@ -199,7 +232,7 @@ async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
         raise ToolError(
             "INVALID_PARAM", f"{shown} is a PDF over {converter.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash."
         )
-    texts, total = await converter.pdf_pages(file.data, offset, limit, room=line_window.PAGE_BYTES - 2000)
+    texts, total = await converter.pdf_pages(file.data, offset, limit, room=PAGE_BYTES - 2000)
     titled = [f"# page {offset + i}\n{t.strip() or '(no text on this page)'}" for i, t in enumerate(texts)]
     return _parts(shown, "pages", titled, offset, limit, total=total)
 
@@ -220,7 +253,7 @@ def _parts(
     if offset > max(total, 1):
         raise ToolError("INVALID_PARAM", f"`offset` {offset} is past the end: {shown} has {total} {noun}.", total=total)
     fitting: list[str] = []
-    room = line_window.PAGE_BYTES
+    room = PAGE_BYTES
     for part in parts[start : start + limit]:
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0 and fitting:
@@ -246,3 +279,48 @@ def _binary(shown: str, head: bytes) -> ToolError:
 
 def _display(summary: str) -> dict[str, Any]:
     return {"kind": "text", "text": "", "summary": summary}
+
+
+# ---------------------------------------------------------------- windows of lines
+
+
+def window(chunks: Iterable[bytes], encoding: str, first: int, limit: int, *, budget: int) -> Window:
+    """The window of these lines. Once it has them it goes on counting, but not beyond `budget` bytes."""
+    if encoding.startswith(("utf-16", "utf-32")):
+        chunks, encoding = _as_utf8(chunks, encoding), "utf-8"
+    out, limit = Window(first), min(limit, PAGE_LINES)
+    line, length = b"", 0  # the start of the line at hand, and how long it is so far
+
+    def wanting() -> bool:
+        return len(out.lines) < limit and out.room >= 0
+
+    for chunk in chunks:
+        newlines = chunk.count(b"\n")
+        if not wanting() or out.total + newlines < first - 1:  # nothing of it is shown
+            out.total += newlines
+            length = len(chunk) - chunk.rfind(b"\n") - 1 if newlines else length + len(chunk)
+        else:
+            *whole, rest = chunk.split(b"\n")
+            for piece in whole:
+                out.total += 1
+                if out.total >= first and wanting():
+                    out.add(line + piece[: _KEPT - len(line)], length + len(piece), encoding)
+                line, length = b"", 0
+            line, length = line + rest[: _KEPT - len(line)], length + len(rest)
+        budget -= len(chunk)
+        if budget <= 0 and (not wanting() or length > _KEPT):
+            break
+    else:
+        out.ended = True
+    if length:  # the last line may have no newline
+        out.total += 1
+        if out.total >= first and wanting():
+            out.add(line, length, encoding)
+    return out
+
+
+def _as_utf8(chunks: Iterable[bytes], encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    for chunk in chunks:
+        yield decoder.decode(chunk).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")

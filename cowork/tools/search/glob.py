@@ -17,7 +17,6 @@ from cowork.tools.base import ToolContext, tool
 from cowork.tools.call_lines import short_glob
 
 with later(__name__):
-    from cowork.tools.search import glob_plan as globs
     from cowork.tools.search import ripgrep as rg
 
 SHOWN = 200
@@ -26,7 +25,7 @@ _SHOWN_TO_PEOPLE = 20
 
 
 def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    prefix = globs.plan(str(args["pattern"])).prefix
+    prefix = rg.plan_glob(str(args["pattern"])).prefix
     return [Effect("read", str(ctx.resolve(os.path.join(args.get("path") or ".", prefix))))]
 
 
@@ -36,7 +35,7 @@ async def glob(
     pattern: Annotated[str, "A glob"],
     path: Annotated[str, "Folder to look in"] = ".",
 ) -> ToolRecord:
-    plan = globs.plan(pattern)
+    plan = rg.plan_glob(pattern)
     place = rg.existing(ctx, path or ".")
     if not place.is_dir():
         raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is a file. Give its folder as path.")
@@ -54,7 +53,7 @@ async def glob(
         found.extend(name for name in names if plan.regex.fullmatch(name))
         return True
 
-    outcome = await rg.run(["--files", *globs.names([plan.name])], "./", folder, take)
+    outcome = await rg.run(["--files", *rg.name_options([plan.name])], "./", folder, take)
     whole = len(found) <= MOST_SORTED
     if whole:
         found = await asyncio.to_thread(_newest_first, folder, found)

@@ -19,7 +19,6 @@ from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import short_glob, short_path, short_pattern
 
 with later(__name__):
-    from cowork.tools.search import glob_plan as globs
     from cowork.tools.search import ripgrep as rg
     from cowork.tools.shell.terminal_text import plain
 
@@ -46,7 +45,7 @@ class Where:
     options: list[str]
     base: str  # how rg will spell the place
     place: str  # what globs are relative to, spelled in the same way
-    globs: list[globs.GlobPlan]
+    globs: list[rg.GlobPlan]
 
     def accepts(self, name: str) -> bool:
         inner = name.removeprefix(self.place).removeprefix("/")
@@ -194,16 +193,16 @@ def _where(ctx: ToolContext, path: str, glob: str, kind: str) -> Where:
     place = rg.existing(ctx, path)
     if not place.is_dir() and not place.is_file():  # a pipe or a device would keep us waiting
         raise ToolError("INVALID_PARAM", f"{rg.called(ctx, place)} is neither a file nor a folder.")
-    given = [part for part in globs.split(glob, ", \t") if part]
+    given = [part for part in rg.split_glob(glob, ", \t") if part]
     options = [*(f"-g{part}" for part in given if part.startswith("!")), *([f"-t{kind}"] if kind else [])]
-    plans = [globs.plan(part) for part in given if not part.startswith("!")] if place.is_dir() else []
+    plans = [rg.plan_glob(part) for part in given if not part.startswith("!")] if place.is_dir() else []
     start = place
     if len(plans) == 1:
         start = place / plans[0].prefix
         if not start.is_dir() or not start.resolve().is_relative_to(place):
             raise ToolError("NOT_FOUND", f"glob: there is no folder {plans[0].prefix} in {rg.called(ctx, place)}.")
     if not kind:
-        options += globs.names([plan.name for plan in plans])
+        options += rg.name_options([plan.name for plan in plans])
     base, shown = (name if (name := rg.shown(ctx, path)) != "." else "" for path in (start, place))
     return Where(options, base, shown, plans)
 

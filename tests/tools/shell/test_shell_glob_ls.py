@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cowork.core.errors import ToolError
 from cowork.core.ports import Effect
 from cowork.tools.search.glob import glob
-from cowork.tools.search.glob_plan import plan, split, translate
 from cowork.tools.search.ls import ls
+from cowork.tools.search.ripgrep import plan_glob, split_glob, translate
 from tests.tools.shell.conftest import Desk
 
 
@@ -137,12 +137,12 @@ async def test_what_a_rule_forbids_is_not_named(repo: Desk) -> None:
 @given(st.text(st.sampled_from("ab/*?[]{},!\\."), max_size=12))
 def test_any_glob_is_read_or_refused(pattern: str) -> None:
     try:
-        made = plan(pattern)
+        made = plan_glob(pattern)
     except ToolError as error:
         assert error.code == "INVALID_PARAM"  # noqa: PT017
         return
     made.accepts("a/b.a")
-    assert "".join(split(pattern, "/")) == pattern.replace("/", "") or "{" in pattern or "\\" in pattern
+    assert "".join(split_glob(pattern, "/")) == pattern.replace("/", "") or "{" in pattern or "\\" in pattern
 
 
 @given(st.text(st.sampled_from("abc.-_ é"), min_size=1, max_size=10))
