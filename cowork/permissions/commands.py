@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -29,6 +30,8 @@ _PATH = re.compile(r"[\w./~@+-]+")
 _SEARCHES = re.compile(  # it reads whole folders, whatever is in them
     r"(?:rg|find|tree|ag|ack|fd|git (?:\S+ )?(?:grep|log|show|diff)|grep\b.* -(?:\w*[rR]\w*|-rec\S*))(?= |$)"
 )
+# `timeout 5`, `time` or `nice -n 5` before a command add nothing to what it may do.
+_ADDS_NOTHING = re.compile(r"^(?:time\0(?!-)|timeout\0[0-9.]+[smhd]?\0|nice\0-n\0-*[0-9]+\0)+(?=.)")
 Verdict = Literal["allow", "ask", "deny"]
 # By place: the rules that let a command run there, of which the first is what "always" adds.
 _COVERING = {"write": ("Bash", "Network", "Outside"), "network": ("Network", "Outside"), "outside": ("Outside",)}
@@ -78,7 +81,7 @@ class _Case:
         self.commands, self.limited, self.opaque = followed.commands, followed.limited, followed.opaque
         self.literal = followed.literal
         self.folders = folders_of(self.commands, self.cwd)
-        self.never = never_of(self.followed, self.cwd, self.workspace.root)
+        self.never = never_of(followed, self.folders, self.workspace.root)
         guess = hint(self.commands, otherwise=self.opaque)
         self.place, self.why = guess.place, guess.why
         parts = _parts(self.followed, effect.target, self.cwd)
@@ -94,6 +97,7 @@ class _Case:
         self.left = [part for part in self.parts if part.place != "read" or self._held_back(part)]
         self.denied = self.unsure = ""  # what a deny rule says of it, and why one could not be checked
         self._deny()
+        self.beyond: Place = self.place if self.place != "read" else "write"  # where it runs with a yes
 
     def decide(self) -> Decision:
         refusal = self.permits.sandbox.refusal if self.permits.sandbox else ""
@@ -104,7 +108,9 @@ class _Case:
         if self.unsure:  # bypass and plan have nobody to ask
             verdict: Verdict = "deny" if self.mode in ("bypass", "plan") else "ask"
             return self._say(verdict, f"deny rules cannot be checked: {self.unsure}", box=self.place)
-        reading = self._reading()
+        reading = next((self._held_back(part) for part in self.left), "")  # why it does not run unasked and read-only
+        if self.place != "read" or self.limited:
+            reading = self.why or "it may change something"
         if self.mode == "plan":
             refused = reading and (not self.boxes or self.limited)
             return self._say("deny", PLAN) if refused else self._say("allow", box="read")
@@ -117,11 +123,6 @@ class _Case:
         # What checks code wants to keep its caches: where nobody has to be asked for that, it may write.
         checks = [part for part in self.parts if part.checks]
         return (self._unasked(checks) if checks else None) or self._say("allow", box="read")
-
-    @property
-    def beyond(self) -> Place:
-        """Where it runs with a yes, which is not in the read box."""
-        return self.place if self.place != "read" else "write"
 
     def _unasked(self, left: Sequence[Part]) -> Decision | None:
         """What rules and the mode let run, of a command of which these parts do not only read."""
@@ -175,12 +176,6 @@ class _Case:
         if file and rule.pattern and rule in book.of_dialogs and book.changed(file):
             return replace(part, why=f"{part.argv[0]} changed since it was allowed")
         return replace(part, allowed=rule.tool)
-
-    def _reading(self) -> str:
-        """Why it does not run unasked where it can only read; empty when it does."""
-        if self.place != "read" or self.limited:
-            return self.why or "it may change something"
-        return next((self._held_back(part) for part in self.left), "")
 
     def _git(self) -> str:
         """Why git does not run unasked here."""
@@ -269,7 +264,7 @@ def _parts(followed: ShellText, text: str, cwd: Path) -> list[Part]:
             guess = hint([command])
             parts.append(Part(command, guess.place, guess.why or followed.opaque, checks=guess.checks))
             continue
-        words = _unwrapped([word.text for word in command.words])
+        words = tuple(_ADDS_NOTHING.sub("", "\0".join(word.text for word in command.words)).split("\0"))
         guess = words_hint(words)
         parts.append(Part(command, guess.place, guess.why, words, cwd, guess.checks))
         if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
@@ -277,18 +272,11 @@ def _parts(followed: ShellText, text: str, cwd: Path) -> list[Part]:
     return parts
 
 
-def _unwrapped(words: Sequence[str]) -> tuple[str, ...]:
-    """The words behind `timeout 5`, `time` or `nice -n 5`, which add nothing to what a command may do."""
-    text = "\0".join(words)
-    return tuple(re.sub(r"^(?:time\0(?!-)|timeout\0[0-9.]+[smhd]?\0|nice\0-n\0-*[0-9]+\0)+(?=.)", "", text).split("\0"))
-
-
 def _real(path: Path) -> Path:
     """Where a path leads; itself where that is not to be seen, as of another's process in /proc."""
-    try:
-        return Path(os.path.realpath(path))
-    except OSError:
-        return path
+    with suppress(OSError):
+        path = Path(os.path.realpath(path))
+    return path
 
 
 def _paths(command: SimpleCommand) -> list[str]:
@@ -310,15 +298,8 @@ def explain(permissions: Permissions, tool: ToolFacts, command: str, cwd: Path) 
     else:
         text = f"It asks ({decision.reason}), and with a yes runs {_BOXES[box]}."
         text += f" Always would add {decision.rule}." if decision.rule else ""
-    parts = decision.display.get("parts", [])
-    return {
-        "verdict": decision.verdict,
-        "box": box,
-        "why": decision.reason,
-        "rule": decision.rule,
-        "parts": parts,
-        "text": text,
-    }
+    said: Json = {"verdict": decision.verdict, "box": box, "why": decision.reason, "rule": decision.rule}
+    return said | {"parts": decision.display.get("parts", []), "text": text}
 
 
 def explain_text(found: Json) -> str:

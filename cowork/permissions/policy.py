@@ -145,7 +145,9 @@ def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Se
         return Decision("ask", why, display=display)
     if rule := first(rules.ask, fold=True):
         return Decision("ask", f"the rule {rule} asks", display=display, read_only=not writes)
-    grant = _grant("Edit" if writes else "Read", path, root)
+    name = f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
+    # None where the name would read as a pattern, or as more than one rule.
+    grant = "" if re.search(r"[*?\n()]|^\s|\s$", name) else f"{'Edit' if writes else 'Read'}({name})"
     if mode == "bypass" or first(rules.allow, fold=False):
         return Decision("allow", read_only=not writes)
     if not writes:
@@ -175,12 +177,6 @@ def _linked_protected(path: Path, root: Path) -> str:
     return ""
 
 
-def _grant(kind: str, path: Path, root: Path) -> str:
-    """What "always" grants: this file only. None where its name would read as a pattern, or as more than one rule."""
-    text = f"./{path.relative_to(root)}" if path.is_relative_to(root) and path != root else str(path)
-    return "" if re.search(r"[*?\n()]", text) or text != text.strip() else f"{kind}({text})"
-
-
 def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decision:
     """Calls without a file or command: by the first rule that covers them, then the mode, then what they do."""
     rules, mode = permits.book.all(), permits.mode
@@ -193,7 +189,12 @@ def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decis
         default = Decision("ask", f"nothing is known of what {tool.name} changes", tool.name, tool.name)
 
     def first(wanted: tuple[Rule, ...], *, wide: bool) -> Rule | None:
-        return next((rule for rule in wanted if rule.covers(tool) and _speaks(rule, effect, wide=wide)), None)
+        for rule in (rule for rule in wanted if rule.covers(tool)):
+            same = re.sub(r"[-_ ]", "", rule.pattern).casefold() == re.sub(r"[-_ ]", "", effect.target).casefold()
+            named = url_matches(rule, effect.target, wide=wide) if effect.kind == "fetch" else same and reads
+            if named or not rule.pattern:
+                return rule
+        return None
 
     if rule := first(rules.deny, wide=True):
         return Decision("deny", f"the rule {rule} denies it")
@@ -204,11 +205,3 @@ def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decis
     if mode == "bypass" or first(rules.allow, wide=False):
         return Decision("allow", read_only=default.read_only)
     return default
-
-
-def _speaks(rule: Rule, effect: Effect, *, wide: bool) -> bool:
-    """Whether a rule for a tool speaks of this call of it."""
-    if effect.kind == "fetch":
-        return url_matches(rule, effect.target, wide=wide)
-    wanted, agent = (re.sub(r"[-_ ]", "", name).casefold() for name in (rule.pattern, effect.target))
-    return not rule.pattern or (effect.kind != "call" and wanted == agent)

@@ -12,7 +12,7 @@ import secrets
 import stat
 import time
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from cowork.core.errors import UserError
@@ -97,7 +97,11 @@ def digest(folder: Path) -> str:
     if not os.access(folder, os.R_OK | os.X_OK) or not folder.is_dir():
         return f"unreadable-{secrets.token_hex(8)}"
     total, files, size = hashlib.sha256(b"cowork trust 1"), 0, 0
-    for shown, kind, content in _steering(folder):
+    found = chain.from_iterable(_below(os.path.join(folder, name), name, 0) for name in STEERING)
+    notes = (with_imports(folder / name)[1] for name in STEERING if name.endswith(".md"))
+    # The first of these is the file itself.
+    taken = ((str(path), "import", content) for read in notes for path, content in list(read.items())[1:])
+    for shown, kind, content in chain(found, taken):
         files, size = files + 1, size + len(content)
         if files > _MOST_FILES or size > _MOST_BYTES or kind == _TOO_DEEP:
             return f"too-large-{secrets.token_hex(8)}"
@@ -107,16 +111,6 @@ def digest(folder: Path) -> str:
         elif kind != "folder":
             total.update(f"{len(name)}:".encode() + name + f":{kind}:{part}\n".encode())
     return total.hexdigest()
-
-
-def _steering(folder: Path) -> Iterator[tuple[str, str, bytes]]:
-    """(name, kind, content) of all that could run or steer, and of what notes take in with `@path`."""
-    for name in STEERING:
-        yield from _below(os.path.join(folder, name), name, 0)
-    for name in (name for name in STEERING if name.endswith(".md")):
-        _, read = with_imports(folder / name)
-        for path, content in list(read.items())[1:]:  # the first is the file itself
-            yield str(path), "import", content
 
 
 def _below(path: str, shown: str, depth: int) -> Iterator[tuple[str, str, bytes]]:

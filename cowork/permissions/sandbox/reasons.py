@@ -44,13 +44,20 @@ def reasons(
     output: str, cwd: Path, roots: Sequence[Path], home: Path, masked: Sequence[str], *, network: bool, reads: bool
 ) -> list[str]:
     """What of a command's output its box is the reason for."""
-    output = output[-_MOST:]
-    kept, outside = _refused(output, cwd, roots, home)
-    told = []
+    output, told, kept, outside = output[-_MOST:], list[str](), dict[str, None](), False
+    lines = (line for line in output.splitlines() if _KEPT.search(line))
+    for word in islice((word for line in lines for word in _PATH.findall(line)), _MOST_WORDS):
+        path = Path(os.path.normpath(home / word[2:] if word.startswith("~/") else cwd / word))
+        root = next((root for root in roots if path.is_relative_to(root)), None)
+        outside = outside or (root is None and "/" in word)
+        parts = path.relative_to(root).parts[:_MOST_PARTS] if root else ()
+        whole = (at for at in range(1, len(parts) + 1) if protected(Path(*parts[:at])))
+        if at := next(whole, 0):  # as much of it as says what is protected
+            kept[str(Path(*parts[: at + (parts[at - 1] == ".git")]))] = None
     if reads and _KEPT.search(output):
         told.append("It ran read-only.")
     elif kept:
-        text = f"The sandbox keeps {listed(kept)} as it is: other programs run or obey it."
+        text = f"The sandbox keeps {listed(list(kept))} as it is: other programs run or obey it."
         hint = " git -c name=value needs no file." if ".git/config" in kept else ""
         told.append(f"{text} Edit and Write can change it, after a question.{hint}")
     told += [_OUTSIDE] if outside and not reads else []
@@ -60,24 +67,6 @@ def reasons(
         text = f"{listed(masked)} is empty to commands: it looks like a secret, or a rule denies it."
         told.append(f"{text} The Read tool asks; a rule such as Read({masked[0]}) shows it.")
     return told
-
-
-def _refused(output: str, cwd: Path, roots: Sequence[Path], home: Path) -> tuple[list[str], bool]:
-    """Protected names that could not be changed, and whether something outside could not."""
-    kept, outside = dict[str, None](), False
-    lines = (line for line in output.splitlines() if _KEPT.search(line))
-    for word in islice((word for line in lines for word in _PATH.findall(line)), _MOST_WORDS):
-        path = Path(os.path.normpath(home / word[2:] if word.startswith("~/") else cwd / word))
-        root = next((root for root in roots if path.is_relative_to(root)), None)
-        if root is None:
-            outside = outside or "/" in word
-            continue
-        parts = path.relative_to(root).parts[:_MOST_PARTS]
-        for at in range(1, len(parts) + 1):  # as much of it as says what is protected
-            if protected(Path(*parts[:at])):
-                kept[str(Path(*parts[: at + (parts[at - 1] == ".git")]))] = None
-                break
-    return list(kept), outside
 
 
 def listed(names: Sequence[str]) -> str:

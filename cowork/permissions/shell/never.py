@@ -58,15 +58,15 @@ _HERE = re.compile(r"^(?:\$PWD|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`|~\+)")
 _FORKS = re.compile(r"fork\s*(?:\(\))?\s*while|while\b[^;]*\bfork\b|while\s+(?:True|1)\s*:\s*os\.fork")
 
 
-def never_of(followed: ShellText, cwd: Path, root: Path) -> str:
+def never_of(followed: ShellText, folders: Sequence[Path], root: Path) -> str:
     """Why a text never runs, or nothing. Each command is looked at in every folder the text may have gone to."""
-    commands, folders = followed.commands, folders_of(followed.commands, cwd)
+    commands = followed.commands
     if len(folders) > _MOST_FOLDERS:
         return f"it goes to more than {_MOST_FOLDERS} folders"
     looked = [(_complete(command, commands), folder) for command in commands for folder in folders]
     for command in followed.strangers:  # of a program nobody knows any word may be what it runs
         starts = range(1, min(len(command.words), _MOST_STARTS))
-        looked += [(replace(command, words=command.words[start:]), cwd) for start in starts]
+        looked += [(replace(command, words=command.words[start:]), folders[0]) for start in starts]
     return next((why for one, folder in looked if (why := _refusal(one, folder, root))), "") or _bomb(commands)
 
 

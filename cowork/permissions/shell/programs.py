@@ -48,38 +48,25 @@ read git: verify-commit verify-tag stash+list stash+show worktree+list submodule
 read git: notes+show bisect+log bisect+view config+--get config+--get-all config+--get-regexp config+--list config+-l
 read git: config+get config+list
 outside git: push pull fetch clone ls-remote
-read cargo: tree metadata locate-project version help --version
-outside cargo: install add fetch update publish login search
-read go: list version env doc help
+read cargo go docker-compose: tree metadata locate-project list version env doc help config
 check go: vet test build
-outside go: get install
+outside cargo go gem: install add fetch update publish login search get push
 read npm pnpm yarn bun: ls list ll root prefix bin why explain version --version
 check npm pnpm yarn bun: test t run+test run+lint run+check run+typecheck run+type-check run+tests
 network npm pnpm yarn bun: ci install i add update up upgrade outdated audit view info exec dlx create init
 outside npm: publish login logout adduser link
-read pip pip3: list show freeze check debug config --version
+read pip pip3 uv poetry: list show freeze check debug config tree version env
 network pip pip3: install download wheel index
-read uv: tree version --version
-network uv: sync add lock pip tool
-read poetry: show env check --version version
-network poetry pdm pipenv: install add update lock sync
-read docker-compose: config version
+network uv poetry pdm pipenv: install add update lock sync pip tool
 read make: -n --dry-run --just-print -p --version
 check make: test tests check lint
-read systemctl: --version
 check pytest py.test mypy pyright pylint flake8 eslint jest vitest rubocop shellcheck hadolint yamllint bandit: *
 check python python2 python3 node ruby perl php lua: *
-check ruff: check rule config version
-check black: --check --diff
-check isort: --check --check-only --diff
-check prettier: --check -c --list-different
+check ruff biome deno: check lint test rule config version
+check black isort prettier: --check --check-only --diff -c --list-different
 check tsc: --noEmit
-check biome: check lint
-check deno: test lint check
 network npx bunx uvx curl wget http https ping dig nslookup host whois: *
-network composer: install update require
-network bundle: install update add
-outside gem: install update push
+network composer bundle: install update require add
 outside docker podman nerdctl docker-compose kubectl helm minikube kind terraform aws gcloud az gh glab ssh scp sftp: *
 outside rsync journalctl service apt apt-get dnf yum brew pacman snap flatpak sudo doas su mount umount pipx conda: *
 outside systemctl mamba crontab kill pkill killall systemd-run xdg-open open code ssh-add ssh-keygen gpg pass op: *
@@ -180,13 +167,11 @@ _PREFIXES = """
 prefix git: add commit status switch checkout restore branch stash tag merge revert cherry-pick reset rm mv push pull
 prefix git: fetch rebase diff log show grep blame clone
 prefix npm pnpm yarn bun: test ci run run-script install add
-prefix uv poetry pdm hatch pipenv: run sync lock install
+prefix uv poetry pdm hatch pipenv pre-commit: run sync lock install
 prefix cargo: build check test clippy fmt doc bench run fetch
-prefix go: build test vet fmt list get
-prefix mvn mvnw gradle gradlew dotnet mix: test build check compile verify package
+prefix go mvn mvnw gradle gradlew dotnet mix: test build check vet fmt list get compile verify package
 prefix bundle: exec install
 prefix pip pip3: list show freeze install
-prefix pre-commit: run
 prefix terraform: plan validate fmt
 prefix docker podman: ps images logs inspect build compose stats version info
 prefix kubectl gh: get describe logs pr issue run repo
