@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.later import later
 from cowork.core.modes import mode_of, tighter
@@ -22,23 +22,14 @@ with later(__name__):
     from cowork.permissions.commands import judge_command
     from cowork.permissions.sandbox.masks import holds_password
 
+if TYPE_CHECKING:
+    from cowork.permissions.sandbox.box import Sandbox
+
 
 PLAN = (
     "plan mode is read-only. Look around with the tools that read, then present your plan as text"
     " and let the user leave plan mode"
 )
-
-
-class Box(Protocol):
-    """What permissions ask of a sandbox."""
-
-    network: bool
-
-    @property
-    def boxes(self) -> Literal["both", "read", ""]: ...
-    @property
-    def refusal(self) -> str: ...
-    def hides_git(self, cwd: Path) -> str: ...
 
 
 class Permissions:
@@ -54,7 +45,7 @@ class Permissions:
         deny: Sequence[str] = (),
         book: RuleBook | None = None,
         trusted: bool = False,
-        sandbox: Box | None = None,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.workspace, self.trusted, self.sandbox = workspace, trusted, sandbox
         self.book = book or RuleBook(workspace, Rules.of(allow, ask, deny))
@@ -141,7 +132,11 @@ def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Se
         return Decision("deny", _outside(path, writes, workspace))
     if writes and mode == "plan":
         return Decision("deny", PLAN)
-    if writes and (why := workspace.protects(path) or _linked_protected(path, root)):
+    # A protected folder of the workspace may itself be a link to one with an innocent name.
+    links = [root / name for name in (".git", ".cowork", ".claude", ".agents", ".vscode", ".idea")] if writes else []
+    behind = (link for link in links if link.is_symlink() and path.is_relative_to(os.path.realpath(link)))
+    linked = next((f"{path} is protected: {link.name} leads to it" for link in behind), "")
+    if writes and (why := workspace.protects(path) or linked):
         return Decision("ask", why, display=display)
     if rule := first(rules.ask, fold=True):
         return Decision("ask", f"the rule {rule} asks", display=display, read_only=not writes)
@@ -166,15 +161,6 @@ def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
     folder = path if os.path.isdir(path) else path.parent
     hint = f"the user can allow {'it' if folder == path else 'its folder'} with --add-dir {folder}"
     return f"{path} is outside the workspace and may not be {verb}; {hint}"
-
-
-def _linked_protected(path: Path, root: Path) -> str:
-    """A protected folder of the workspace may itself be a link to one with an innocent name."""
-    for name in (".git", ".cowork", ".claude", ".agents", ".vscode", ".idea"):
-        place = root / name
-        if place.is_symlink() and path.is_relative_to(os.path.realpath(place)):
-            return f"{path} is protected: {name} leads to it"
-    return ""
 
 
 def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decision:

@@ -28,20 +28,10 @@ from cowork.permissions.sandbox.watch import Guarded, common_of, guarded, reposi
 MODES = ("auto", "required", "off")
 _TMP = Path("/tmp")
 _EMPTY = str(Path(cowork.__file__).with_name("py.typed"))  # a file of ours that holds nothing
-# Caches of programs that would else lie in the home folder, which cannot be written inside.
-_CACHES = {
-    "GOCACHE": "/tmp/.cache/go",
-    "npm_config_cache": "/tmp/.cache/npm",
-    "YARN_CACHE_FOLDER": "/tmp/.cache/yarn",
-    "PIP_CACHE_DIR": "/tmp/.cache/pip",
-    "UV_CACHE_DIR": "/tmp/.cache/uv",
-}
-# What checkers keep beside the code, which cannot be written in the read box: ruff and mypy fail there, pytest warns.
-_CHECKERS = {
-    "RUFF_CACHE_DIR": "/tmp/.cache/ruff",
-    "MYPY_CACHE_DIR": "/tmp/.cache/mypy",
-    "PYTEST_ADDOPTS": "-W ignore::pytest.PytestCacheWarning",
-}
+# Variables of caches that would lie in the home folder, which cannot be written inside; and of those that checkers keep
+# beside the code, which cannot be written in the read box: ruff and mypy fail there, pytest warns.
+_CACHES = "GOCACHE npm_config_cache YARN_CACHE_FOLDER PIP_CACHE_DIR UV_CACHE_DIR"
+_CHECKERS = "RUFF_CACHE_DIR MYPY_CACHE_DIR PYTEST_ADDOPTS"
 _COVERED = (_TMP, Path("/var/tmp"), Path("/run"))  # empty inside, and one's own; so is all of /dev
 
 
@@ -95,10 +85,7 @@ class Sandbox:
 
     @property
     def boxes(self) -> Literal["both", "read", ""]:
-        """Which boxes hold all they promise here: an old bubblewrap leaves a way to namespaces with capabilities.
-
-        Where no box can be made in a box, what is guarded could be moved by another command while it is mounted.
-        """
+        """Which boxes hold all they promise here: an old bubblewrap cannot close the way to namespaces, or nest."""
         if self.active and (self._bwrap is None or carriers.nests(self._bwrap)):
             return "both"
         return "read" if self.active or self.fenced else ""
@@ -200,14 +187,16 @@ class Sandbox:
     ) -> list[str]:
         """bubblewrap with these places, of which some can be written, but for what is masked or fixed.
 
-        What is guarded lies where others can write: one could swap a folder for a link while it is mounted, and have a
-        folder of its choice mounted instead. So it is mounted in a second box inside the first, from which no link
-        leads to more than the first one has.
+        Others could swap a folder there for a link while it is mounted, to have one of their choice mounted instead. So
+        that is done in a second box inside the first, from which no link leads to more than the first one has.
         """
         bwrap = self._bwrap or "bwrap"
         hidden = [path for path, words in places.items() if words[0] == "--tmpfs" or words[1] == _EMPTY]
         places = {**places, **{folder: ["--bind", str(folder), str(folder)] for folder in writable}}
-        hiding = {path: _mask(path) for path in masked}
+        hiding = {}
+        for path in masked:  # on itself first, which fails if it is gone: else bubblewrap would make it, for all to see
+            empty = ["--tmpfs", str(path), "--remount-ro"] if os.path.isdir(path) else ["--ro-bind", _EMPTY]
+            hiding[path] = ["--ro-bind", str(path), str(path), *empty, str(path)]
         # Masks count as places, for a folder with one in it must not become one that is not searched.
         guards = _guards(places | hiding, hidden, fixed, writable) | hiding
         words = [bwrap, *carriers.BARE, *self._settings(network=network, reads=not writable)]
@@ -227,8 +216,9 @@ class Sandbox:
             yield from ("--unsetenv", name) if name in self._environ else ()
         for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"):
             yield from ("--setenv", name, str(_TMP)) if name in self._environ else ()
-        for name, cache in (_CACHES | (_CHECKERS if reads else {})).items():
-            yield from ("--setenv", name, cache) if name not in self._environ else ()
+        for name in f"{_CACHES} {_CHECKERS if reads else ''}".split():
+            value = "-W ignore::pytest.PytestCacheWarning" if "PYTEST" in name else f"{_TMP}/.cache/{name}"
+            yield from ("--setenv", name, value) if name not in self._environ else ()
 
     def _masked(self, box: BoxName, cwd: Path) -> list[Path]:
         """What of the workspace this box hides: its secrets, unless a question was answered, and git's copy of them."""
@@ -286,15 +276,6 @@ class Sandbox:
         found = masks.machine_secrets(self.home, self._environ, self.roots, (*_COVERED, Path("/dev/shm")))
         kept = {*map(str, self.writable()), str(self.home), "/"}
         return [Path(path) for path in dict.fromkeys(map(os.path.realpath, found)) if path not in kept]
-
-
-def _mask(path: Path) -> list[str]:
-    """An empty folder or file in its place, which nobody can write.
-
-    It is mounted on itself first, which fails if it is gone: else bubblewrap would make it, for all to see.
-    """
-    empty = ["--tmpfs", str(path), "--remount-ro"] if os.path.isdir(path) else ["--ro-bind", _EMPTY]
-    return ["--ro-bind", str(path), str(path), *empty, str(path)]
 
 
 def _guards(

@@ -11,6 +11,7 @@ import os
 import struct
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 # From linux/landlock.h, which only grows.
@@ -43,10 +44,9 @@ def version() -> int:
     """What of Landlock this kernel has; 0: nothing, or a machine whose calls are not known here."""
     if not sys.platform.startswith("linux") or os.uname().machine not in _CALLS:
         return 0
-    try:
+    with suppress(OSError):
         return max(0, _call("syscall", _CREATE, None, 0, _VERSION))
-    except OSError:
-        return 0
+    return 0
 
 
 def words(argv: Sequence[str], *, home: str, shown: Sequence[str], hidden: Sequence[str]) -> list[str]:
@@ -86,25 +86,18 @@ def _shown(top: str, hidden: set[str], *, lists: bool = True) -> Iterable[tuple[
             continue
         if lists:
             yield path, _READ_DIR
-        try:
+        with suppress(OSError):
             waiting += [os.path.join(path, name) for name in os.listdir(path)]
-        except OSError:
-            continue
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
-    try:
+    rights &= -1 if os.path.isdir(path) else ~_READ_DIR
+    with suppress(OSError):  # it is gone, or a link, which is judged by where it leads
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return
-    if not os.path.isdir(path):
-        rights &= ~_READ_DIR
-    try:
-        _call("syscall", _ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, descriptor), 0)
-    except OSError:
-        pass  # a link, which is judged by where it leads
-    finally:
-        os.close(descriptor)
+        try:
+            _call("syscall", _ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, descriptor), 0)
+        finally:
+            os.close(descriptor)
 
 
 def _filter(*, signals: bool) -> None:

@@ -1,7 +1,6 @@
 """What a command in a box must not see: keys, passwords, and the sockets of programs that act for the user.
 
-Of the workspace: files that look like secrets, what rules deny to be read, and git's objects where git tracks such a
-file, for there its content is too. An allow rule such as `Read(.env)` lets commands see what it names.
+Of the workspace: files that look like secrets and what rules deny, unless an allow rule such as `Read(.env)` names it.
 """
 
 from __future__ import annotations
@@ -133,16 +132,14 @@ class WorkspaceSecrets:
         waiting, seen = [top], 0
         while waiting and seen < _MOST_ENTRIES:
             folder = waiting.pop()
-            try:
+            with suppress(OSError):
                 changed = os.lstat(folder).st_ctime_ns  # which no command can set
-            except OSError:
-                continue
-            kept = self._folders.get(folder)
-            if kept is None or kept[0] != changed:
-                kept = self._folders[folder] = (changed, *self._look(folder))
-            seen += len(kept[1]) + len(kept[2]) + 1
-            yield from map(Path, kept[1])
-            waiting += kept[2]
+                if self._folders.get(folder, (0,))[0] != changed:
+                    self._folders[folder] = (changed, *self._look(folder))
+                _, secret, inner = self._folders[folder]
+                seen += len(secret) + len(inner) + 1
+                yield from map(Path, secret)
+                waiting += inner
 
     def _look(self, folder: str) -> tuple[list[str], list[str]]:
         if is_closed(folder):  # it is hidden whole: a command could open it again
@@ -194,14 +191,11 @@ def _tracked(index: str, state: tuple[int, ...]) -> tuple[str, ...]:
     if not state:
         return ("index",) if os.path.lexists(index) else ()
     try:
-        return tuple(one.path for one in read_index(Path(index)) if _secret_path(one.path))
+        paths = [one.path.split("/") for one in read_index(Path(index))]
     except (OSError, ValueError):
         return ("index",)
-
-
-def _secret_path(path: str) -> bool:
-    *folders, name = path.split("/")
-    return _secret(name) or any(_secret(folder) for folder in folders if folder.startswith("."))
+    named = ((path, (path[-1], *(folder for folder in path[:-1] if folder[:1] == "."))) for path in paths)
+    return tuple("/".join(path) for path, telling in named if any(map(_secret, telling)))
 
 
 def holds_password(path: Path) -> bool:
@@ -233,15 +227,12 @@ def sockets(environ: Mapping[str, str], roots: Sequence[Path], covered: Sequence
     opened = [words[7] for row in rows if len(words := row.split(None, 7)) == 8 and words[7].startswith("/")]
     others = (path for path in map(os.path.realpath, opened) if not _within(path, roots))
     found = dict.fromkeys((*map(os.path.realpath, named), *others))
-    seen = (path for path in found if _within(path, roots) or not _within(path, covered))
-    return [path for path in seen if _is_socket(path)][:_MOST_SOCKETS]
+    seen = []
+    for path in (path for path in found if _within(path, roots) or not _within(path, covered)):
+        with suppress(OSError):
+            seen += [path] if stat.S_ISSOCK(os.lstat(path).st_mode) else []
+    return seen[:_MOST_SOCKETS]
 
 
 def _within(path: str, folders: Sequence[Path]) -> bool:
     return any(path == str(folder) or path.startswith(f"{folder}/") for folder in folders)
-
-
-def _is_socket(path: str) -> bool:
-    with suppress(OSError):
-        return stat.S_ISSOCK(os.lstat(path).st_mode)
-    return False

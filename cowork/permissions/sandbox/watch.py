@@ -1,25 +1,24 @@
 """What of a workspace other programs run or obey, and the watch over it while commands run.
 
-In the write box what is there is mounted so that nobody can write it. What is missing cannot be: something would have
-to stand in its place, for all to see and for a killed run to leave. So what comes is given a name that nothing obeys,
-and said. Where there is no box it is only said.
+In the write box what is there is mounted so that nobody can write it. What is missing cannot be, so what comes is given
+a name that nothing obeys, and said. Where there is no box it is only said.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import os
 import re
 import stat
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cowork.core.errors import ToolError
 from cowork.core.frozen import frozen
-from cowork.core.workspace import is_closed, protected, start_of
+from cowork.core.workspace import Workspace, is_closed, protected, start_of
 from cowork.permissions.sandbox.reasons import listed
 
 if TYPE_CHECKING:
@@ -183,16 +182,20 @@ class Watch:
     def look(self, hold: WatchHold) -> list[str]:
         """Set aside what came since, and put back links that were changed; gives what the model should know."""
         here = _present(hold.what, hold.places, inside=not hold.boxed)
-        if not hold.boxed:
-            return self._tell(sorted(here.keys() - self._known.keys() - set(self._written)))
-        told = []
+        came, told = sorted(here.keys() - self._known.keys() - set(self._written)), list[str]()
+        if not hold.boxed:  # nothing can be set aside: it is said once
+            self._known |= dict.fromkeys(came, "")
+            names = listed([self._sandbox.workspace.show(Path(path)) for path in came])
+            text = f"A command made {names}: other programs or agents run or obey such files."
+            if came:
+                self._say(f"{text} Look before you use them.", came)
+            return [f"{text} The user was warned; say why, if you meant it."] if came else []
         for path, was in list(self._known.items()):
             if was and here.get(path) != was and Path(path).parent in hold.places:
                 told += _set_aside(path) if path in here else []
-                with contextlib.suppress(OSError), _really(Path(path).parent) as folder:
-                    os.symlink(was, os.path.basename(path), dir_fd=folder)
-                here[path] = was
-        for new in map(Path, sorted(here.keys() - self._known.keys() - set(self._written))):
+                with suppress(OSError, ToolError), _folder_of(path) as (folder, name):
+                    os.symlink(was, name, dir_fd=folder)
+        for new in map(Path, came):
             whole = new.name == ".git" or (new.parent in hold.what.gits and new.name in GIT_FOLDERS)
             if not whole or (_would_run(new) if new.name == ".git" else _has_hooks(new)):
                 told += _set_aside(str(new))
@@ -201,15 +204,6 @@ class Watch:
             self._say(text, told)
         hint = "The user was told. Write them with a file tool, which asks, if they are wanted."
         return [f"{text} {hint}"] if told else []
-
-    def _tell(self, made: list[str]) -> list[str]:
-        """Say once what came where nothing can be set aside."""
-        self._known |= dict.fromkeys(made, "")
-        names = listed([self._sandbox.workspace.show(Path(path)) for path in made])
-        text = f"A command made {names}: other programs or agents run or obey such files."
-        if made:
-            self._say(f"{text} Look before you use them.", made)
-        return [f"{text} The user was warned; say why, if you meant it."] if made else []
 
 
 @dataclass(slots=True)
@@ -234,23 +228,11 @@ class WatchHold:
             self.watch.running -= 1
 
 
-@contextlib.contextmanager
-def _really(folder: Path) -> Iterator[int]:
-    """The descriptor of a folder that is where it is said to be: a command may have put a link there, or above."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        if os.readlink(f"/proc/self/fd/{descriptor}") != str(folder):
-            raise FileNotFoundError(errno.ENOENT, "it was moved", str(folder))
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
 def _present(what: Guarded, places: Iterable[Path], *, inside: bool) -> dict[str, str]:
     """What is protected, links with their goal. `inside`: also what lies in the protected folders."""
     found: dict[str, str] = {}
     for entry in protected_entries(places, what.gits):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             found[entry.path] = os.readlink(entry.path) if entry.is_symlink() else ""
         below = scan(f"{entry.path}/hooks" if entry.name == ".git" else entry.path) if inside else []
         found |= {one.path: "" for one in below if not one.name.endswith(".sample")}
@@ -275,12 +257,16 @@ def _has_hooks(folder: Path) -> bool:
     )
 
 
+def _folder_of(path: str) -> AbstractContextManager[tuple[int, str]]:
+    """The folder of a path, reached without a link: a command may have put one there, or above."""
+    return Workspace(Path(path).parent).parent(Path(path))
+
+
 def _set_aside(path: str) -> list[str]:
     """Give it a name nothing obeys; says which."""
-    name = os.path.basename(path)
-    other = f"{name[:_LONGEST]}{_SET_ASIDE}"
+    other = f"{os.path.basename(path)[:_LONGEST]}{_SET_ASIDE}"
     try:
-        with _really(Path(path).parent) as folder:
+        with _folder_of(path) as (folder, name):
             other += f"-{os.urandom(8).hex()}" if other in os.listdir(folder) else ""  # which cannot be guessed
             mode = stat.S_IMODE(os.fstat(folder).st_mode)
             if mode & stat.S_IRWXU != stat.S_IRWXU:  # a command has closed it to its owner
@@ -288,7 +274,7 @@ def _set_aside(path: str) -> list[str]:
             os.rename(name, other, src_dir_fd=folder, dst_dir_fd=folder)
             if mode & stat.S_IRWXU != stat.S_IRWXU:
                 os.fchmod(folder, mode)
-    except FileNotFoundError:
+    except (FileNotFoundError, ToolError):  # it is gone, or its folder was moved
         return []
     except OSError as error:
         return [f"{path} could not be renamed: {error.strerror}"]

@@ -1,7 +1,6 @@
-"""Follows what commands run on behalf of others: `sh -c`, `env`, `timeout`, `xargs` and a dozen more.
+"""Follows what commands run on behalf of others, for deny rules and what never runs: `sh -c`, `env`, `timeout` …
 
-Deny rules and the list of what never runs look at all that was followed. What cannot be followed is said: then a
-person is asked, and where nobody is asked it is refused.
+What cannot be followed is said: then a person is asked, and where nobody is asked it is refused.
 """
 
 from __future__ import annotations
@@ -205,23 +204,19 @@ def _is_data(command: SimpleCommand) -> bool:
 
 
 def denies(rule: Rule, followed: ShellText) -> bool | None:
-    """Whether a deny or ask rule covers one of these commands; None when only run time will tell.
-
-    Options may stand anywhere (`git -C x push` is `git push`), the folder and the case of the program do not matter.
-    """
+    """Whether a deny or ask rule covers one of these commands; None when only run time will tell."""
     found = [_covers(rule, command.words) for command in followed.commands]
     if any(found):
         return True
     words = words_of(rule.pattern)[0] or ()
     wanted = [program(words[0]), *(word for word in words[1:] if not word.startswith("-"))] if words else []
-    return None if None in found or (wanted and followed.strangers and _mentions(followed, wanted)) else False
-
-
-def _mentions(followed: ShellText, wanted: Sequence[str]) -> bool:
-    """Whether all words of a rule occur in a text of which some program may run any word."""
+    if None in found or not wanted or not followed.strangers:
+        return None if None in found else False
+    # Some program may run any word: whether all words of the rule occur.
     text = " ".join(part for command in followed.commands for part in (command.text, *command.fed))
     text += " " + re.sub(r"-[A-Za-z](?=\w)", " ", text)  # a value in one word with its option
-    return all(re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) for word in wanted)
+    occurs = (re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text, re.IGNORECASE) for word in wanted)
+    return None if all(occurs) else False
 
 
 def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:

@@ -1,7 +1,6 @@
 """Reads a shell text into simple commands, at any depth, in linear time. What it cannot read is said, never skipped.
 
-Nothing is trusted because it was read well: boxes hold commands. What this finds is a hint, what a deny rule is
-compared with, and what people are shown.
+What this finds is a hint, what a deny rule is compared with, and what people are shown: boxes hold commands.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What is known of programs by their words: where a command belongs, which rule an "always" adds, what only reads.
 
-Nothing of it is needed to be safe where boxes work: a wrong guess costs a question, never a harm, for the kernel holds
-what runs in a box and nothing leaves one unasked. Where no box works, what runs unasked is in a list of its own.
+A wrong guess costs a question, never a harm: the kernel holds what runs in a box, and nothing leaves one unasked.
 """
 
 from __future__ import annotations
@@ -108,7 +107,17 @@ def words_hint(words: Sequence[str]) -> Hint:
     if name in ("npx", "bunx") and rest and "check" in _known().get(rest[0], {}).values():
         return words_hint(rest)  # a project has these installed; where not, the box keeps npx offline
     sub = _subcommand(name, rest)
-    said, kind = " ".join(filter(None, (name, sub))), _kind(name, sub, rest)
+    said, known = " ".join(filter(None, (name, sub))), _known().get(name, {})
+    next_word = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
+    after = (word if "fix" in word else word.partition(":")[0] for word in next_word)  # lint:css is a lint
+    telling = [
+        sub,
+        *(f"{sub.removesuffix('-script')}+{word}" for word in after),
+        *(w for w in rest if w[:1] == "-"),
+        "*",
+    ]
+    kind = next((known[word] for word in telling if word in known), "")
+    kind = "" if kind == "check" and _FIXES & set(rest) else kind
     inner = rest[rest.index("run") + 1 :] if name in _RUNS and sub == "run" and not _FIXES & set(rest) else ()
     if kind == "check" or (inner and words_hint(inner).place == "read"):
         return Hint("read", checks=True)
@@ -137,16 +146,6 @@ def _known(table: str = _TABLE) -> dict[str, dict[str, str]]:
         for name in listed:
             found.setdefault(name, {}).update(dict.fromkeys(words.split(), kind))
     return found
-
-
-def _kind(name: str, sub: str, rest: Sequence[str]) -> str:
-    """What the table says of a command: read, check, network, outside, or nothing."""
-    known = _known().get(name, {})
-    next_word = rest[rest.index(sub) + 1 :][:1] if sub in rest else ()
-    after = (word if "fix" in word else word.partition(":")[0] for word in next_word)  # lint:css is a lint
-    words = (sub, *(f"{sub.removesuffix('-script')}+{word}" for word in after), *(w for w in rest if w[:1] == "-"), "*")
-    kind = next((known[word] for word in words if word in known), "")
-    return "" if kind == "check" and _FIXES & set(rest) else kind
 
 
 def _subcommand(name: str, rest: Sequence[str]) -> str:
@@ -209,7 +208,8 @@ def offer(tool: str, argv: Sequence[str], cwd: Path, root: Path) -> str:
     return ""
 
 
-# What the operands of programs are, how many there are at least, and the options that they may have.
+# Where no box works: what the operands of programs are, how many there are at least, and the options they may have. Not
+# those that write, run a program, follow links or never end; not git, which runs what its configuration says.
 _STRICT = """
 paths0 ls: -[laAhtrS1dFinosp]+|--color=never|--all
 paths1 cat: -[nbAEsTv]+
@@ -230,11 +230,7 @@ _FILTERS = names("head tail wc nl sort cat grep")  # which may also read a pipe
 
 
 def only_reads(command: SimpleCommand, cwd: Path, workspace: Workspace) -> str:
-    """Empty when a command of literal words is known to change nothing where no box holds it, else why not.
-
-    An option is left out of the list when it writes, runs a program, follows links or never ends. A program that reads
-    its words in a way of its own is left out whole, and so is git, which runs what a repository's configuration says.
-    """
+    """Empty when a command of literal words is known to change nothing where no box holds it, else why not."""
     name, words, operands = command.words[0].text, [word.text for word in command.words[1:]], list[str]()
     if name not in _known(_STRICT):
         return f"{name} is not one of the commands that run unasked without a sandbox"
