@@ -52,14 +52,14 @@ _BOXES = {
 
 @frozen
 class Part:
-    """One simple command as people see it. `argv` is set when it is literal, so that an allow rule may match it."""
+    """One simple command as people see it."""
 
     command: SimpleCommand
     place: Place
     why: str = ""
-    argv: tuple[str, ...] = ()
-    cwd: Path = Path()
     checks: bool = False
+    argv: tuple[str, ...] = ()  # set when it is literal, so that an allow rule may match it
+    cwd: Path = Path()
     allowed: str = ""  # the rule that covers it
 
 
@@ -92,7 +92,12 @@ class _Case:
         if self.limited:
             self.place, self.why = "write", self.opaque
         self.unheld = not self.boxes or self.place == "outside"
-        self.git = self._git()
+        self.git = ""  # why git does not run unasked here
+        if any(program(one.words[0].text) == "git" for one in self.commands if one.words):
+            if not permits.trusted:
+                self.git = "git runs what a repository's configuration says, and this folder is not trusted"
+            elif self.boxes and permits.sandbox and (secret := permits.sandbox.hides_git(self.cwd)):
+                self.git = f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it"
         self.parts = [self._cover(part) for part in parts]
         self.left = [part for part in self.parts if part.place != "read" or self._held_back(part)]
         self.denied = self.unsure = ""  # what a deny rule says of it, and why one could not be checked
@@ -177,17 +182,6 @@ class _Case:
             return replace(part, why=f"{part.argv[0]} changed since it was allowed")
         return replace(part, allowed=rule.tool)
 
-    def _git(self) -> str:
-        """Why git does not run unasked here."""
-        if not any(program(one.words[0].text) == "git" for one in self.commands if one.words):
-            return ""
-        if not self.permits.trusted:
-            return "git runs what a repository's configuration says, and this folder is not trusted"
-        secret = self.permits.sandbox.hides_git(self.cwd) if self.permits.sandbox and self.boxes else ""
-        return (
-            f"git could show {secret}, which looks like a secret; a rule Read({secret}) would let it" if secret else ""
-        )
-
     def _held_back(self, part: Part) -> str:
         """Why a part that only looks does not run unasked all the same."""
         if self.git and "git" in part.command.text.casefold():
@@ -196,10 +190,10 @@ class _Case:
             return "" if self.boxes else "only plain words run unasked where there is no sandbox"
         if part.argv[0] != "cd":
             return only_reads(part.command, part.cwd, self.workspace)
-        here = Path(os.path.normpath(part.cwd / part.argv[-1]))
-        joined = all(one.after in ("", "&&", "|") for one in self.commands) and part.command.after != "|"
+        here, one_way = Path(os.path.normpath(part.cwd / part.argv[-1])), part.command.after != "|"
+        one_way = one_way and all(one.after in ("", "&&", "|") for one in self.commands) and len(part.argv) == 2
         inside = self.workspace.may_read(here) and here.is_dir() and _real(here) == here
-        return "" if joined and inside and len(part.argv) == 2 else "cd to a folder only known at run time"
+        return "" if one_way and inside else "cd to a folder only known at run time"
 
     def _edits(self) -> bool:
         """Whether it only makes folders and files in the workspace; to write into them takes a box that holds it."""
@@ -241,10 +235,7 @@ class _Case:
         return ""
 
     def _names(self, rule: Rule) -> str | None:
-        """A word of the command that a rule about files covers; None where a word is only known at run time.
-
-        In the boxes the kernel keeps what such a rule denies from commands, whatever words they use.
-        """
+        """A word of the command that a rule about files covers; None where a word is only known at run time."""
         if rule.speaks_of("write") and self.place == "read" and self.boxes:
             return ""
         for text in (text for command in self.commands for text in _paths(command)):
@@ -262,11 +253,11 @@ def _parts(followed: ShellText, text: str, cwd: Path) -> list[Part]:
     for command in top:
         if not followed.literal:
             guess = hint([command])
-            parts.append(Part(command, guess.place, guess.why or followed.opaque, checks=guess.checks))
+            parts.append(Part(command, guess.place, guess.why or followed.opaque, guess.checks))
             continue
         words = tuple(_ADDS_NOTHING.sub("", "\0".join(word.text for word in command.words)).split("\0"))
         guess = words_hint(words)
-        parts.append(Part(command, guess.place, guess.why, words, cwd, guess.checks))
+        parts.append(Part(command, guess.place, guess.why, guess.checks, words, cwd))
         if words[0] == "cd" and len(words) == 2 and command.words[-1].literal:
             cwd = Path(os.path.normpath(cwd / words[1]))
     return parts

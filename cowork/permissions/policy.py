@@ -128,8 +128,12 @@ def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Se
 
     if rule := first(rules.deny, fold=True):
         return Decision("deny", f"the rule {rule} denies {shown}")
-    if not (workspace.may_write(path) if writes else workspace.may_read(path)):
-        return Decision("deny", _outside(path, writes, workspace))
+    if writes and workspace.may_read(path) and not workspace.may_write(path):
+        return Decision("deny", f"{path} may be read but not written")
+    if not workspace.may_read(path):
+        folder, verb = path if os.path.isdir(path) else path.parent, "written" if writes else "read"
+        hint = f"the user can allow {'it' if folder == path else 'its folder'} with --add-dir {folder}"
+        return Decision("deny", f"{path} is outside the workspace and may not be {verb}; {hint}")
     if writes and mode == "plan":
         return Decision("deny", PLAN)
     # A protected folder of the workspace may itself be a link to one with an innocent name.
@@ -152,15 +156,6 @@ def _judge_file(tool: ToolFacts, effect: Effect, permits: Permissions, given: Se
     if mode in ("accept-edits", "auto"):
         return Decision("allow")
     return Decision("ask", f"{tool.name} changes {shown}", grant, grant, display)
-
-
-def _outside(path: Path, writes: bool, workspace: Workspace) -> str:
-    verb = "written" if writes else "read"
-    if writes and workspace.may_read(path):
-        return f"{path} may be read but not written"
-    folder = path if os.path.isdir(path) else path.parent
-    hint = f"the user can allow {'it' if folder == path else 'its folder'} with --add-dir {folder}"
-    return f"{path} is outside the workspace and may not be {verb}; {hint}"
 
 
 def _judge_other(tool: ToolFacts, effect: Effect, permits: Permissions) -> Decision:

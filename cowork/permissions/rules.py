@@ -9,6 +9,7 @@ import re
 import shlex
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -100,10 +101,9 @@ def check_tools(rules: Iterable[Rule], tools: Mapping[str, ToolFacts]) -> None:
 
 def host_of(url: str) -> str:
     """The host a URL names; empty when it names none that a rule could."""
-    try:
+    host = ""
+    with suppress(ValueError):
         host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
     return host if re.fullmatch(r"[a-z0-9._:-]+", host) else ""
 
 
@@ -286,10 +286,9 @@ def _read(path: Path) -> dict[str, Any]:
 def _content(path: Path) -> str:
     """What a program is: the hash of its content and where its name leads."""
     real = os.path.realpath(path)
-    try:
+    with suppress(OSError):
         return hashlib.sha256(os.fsencode(real) + b"\0" + start_of(Path(real), _MOST_PROGRAM)).hexdigest()
-    except OSError:
-        return ""
+    return ""
 
 
 def in_workspace(name: str, cwd: Path, roots: Sequence[Path]) -> Path | None:

@@ -120,8 +120,13 @@ class Sandbox:
         if not movable and self.temporary and (shared := self.temporary.folder()):
             places[_TMP] = ["--bind", str(shared), str(_TMP)]
         what, self.known = self.known or guarded(self.roots), None
-        fixed = dict.fromkeys((*what.fixed, *self._unwritable()))
-        return self._around(argv, cwd, places, masked, list(fixed), self.writable(), network=network)
+        # What deny rules for edits name, as far as it is there: a folder with all in it, or a file.
+        patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
+        names = filter(None, (re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns))
+        named = (Path(os.path.realpath(self.workspace.root / name)) for name in names)
+        denied = [path for path in named if {*self.roots} & {*path.parents} and os.path.exists(path)]
+        fixed = [path for path in dict.fromkeys((*what.fixed, *denied)) if path not in self.roots]
+        return self._around(argv, cwd, places, masked, fixed, self.writable(), network=network)
 
     def _has_network(self, box: BoxName) -> bool:
         return box == "network" or (self.network and box in ("write", "masked"))
@@ -251,14 +256,6 @@ class Sandbox:
         own = reads and len(self.home.parts) > 1 and os.path.isdir(self.home) and self.home not in self.roots
         others = masks.other_homes(self.home, [*self.writable(), *self.workspace.readable])
         return [self.home, *others] if own else others
-
-    def _unwritable(self) -> list[Path]:
-        """What deny rules for edits name, as far as it is there: a folder with all in it, or a file."""
-        patterns = [rule.pattern for rule in self._rules().deny if rule.names_files("write")]
-        names = filter(None, (re.split(r"[*?]", pattern)[0].rstrip("/") for pattern in patterns))
-        found = (Path(os.path.realpath(self.workspace.root / name)) for name in names)
-        inside = (path for path in found if any(root in path.parents for root in self.roots))
-        return [path for path in inside if os.path.exists(path) and path not in self.roots]
 
     @property
     def roots(self) -> list[Path]:

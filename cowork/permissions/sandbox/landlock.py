@@ -57,6 +57,8 @@ def words(argv: Sequence[str], *, home: str, shown: Sequence[str], hidden: Seque
 
 def close(home: str, shown: Sequence[str], hidden: Sequence[str]) -> None:
     """Put the box around this process and all it will start. There is no way out."""
+    import ctypes
+
     known = version()
     writing = _WRITING | sum(right for since, right in _SINCE.items() if known >= since)
     files = writing | _READ_FILE | _READ_DIR
@@ -70,7 +72,16 @@ def close(home: str, shown: Sequence[str], hidden: Sequence[str]) -> None:
     _call("prctl", _NO_NEW_PRIVILEGES, 1, 0, 0, 0)
     _call("syscall", _RESTRICT, ruleset, 0)
     os.close(ruleset)
-    _filter(signals=known >= _SCOPES_SINCE)
+    # Refuse the calls that Landlock knows nothing of; also those that send signals, unless it keeps them inside.
+    machine, calls, sends = _CALLS[os.uname().machine]
+    steps = [(0x20, 0, 0, 4), (0x15, 1, 0, machine), (0x06, 0, 0, _REFUSED), (0x20, 0, 0, 0)]
+    steps += [(0x35, 0, 1, 0x4000_0000), (0x06, 0, 0, _REFUSED)]  # the other calling convention of x86
+    for number in map(int, f"{calls} {sends if known < _SCOPES_SINCE else ''}".split()):
+        steps += [(0x15, 0, 1, number), (0x06, 0, 0, _REFUSED)]
+    steps.append((0x06, 0, 0, _ALLOWED))
+    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    program = struct.pack("@HP", len(steps), ctypes.addressof(code))
+    _call("prctl", _SET_SECCOMP, _FILTER, program, 0, 0)
 
 
 def _shown(top: str, hidden: set[str], *, lists: bool = True) -> Iterable[tuple[str, int]]:
@@ -98,22 +109,6 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
             _call("syscall", _ADD, ruleset, _BENEATH, struct.pack("=Qi", rights, descriptor), 0)
         finally:
             os.close(descriptor)
-
-
-def _filter(*, signals: bool) -> None:
-    """Refuse the calls that Landlock knows nothing of; also those that send signals, unless it keeps them inside."""
-    import ctypes
-
-    machine, calls, sends = _CALLS[os.uname().machine]
-    numbers = [*map(int, calls.split()), *(map(int, sends.split()) if not signals else ())]
-    steps = [(0x20, 0, 0, 4), (0x15, 1, 0, machine), (0x06, 0, 0, _REFUSED), (0x20, 0, 0, 0)]
-    steps += [(0x35, 0, 1, 0x4000_0000), (0x06, 0, 0, _REFUSED)]  # the other calling convention of x86
-    for number in numbers:
-        steps += [(0x15, 0, 1, number), (0x06, 0, 0, _REFUSED)]
-    steps.append((0x06, 0, 0, _ALLOWED))
-    code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-    program = struct.pack("@HP", len(steps), ctypes.addressof(code))
-    _call("prctl", _SET_SECCOMP, _FILTER, program, 0, 0)
 
 
 def _call(name: str, *arguments: object) -> int:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,17 +106,11 @@ def _git_folders(root: Path, roots: Sequence[Path]) -> Iterator[Path]:
     if not found or not (common or (os.path.isdir(found) and any(found.is_relative_to(place) for place in roots))):
         return
     yield found
-    queue = _folders(found / "modules")
-    for module in queue:
-        if is_closed(module):
-            yield module
-        elif any(os.path.isfile(module / name) for name in ("HEAD", "config")):  # a command can take the first away
-            yield module
-            queue += _folders(module / "modules")
-        elif len(queue) < _MOST_MODULES:  # a submodule's name may hold slashes
-            queue += _folders(module)
-        if len(queue) > _MOST_MODULES:
-            return
+    for place, folders, files in islice(os.walk(found / "modules"), _MOST_MODULES):  # names may hold slashes
+        yield from (Path(place, name) for name in folders if is_closed(Path(place, name)))
+        if {"HEAD", "config"} & {*files}:  # a command can take the first away
+            yield Path(place)
+            folders[:] = [name for name in folders if name == "modules"]
 
 
 def _inside(tree: Path, roots: Sequence[Path]) -> bool:
