@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,27 +52,23 @@ class Agents(Mapping[str, AgentDef]):
         alike = [known for known in self._by_key if 2 * min(len(known), len(key)) >= _ALIKE * (len(known) + len(key))]
         if typo := difflib.get_close_matches(key, alike, n=1, cutoff=_ALIKE):
             return [self._by_key[typo[0]]]
-        in_names, in_descriptions, anywhere = self._words_of_agents
-        asked, wanted = _words(name), _words(purpose)
-        scores = {agent: [0.0, 0.0, 0.0] for agent in self._by_name}
-        for place, words, index in ((0, asked, in_names), (1, asked, in_descriptions), (2, wanted, anywhere)):
-            for word in words & index.keys():
-                for agent in index[word]:
-                    scores[agent][place] += 1 / len(anywhere[word])
-        rounded = {agent: [round(score, 6) for score in three] for agent, three in scores.items()}
-        best = max(rounded.values(), default=[0.0])
-        return [self._by_name[agent] for agent, score in rounded.items() if score == best] if any(best) else []
+        asked, wanted, vocabulary = _words(name), _words(purpose), self._vocabulary
+        agents_with = Counter(word for in_name, described in vocabulary.values() for word in in_name | described)
+
+        def score(words: frozenset[str]) -> float:
+            return round(sum(1 / agents_with[word] for word in words), 6)
+
+        scores = {
+            agent: (score(asked & in_name), score(asked & described), score(wanted & (in_name | described)))
+            for agent, (in_name, described) in vocabulary.items()
+        }
+        best = max(scores.values(), default=())
+        return [self._by_name[agent] for agent, score in scores.items() if score == best] if any(best) else []
 
     @functools.cached_property
-    def _words_of_agents(self) -> tuple[dict[str, set[str]], dict[str, set[str]], dict[str, set[str]]]:
-        """Which agents have a word: in the name, in the description, in either."""
-        found: tuple[dict[str, set[str]], ...] = ({}, {}, {})
-        for name, agent in self._by_name.items():
-            names, described = _words(name), _words(agent.description)
-            for index, words in zip(found, (names, described, names | described), strict=True):
-                for word in words:
-                    index.setdefault(word, set()).add(name)
-        return found[0], found[1], found[2]
+    def _vocabulary(self) -> dict[str, tuple[frozenset[str], frozenset[str]]]:
+        """The words in each agent's name and in its description."""
+        return {name: (_words(name), _words(agent.description)) for name, agent in self._by_name.items()}
 
 
 def load_agents(folders: Sequence[tuple[AgentOrigin, Path]], known_tools: Collection[str] = ()) -> Agents:
@@ -107,23 +104,11 @@ def read_agent(path: Path, origin: AgentOrigin, known_tools: Collection[str]) ->
         return None, [bad.problem(path)]
 
 
-_KEYS = {
-    "name": "name",
-    "description": "description",
-    "tools": "tools",
-    "disallowed_tools": "disallowed_tools",
-    "disallowedTools": "disallowed_tools",
-    "model": "model",
-    "max_turns": "max_turns",
-    "maxTurns": "max_turns",
-    "timeout": "timeout",
-    "permission_mode": "permission_mode",
-    "permissionMode": "permission_mode",
-    "color": "color",
-    "isolation": "isolation",
-    "mcp": "servers",
-    "mcpServers": "servers",
-}
+_KEYS = frozenset(
+    {"name", "description", "tools", "disallowed_tools", "model", "max_turns", "timeout"}
+    | {"permission_mode", "color", "isolation", "servers"}
+)
+_SPELLINGS = {"mcp": "servers", "mcp_servers": "servers", "servers": ""}
 _PEER_KEYS = frozenset(
     {"skills", "hooks", "memory", "background", "effort", "initialPrompt"}
     | {"mode", "temperature", "kind", "steps", "hidden", "prompt", "permission", "timeout_mins"}
@@ -132,46 +117,107 @@ _PEER_MODELS = {"haiku": "light", "sonnet": "main", "opus": "main"}
 _PEER_MODES = {"default": "ask", "acceptEdits": "accept-edits", "bypassPermissions": "bypass"}
 
 
+class _Head:
+    """The front matter of one file, its keys as cowork spells them. What is wrong is said with its line."""
+
+    def __init__(self, path: Path, file: Marked) -> None:
+        self.given: dict[str, Any] = {}
+        self.notes: list[Problem] = []
+        self._path, self._file = path, file
+        self._spelled: dict[str, str] = {}
+        for spelled, value in file.matter.items():
+            snake = re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", str(spelled))
+            name = _SPELLINGS.get(snake, snake)
+            if name in _KEYS:
+                self.given[name] = value
+                self._spelled[name] = str(spelled)
+            elif spelled in _PEER_KEYS:
+                self.note(str(spelled), "is a key of another agent program and is ignored")
+            else:
+                self.note(str(spelled), "is not a known key")
+
+    def note(self, key: str, why: str, *, unknown_tool: bool = False) -> None:
+        self.notes.append(Problem(self._path, self._line(key), f"{key}: {why}", False, unknown_tool))
+
+    def wrong(self, key: str, why: str) -> BadFile:
+        return BadFile(self._line(key), f"{key}: {why}")
+
+    def word(self, key: str, otherwise: str = "") -> str:
+        return str(self.given.get(key) or otherwise)
+
+    def names(self, key: str) -> tuple[str, ...] | None:
+        """Tools of a list; None for all."""
+        value = self.given.get(key)
+        if value is None or value == "*":
+            return None
+        if isinstance(value, str):
+            value = [part.strip() for part in value.split(",") if part.strip()]
+        if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+            raise self.wrong(key, "must be a list of tool names")
+        # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
+        return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
+
+    def number(self, key: str, most: int) -> int | None:
+        value = self.given.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            raise self.wrong(key, f"must be a whole number from 1 to {most}")
+        return value
+
+    def servers(self) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
+        """(names of MCP servers, entries of its own): a list of either, a table of entries, or names with commas."""
+        value = self.given.get("servers")
+        if value is None:
+            return None, {}
+        parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, dict) else value
+        if not isinstance(parts, list) or not all(isinstance(part, str | dict) for part in parts):
+            raise BadFile(self._line("servers"), "mcp: must be a list of servers")
+        names = [part.strip() for part in parts if isinstance(part, str) and part.strip()]
+        own = {name: entry for part in parts if isinstance(part, dict) for name, entry in part.items()}
+        return (*names, *own), own
+
+    def _line(self, key: str) -> int:
+        return self._file.line(self._spelled.get(key, key))
+
+
 def _agent(
     path: Path, origin: AgentOrigin, file: Marked, known_tools: Collection[str]
 ) -> tuple[AgentDef, list[Problem]]:
-    given, notes, spelled = _known(path, file)
-    body = file.body
-
-    def at(key: str) -> int:
-        return file.line(spelled.get(key, key))
-
+    head = _Head(path, file)
     for key in ("name", "description"):
-        if not isinstance(given.get(key), str) or not given[key].strip():
-            raise BadFile(at(key), f"{key}: is required and must be text")
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", given["name"]):
-        raise BadFile(at("name"), "name: use letters, digits, dashes; at most 64 characters")
-    if not body.strip():
+        if not isinstance(head.given.get(key), str) or not head.given[key].strip():
+            raise head.wrong(key, "is required and must be text")
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", head.given["name"]):
+        raise head.wrong("name", "use letters, digits, dashes; at most 64 characters")
+    if not file.body.strip():
         raise BadFile(1, "the role prompt below the front matter is empty")
-    tools = _names(given, "tools", at("tools"))
-    for key, names in (("tools", tools), ("disallowed_tools", _names(given, "disallowed_tools", 1))):
+    tools, disallowed = head.names("tools"), head.names("disallowed_tools") or ()
+    for key, names in (("tools", tools), ("disallowed_tools", disallowed)):
         for unknown in (n for n in names or () if known_tools and not is_tool_word(n, known_tools)):
-            notes.append(Problem(path, at(key), f"{key}: there is no tool {unknown!r}", False, True))
-    mode = _PEER_MODES.get(str(given.get("permission_mode", "")), str(given.get("permission_mode", "")))
+            head.note(key, f"there is no tool {unknown!r}", unknown_tool=True)
+    if "*" in disallowed or head.given.get("disallowed_tools") == "*":
+        disallowed = ("*",)
+    mode = _PEER_MODES.get(head.word("permission_mode"), head.word("permission_mode"))
     if mode and mode not in MODES:
-        raise BadFile(at("permission_mode"), f"permission_mode: {mode!r} is not one of {', '.join(MODES)}")
-    isolation = str(given.get("isolation", ""))
+        raise head.wrong("permission_mode", f"{mode!r} is not one of {', '.join(MODES)}")
+    isolation, color = head.word("isolation"), head.word("color")
     if isolation not in ("", "worktree"):
-        raise BadFile(at("isolation"), f"isolation: {isolation!r} is not worktree")
-    color = str(given.get("color", ""))
+        raise head.wrong("isolation", f"{isolation!r} is not worktree")
     if color and color not in COLORS:
-        notes.append(Problem(path, at("color"), f"color: {color!r} is not one of {', '.join(COLORS)}", fatal=False))
-    model = str(given.get("model", "inherit") or "inherit")
-    servers, own_servers = _servers(given, at("servers"))
+        head.note("color", f"{color!r} is not one of {', '.join(COLORS)}")
+    model = head.word("model", "inherit")
+    servers, own_servers = head.servers()
+    spelled = {name.casefold(): name for name in known_tools}  # a word that is not understood must not loosen it
     agent = AgentDef(
-        name=given["name"],
-        description=" ".join(given["description"].split()),
-        role=body.strip(),
+        name=head.given["name"],
+        description=" ".join(head.given["description"].split()),
+        role=file.body.strip(),
         tools=tools,
-        disallowed_tools=_disallowed(given, at("disallowed_tools"), known_tools),
+        disallowed_tools=tuple(spelled.get(name.casefold(), name) for name in disallowed),
         model=_PEER_MODELS.get(model, model),
-        max_turns=_number(given, "max_turns", at("max_turns"), 1, 100),
-        timeout=_number(given, "timeout", at("timeout"), 1, 86_400),
+        max_turns=head.number("max_turns", 100),
+        timeout=head.number("timeout", 86_400),
         permission_mode=mode,
         color=color if color in COLORS else "",
         isolation=isolation,
@@ -180,66 +226,7 @@ def _agent(
         origin=origin,
         path=path,
     )
-    return agent, notes
-
-
-def _known(path: Path, file: Marked) -> tuple[dict[str, Any], list[Problem], dict[str, str]]:
-    """The keys as cowork spells them, a word on each that it does not know, and how the others were spelled."""
-    notes: list[Problem] = []
-    given: dict[str, Any] = {}
-    spellings: dict[str, str] = {}
-    for spelled, value in file.matter.items():
-        name = _KEYS.get(str(spelled))
-        if name:
-            given[name] = value
-            spellings[name] = str(spelled)
-        else:
-            why = "is a key of another agent program and is ignored" if spelled in _PEER_KEYS else "is not a known key"
-            notes.append(Problem(path, file.line(str(spelled)), f"{spelled}: {why}", fatal=False))
-    return given, notes, spellings
-
-
-def _names(given: Mapping[str, Any], key: str, line: int) -> tuple[str, ...] | None:
-    value = given.get(key)
-    if value is None or value == "*":
-        return None
-    if isinstance(value, str):
-        value = [part.strip() for part in value.split(",") if part.strip()]
-    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise BadFile(line, f"{key}: must be a list of tool names")
-    # `Bash(git:*)` in another program's file names the tool Bash; its pattern is for permission rules.
-    return tuple(dict.fromkeys(v.split("(")[0].strip() for v in value))
-
-
-def _servers(given: Mapping[str, Any], line: int) -> tuple[tuple[str, ...] | None, dict[str, Any]]:
-    """(names of MCP servers, entries of its own): a list of either, a table of entries, or names with commas."""
-    value = given.get("servers")
-    if value is None:
-        return None, {}
-    parts = value.split(",") if isinstance(value, str) else [value] if isinstance(value, dict) else value
-    if not isinstance(parts, list) or not all(isinstance(part, str | dict) for part in parts):
-        raise BadFile(line, "mcp: must be a list of servers")
-    names = [part.strip() for part in parts if isinstance(part, str) and part.strip()]
-    own = {name: entry for part in parts if isinstance(part, dict) for name, entry in part.items()}
-    return (*names, *own), own
-
-
-def _disallowed(given: Mapping[str, Any], line: int, known_tools: Collection[str]) -> tuple[str, ...]:
-    """What an agent may not have, as the tools are spelled here: a word that is not understood must not loosen it."""
-    names = ("*",) if given.get("disallowed_tools") == "*" else _names(given, "disallowed_tools", line) or ()
-    if "*" in names:
-        return ("*",)
-    spelled = {name.casefold(): name for name in known_tools}
-    return tuple(spelled.get(name.casefold(), name) for name in names)
-
-
-def _number(given: Mapping[str, Any], key: str, line: int, least: int, most: int) -> int | None:
-    value = given.get(key)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise BadFile(line, f"{key}: must be a whole number from {least} to {most}")
-    return value
+    return agent, head.notes
 
 
 def _key(name: str) -> str:
