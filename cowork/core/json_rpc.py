@@ -110,9 +110,11 @@ class Peer:
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Read until the other end closes; then stop what is being answered and fail what was asked."""
         try:
-            while line := await self._next_line(reader):
+            while line := await reader.readline():
                 if line.strip():
                     self._take_line(line)
+        except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
+            self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
         finally:
             asked, self._asked = self._asked, {}
             for future in asked.values():
@@ -171,13 +173,6 @@ class Peer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _next_line(self, reader: asyncio.StreamReader) -> bytes:
-        try:
-            return await reader.readline()
-        except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
-            self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
-            return b""
 
     def _take_line(self, line: bytes) -> None:
         try:

@@ -84,6 +84,7 @@ class Delegator:
     permit: Permit
     ask: Ask
     slot: Slot
+    told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its tools were made from, and they
 
     @property
     def path(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -51,8 +50,7 @@ class Subagents:
         self.slots = SlotPool(settings.max_concurrent)
         self._number = first_number
         self._delegators: dict[str, Delegator] = {}  # by path
-        self._specs: dict[str, tuple[object, tuple[ToolSpec, ...]]] = {}  # by path, with what they were made from
-        self._finished: OrderedDict[str, Transcript] = OrderedDict()  # by path
+        self._finished: dict[str, Transcript] = {}  # the latest, by path
         self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
         limits = Limits(
             settings.max_total_tokens or None,
@@ -67,21 +65,21 @@ class Subagents:
         return Telemetry(self.services.emitter.session_id, enabled=self.settings.telemetry_enabled)
 
     def use(self, agents: Agents) -> None:
-        """Send out these from now on."""
+        """Send out these from now on, and tell every model so."""
         self.agents = agents
-        self._specs.clear()
+        for delegator in self._delegators.values():
+            delegator.told_of = (None, ())
 
     async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]:
         """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON.
 
         Only of main's service is it known that it searches.
         """
-        agent, main = self._delegators[ctx.agent].agent, self._delegators["main"].agent
-        if request.searches and agent.provider.name != main.provider.name:
-            agent = main
+        agent = self.agent(ctx.agent)
+        if request.searches and agent.provider.name != self.main.provider.name:
+            agent = self.main
         reply, cost = await agent.ask(request, Usage())
-        model = agent.provider.model
-        return reply, {"usage": cost.usage.to_dict(), "cost_usd": cost.cost_usd, "model": model}
+        return reply, {"usage": cost.usage.to_dict(), "cost_usd": cost.cost_usd, "model": agent.provider.model}
 
     @property
     def main(self) -> Agent:
@@ -130,15 +128,12 @@ class Subagents:
 
     def kill(self, subagent_id: str, why: str = "stopped by the user") -> bool:
         """End a running child and all below it at once; none of them makes a request after this."""
-        child = self.running.get(subagent_id)
-        if child is None:
-            return False
-        for other in list(self.running.values()):
-            if f"{other.path}/".startswith(f"{child.path}/"):
-                other.stop_reason = other.stop_reason or why
-                if other.task:
-                    other.task.cancel()
-        return True
+        stopped = [child for child in self.running.values() if subagent_id in child.path.split("/")]
+        for child in stopped:
+            child.stop_reason = child.stop_reason or why
+            if child.task:
+                child.task.cancel()
+        return bool(stopped)
 
     def kill_all(self, why: str = "stopped by the user") -> None:
         """End every child at once."""
@@ -167,22 +162,16 @@ class Subagents:
 
     def is_stopped(self, path: str) -> bool:
         """Whether an agent above this one was told to stop."""
-        above = path.rpartition("/")[0]
-        while above:
-            delegator = self._delegators.get(above)
-            task = delegator.agent.task if delegator else None
-            if task and task.cancelling():
-                return True
-            above = above.rpartition("/")[0]
-        return False
+        names = path.split("/")
+        above = (self._delegators.get("/".join(names[:depth])) for depth in range(1, len(names)))
+        return any(one.agent.task.cancelling() for one in above if one and one.agent.task)
 
     def specs(self, path: str, tools: ToolSet) -> tuple[ToolSpec, ...]:
         """An agent's tools as its model is told of them: Task with the agents it may send out, or no Task at all."""
-        plain = tools.specs()
-        kept = self._specs.get(path)
-        if kept is None or kept[0] is not plain:
-            kept = self._specs[path] = (plain, with_agents(tools, self.offered(path)))
-        return kept[1]
+        delegator, plain = self._delegators[path], tools.specs()
+        if delegator.told_of[0] is not plain:
+            delegator.told_of = (plain, with_agents(tools, self.offered(path)))
+        return delegator.told_of[1]
 
     def agent(self, path: str) -> Agent:
         """An agent at work."""
@@ -195,11 +184,8 @@ class Subagents:
     # ------------------------------------------------------------ before a child runs
 
     def _create(self, parent: Delegator, ctx: ToolContext, order: TaskOrder) -> Child:
-        check, depth, deepest = (
-            OrderCheck(order, parent, self.settings, self.agents),
-            parent.spec.depth,
-            self.settings.max_depth,
-        )
+        check = OrderCheck(order, parent, self.settings, self.agents)
+        depth, deepest = parent.spec.depth, self.settings.max_depth
         if depth >= deepest and not order.resume:
             self._telemetry.say("depth_limit", order.description, current_depth=depth, max_depth=deepest)
             message = f"Maximum subagent recursion depth ({deepest}) exceeded. Current depth: {depth}."
@@ -285,14 +271,15 @@ class Subagents:
     # ------------------------------------------------------------ while it runs
 
     def _leave_running(self, child: Child) -> ToolRecord:
-        watcher = asyncio.create_task(self._deliver(child))
-        self._background[watcher] = child.assignment.parent.path
+        async def deliver() -> None:
+            record = await self._finish(child)
+            parent.agent.tell(background_result(child.id, record.data["status"], record.text))
+
+        parent = child.assignment.parent
+        watcher = asyncio.create_task(deliver())
+        self._background[watcher] = parent.path
         watcher.add_done_callback(lambda done: self._background.pop(done, None))
         return child.background_record()
-
-    async def _deliver(self, child: Child) -> None:
-        record = await self._finish(child)
-        child.assignment.parent.agent.tell(background_result(child.id, record.data["status"], record.text))
 
     async def _finish(self, child: Child) -> ToolRecord:
         """Wait for the child and account for it. A cancelled parent takes its child along."""
@@ -359,8 +346,10 @@ class Subagents:
         """Count it, tell everybody, and give the parent's record."""
         self.running.pop(child.id, None)
         self._delegators.pop(child.path, None)
-        self._specs.pop(child.path, None)
-        self._keep(child.path, child.agent.transcript)
+        self._finished.pop(child.path, None)
+        self._finished[child.path] = child.agent.transcript
+        if len(self._finished) > KEPT_TRANSCRIPTS:
+            del self._finished[next(iter(self._finished))]
         record, truncation = record_of(
             end,
             keep_in=self.services.tree.scratch / file_name(f"result-{child.id}"),
@@ -373,9 +362,3 @@ class Subagents:
         self.services.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
         child.delegator.slot.release()
         return record
-
-    def _keep(self, path: str, transcript: Transcript) -> None:
-        self._finished[path] = transcript
-        self._finished.move_to_end(path)
-        while len(self._finished) > KEPT_TRANSCRIPTS:
-            self._finished.popitem(last=False)
