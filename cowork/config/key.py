@@ -89,12 +89,16 @@ class Section:
         for name, key in found.items():
             key.name, key.kind = f"{prefix}.{name}", cls.__annotations__.get(name, key.kind)
         cls.table, cls.fields = prefix, tuple(found.values())
+        TABLES.append(cls)
 
     def __init__(self, values: dict[str, Any]) -> None:
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"the configuration is frozen: {name}")
+
+
+TABLES: list[type[Section]] = []  # in the order of the file
 
 
 def key(default: Any, doc: str, **rest: Any) -> Any:

@@ -61,7 +61,7 @@ class Config:
         self.mcp_servers: Mapping[str, Any] = layers.servers
         self.pricing: Mapping[str, Mapping[str, float]] = layers.pricing
         self.notes: tuple[str, ...] = tuple(layers.notes)  # what was set and could not count, for people
-        self._values: Mapping[str, Any] = layers.values
+        self.values: Mapping[str, Any] = layers.values  # by dotted name; prices too, as pricing."model".input
         self._origins: Mapping[str, str] = layers.origins
         self._environ = environ
 
@@ -79,8 +79,7 @@ class Config:
         return models.spec_of(values, role, self._environ, self.pricing.get(values["model"]))
 
     def value(self, name: str) -> Any:
-        """The value of a key by its dotted name; a price by `pricing."model".input`."""
-        return self._values[name]
+        return self.values[name]
 
     def origin(self, name: str) -> str:
         """Where a value came from: default, a file and line, a variable, a flag, or why it was chosen."""

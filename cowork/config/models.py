@@ -76,15 +76,11 @@ def spec_of(values: Values, role: str, environ: Mapping[str, str], prices: Mappi
     if not values["model"]:
         hint = f"Set models.{role}.model in the config file, LLM_MODEL_ID, or --model."
         raise UserError(f"no model is named for {_without_secrets(values['base_url']) or provider}", hint)
+    same = ("provider", "model", "context_window", "max_output_tokens", "thinking", "transport")
     return ModelSpec(
-        provider=provider,
-        model=values["model"],
+        **{name: values[name] for name in same},
         base_url=_expand(values["base_url"], environ),
         api_key=_key(values, environ),
-        context_window=values["context_window"],
-        max_output_tokens=values["max_output_tokens"],
-        thinking=values["thinking"],
-        transport=values["transport"],
         headers={name: _expand(value, environ) for name, value in values["headers"].items()},
         options={name: values[name] for name in ("script", "client") if values[name]},
         prices=prices,
@@ -171,10 +167,7 @@ def _key(values: Values, environ: Mapping[str, str]) -> str:
 
 
 def _expand(text: str, environ: Mapping[str, str]) -> str:
-    def value(found: re.Match[str]) -> str:
-        name = found.group(1)
+    for name in _VARIABLE.findall(text):
         if name not in environ:
             raise UserError(f"config: ${{{name}}} is used but the environment has no {name}")
-        return environ[name]
-
-    return _VARIABLE.sub(value, text)
+    return _VARIABLE.sub(lambda found: environ[found[1]], text)

@@ -29,7 +29,11 @@ def example() -> str:
         "# may only tighten. `cowork config show` tells where each value comes from. Keys of services never go into\n"
         "# a file: name the environment variable that holds one in api_key_env.\n"
     )
-    return head + "".join(_example_section(section) for section in SECTIONS) + _example_pricing()
+    tail = (
+        "\n# Your own prices in USD per million tokens, for models whose price is not known or not yours.\n"
+        '# [pricing."model-name"]\n' + "".join(f"# {price} = 0.0  # {what}\n" for price, what in PRICES.items())
+    )
+    return head + "".join(_example_section(section) for section in SECTIONS) + tail
 
 
 def starter(chosen: dict[str, str]) -> str:
@@ -66,17 +70,11 @@ def tables() -> str:
 
 def shown(config: Config, *, only_set: bool = False) -> Iterator[tuple[str, str, str]]:
     """(key, value, origin) of everything; secrets hidden."""
-    for name, key in KEYS.items():
-        origin = config.origin(name)
-        if only_set and origin == "default":
-            continue
-        value = config.value(name)
-        hidden = value and (key.secret or has_password(str(value)))
-        yield name, ("(hidden)" if hidden else show(value)), origin
-    for model, prices in config.pricing.items():
-        for field, value in prices.items():
-            name = f'pricing."{model}".{field}'
-            yield name, show(value), config.origin(name)
+    for name, value in config.values.items():
+        origin, key = config.origin(name), KEYS.get(name)
+        if not only_set or origin != "default":
+            hidden = value and ((key and key.secret) or has_password(str(value)))
+            yield name, ("(hidden)" if hidden else show(value)), origin
 
 
 def _example_section(section: type[Section]) -> str:
@@ -89,12 +87,6 @@ def _example_section(section: type[Section]) -> str:
 
 def _commented(text: str) -> list[str]:
     return [f"# {line}" for line in textwrap.wrap(text, 116)]
-
-
-def _example_pricing() -> str:
-    keys = "\n".join(f"# {price} = 0.0  # {what}" for price, what in PRICES.items())
-    head = "# Your own prices in USD per million tokens, for models whose price is not known or not yours."
-    return f'\n{head}\n# [pricing."model-name"]\n{keys}\n'
 
 
 def _comment(key: Key) -> str:
@@ -123,13 +115,8 @@ def _doc(section: type[Section]) -> str:
 _TABLE_HEAD = "| key | default | takes | project | flag | meaning |\n|---|---|---|---|---|---|\n"
 
 
-def write_all() -> None:
-    """Bring the two generated files of a checkout up to date."""
+if __name__ == "__main__":  # brings the two generated files of a checkout up to date
     root = Path(__file__).parents[2]
     (root / "config.example.toml").write_text(example(), encoding="utf-8")
-    page = root / "docs/reference/configuration.md"
-    page.write_text(reference(page.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    write_all()
+    file = root / "docs/reference/configuration.md"
+    file.write_text(reference(file.read_text(encoding="utf-8")), encoding="utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cowork.config.key import Key, Section, key
+from cowork.config.key import TABLES, Key, Section, key
 from cowork.core.modes import LOOSE_TO_STRICT, MODES
 
 PROVIDERS = ("anthropic", "openai", "openai-chat", "offline", "scripted")
@@ -139,14 +139,6 @@ class SandboxSettings(Section, prefix="sandbox"):
     )
 
 
-class RetrySettings(Section, prefix="retry"):
-    """What happens when the model service fails."""
-
-    max_attempts: int = bound(5, "Tries of one request in all.", 1, 20)
-    max_delay: float = bound(60, "Longest wait between two tries in seconds.", 0, 3600)
-    idle_timeout: float = bound(180, "Seconds a stream may be silent before it is given up and tried again.", 1, 3600)
-
-
 class LimitSettings(Section, prefix="limits"):
     """Where a run ends, children and retries counted in."""
 
@@ -154,6 +146,14 @@ class LimitSettings(Section, prefix="limits"):
     max_cost_usd: float = limit("USD of a run.", low=0.000001, flag="--max-cost")
     max_tokens: int = limit("Tokens of a run, cached input counted.", flag="--max-tokens")
     timeout: float = limit("Seconds of a run.", low=0.001, flag="--timeout")
+
+
+class RetrySettings(Section, prefix="retry"):
+    """What happens when the model service fails."""
+
+    max_attempts: int = bound(5, "Tries of one request in all.", 1, 20)
+    max_delay: float = bound(60, "Longest wait between two tries in seconds.", 0, 3600)
+    idle_timeout: float = bound(180, "Seconds a stream may be silent before it is given up and tried again.", 1, 3600)
 
 
 class CompactionSettings(Section, prefix="compaction"):
@@ -249,26 +249,7 @@ class OpenTelemetry(Section, prefix="telemetry"):
     content: bool = key(False, "Put prompts, answers, arguments and results on the spans too.")
 
 
-SECTIONS: tuple[type[Section], ...] = (
-    MainModel,
-    LightModel,
-    Subagent,
-    PermissionSettings,
-    SandboxSettings,
-    LimitSettings,
-    RetrySettings,
-    CompactionSettings,
-    Tools,
-    Web,
-    Mcp,
-    Knowledge,
-    Skills,
-    Sessions,
-    Ui,
-    Log,
-    OpenTelemetry,
-)
-
+SECTIONS = tuple(TABLES)
 KEYS: dict[str, Key] = {k.name: k for section in SECTIONS for k in section.fields}
 
 PRICES: dict[str, str] = {
