@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from itertools import count
 from typing import Any
@@ -12,7 +13,6 @@ from typing import Any
 from cowork.core.blocks import Json, as_object
 from cowork.core.frozen import frozen
 from cowork.mcp import protocol
-from cowork.mcp.param_headers import header_paths, headers_for
 from cowork.mcp.protocol import LEGACY, MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone
 
 CONNECT_S = 30.0
@@ -21,6 +21,7 @@ _MOST_ITEMS, _MOST_PAGES = 10_000, 1_000
 _MOST_ROUNDS = 8  # of questions a server may ask before it answers one request
 _LISTENS = 5
 _LIST_S = 60.0
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _MAY_TAKE_LONG = ("tools/call", "prompts/get", "resources/read")
 
 Progress = Callable[[str], None]
@@ -209,22 +210,19 @@ class McpClient:
         ways = [self._discover, self._initialize]
         if era == "legacy" or (era != "modern" and not self._channel.remote):
             ways.reverse()
-        first, second = ways
-        try:
-            return await first()
-        except (LoginNeeded, ServerGone):
-            raise
-        except McpError as refusal:
-            if refusal.code == protocol.UNSUPPORTED_VERSION:
-                return await self._agree(refusal)
-            if refusal.code in protocol.MODERN_ERRORS and self._channel.version == MODERN:
-                raise
+        refusals: list[str] = []
+        for way in ways:
             try:
-                return await second()
+                return await way()
             except (LoginNeeded, ServerGone):
                 raise
-            except McpError as also:
-                raise McpError(f"speaks no version of MCP that cowork knows ({refusal}; {also})") from also
+            except McpError as refusal:
+                if refusal.code == protocol.UNSUPPORTED_VERSION:
+                    return await self._agree(refusal)
+                if refusal.code in protocol.MODERN_ERRORS and self._channel.version == MODERN:
+                    raise
+                refusals.append(str(refusal))
+        raise McpError(f"speaks no version of MCP that cowork knows ({'; '.join(refusals)})")
 
     async def _agree(self, refusal: McpError) -> ServerFacts:
         supported = refusal.data.get("supported") if isinstance(refusal.data, dict) else None
@@ -267,11 +265,9 @@ class McpClient:
 
     async def _serve(self, method: str, params: Json) -> Json:
         """Answer what a server of a legacy revision asks."""
-        if method == "ping":
-            return {}
         if method == "elicitation/create":
             return await self._elicit(params)
-        return await protocol.refuse_all(method, params)
+        return {} if method == "ping" else await protocol.refuse_all(method, params)
 
     async def _subscribe(self, wanted: Json) -> None:
         """Keep a stream of changes open; one that breaks off is opened again a few times."""
@@ -307,3 +303,47 @@ def _progress_line(params: Json) -> str:
     line += f"/{total:g}" if _is_figure(total) else ""
     line += f" {protocol.one_line(str(message), 200)}" if message else ""
     return line.strip() + "\n"
+
+
+def header_paths(schema: Any) -> dict[str, tuple[str, ...]]:
+    """Header -> where its value lies in the arguments, by the `x-mcp-header` marks; ValueError where one is wrong."""
+    found: dict[str, tuple[str, ...]] = {}
+    _collect(schema, (), found)
+    return found
+
+
+def _collect(part: Any, path: tuple[str, ...] | None, found: dict[str, tuple[str, ...]], depth: int = 0) -> None:
+    """Find the marks in a part of the schema; `path` leads to it in the arguments, if a plain one does."""
+    if depth > 60:
+        raise ValueError("nested too deeply")
+    if not isinstance(part, dict):
+        for inner in part if isinstance(part, list) else ():
+            _collect(inner, None, found, depth + 1)
+        return
+    header = part.get("x-mcp-header")
+    if path and "x-mcp-header" in part:
+        if not isinstance(header, str) or not _HEADER_NAME.fullmatch(header):
+            raise ValueError("x-mcp-header is not a header name")
+        if part.get("type") not in ("string", "integer", "boolean"):
+            raise ValueError(f"x-mcp-header {header} is not on a string, an integer or a boolean")
+        if f"mcp-param-{header.lower()}" in found:
+            raise ValueError(f"x-mcp-header {header} is there twice")
+        found[f"mcp-param-{header.lower()}"] = path
+    elif "x-mcp-header" in part and not isinstance(header, dict):  # else it is a property of that name
+        raise ValueError("x-mcp-header where no plain property is")
+    for key, inner in part.items():
+        plain = path is not None and key == "properties" and isinstance(inner, dict)
+        for name, value in inner.items() if plain else [("", inner)]:
+            _collect(value, (*(path or ()), name) if plain else None, found, depth + 1)
+
+
+def headers_for(paths: Mapping[str, tuple[str, ...]], arguments: Json) -> dict[str, str]:
+    """The headers a call carries for its arguments."""
+    found = {}
+    for header, path in paths.items():
+        value: Any = arguments
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is not None:
+            found[header] = protocol.header_value(value)
+    return found

@@ -16,7 +16,6 @@ from cowork.http.client import NETWORK_ERRORS, HttpClient, Response, proxy_for
 from cowork.http.errors import connection_error
 from cowork.http.sse import SseParser
 from cowork.mcp import protocol
-from cowork.mcp.param_headers import header_value
 from cowork.mcp.protocol import MODERN, Background, Channel, LoginNeeded, McpError, ServerGone, SessionEnded
 
 _ACCEPT = "application/json, text/event-stream"
@@ -162,7 +161,7 @@ class HttpChannel(Channel):
             method = str(message["method"])
             found["mcp-method"] = method
             if key := _NAMED.get(method):
-                found["mcp-name"] = header_value(message["params"].get(key, ""))
+                found["mcp-name"] = protocol.header_value(message["params"].get(key, ""))
         elif self._session:
             found["mcp-session-id"] = self._session
         return found

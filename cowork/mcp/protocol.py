@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
@@ -24,6 +26,7 @@ CLIENT_INFO = {"name": "cowork", "title": "cowork", "version": __version__}
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}
 _META = "io.modelcontextprotocol/"
 _LONGEST = 500
+_PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?|")
 CANCEL = "notifications/cancelled"
 
 
@@ -158,3 +161,11 @@ def one_line(text: str, most: int = _LONGEST) -> str:
     """A server's words in one line, without anything that could steer a terminal."""
     flat = visible_line(" ".join(text[: most * 4].split()))
     return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def header_value(value: object) -> str:
+    """A value as a header can carry it."""
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if _PLAIN.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
+        return text
+    return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="

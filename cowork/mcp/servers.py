@@ -171,13 +171,13 @@ class Server:
         return await self.elicits[-1](params) if self.elicits else {"action": "decline"}
 
     def _changed(self, what: str) -> None:
-        self._resources = None
-        if what in ("tools", "prompts") and (client := self._client):
-            self._background.start(self._relearn(client))
+        async def learn(client: McpClient) -> None:
+            with contextlib.suppress(McpError):  # the next call tells what is wrong
+                await self._learn(client, client.facts)
 
-    async def _relearn(self, client: McpClient) -> None:
-        with contextlib.suppress(McpError):  # the next call tells what is wrong
-            await self._learn(client, client.facts)
+        self._resources = None
+        if what in ("tools", "prompts") and self._client:
+            self._background.start(learn(self._client))
 
     def _crashed(self, gone: ServerGone) -> None:
         client, self._client = self._client, None

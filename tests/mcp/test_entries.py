@@ -11,9 +11,10 @@ import pytest
 from cowork.app.mcp.sources import KeptTokens, change_file
 from cowork.core.errors import UserError
 from cowork.extensions.importing import servers_elsewhere
+from cowork.mcp.client import header_paths, headers_for
 from cowork.mcp.content import tool_name
 from cowork.mcp.entries import entry_of, filled, read_file, strongest
-from cowork.mcp.param_headers import header_paths, header_value, headers_for
+from cowork.mcp.protocol import header_value
 from tests.fakes.command import Command
 
 
