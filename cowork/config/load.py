@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from cowork.config import key as merge
 from cowork.config import models, paths, sections
@@ -17,9 +17,6 @@ from cowork.core.ports import ModelSpec
 
 with later(__name__):
     from cowork.config import files
-
-if TYPE_CHECKING:
-    from cowork.config.files import FileSettings
 
 
 class ModelSettings(NamedTuple):
@@ -150,7 +147,7 @@ class Layers:
             self.pricing.setdefault(model[1:-1], {})[field] = value
             self.values[name], self.origins[name] = value, origin
 
-    def _add_project(self, path: Path, found: FileSettings) -> None:
+    def _add_project(self, path: Path, found: files.FileSettings) -> None:
         for name, value, origin in (*found.prices, *found.entries):
             key = KEYS.get(name)
             if key is None or key.project == "never":
