@@ -8,9 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import signal
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +18,7 @@ from cowork.sessions.checkpoints.contents import digest_of
 
 MAX_FILE = 32 * 1024 * 1024  # larger files are not kept
 OWNER = stat.S_IRWXU
+_KINDS = {stat.S_IFREG: "f", stat.S_IFLNK: "l", stat.S_IFDIR: "d"}
 _PATH_ONLY: int = getattr(os, "O_PATH", os.O_RDONLY)
 
 Stamp = tuple[int, int, int, int]  # size (-1: too fresh to tell a change by), mtime, ctime, inode
@@ -29,7 +28,7 @@ UNKNOWN: Stamp = (-1, 0, 0, 0)
 class Node(NamedTuple):
     """`content` names a file's bytes (empty: not known) or is a link's target."""
 
-    kind: str  # f, l or d
+    kind: str  # f, l or d; x for a pipe, socket or device, which is never ours
     mode: int
     content: str = ""
     stamp: Stamp = UNKNOWN
@@ -46,16 +45,6 @@ def same(a: Node | None, b: Node | None) -> bool:
     if a.content and b.content:
         return a.content == b.content
     return a.stamp == b.stamp and a.stamp[0] >= 0
-
-
-def kind_of(status: os.stat_result) -> str:
-    if stat.S_ISDIR(status.st_mode):
-        return "d"
-    return "l" if stat.S_ISLNK(status.st_mode) else "f"
-
-
-def stamp_of(status: os.stat_result) -> Stamp:
-    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def from_list(raw: Any) -> Node | None:
@@ -94,15 +83,14 @@ def look(workspace: Workspace, path: Path) -> Node | None:
     try:
         with workspace.parent(path) as (folder, leaf):
             status = os.stat(leaf, dir_fd=folder, follow_symlinks=False)
-            kind = kind_of(status)
-            target = os.readlink(leaf, dir_fd=folder) if kind == "l" else ""
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "x")
+            content = os.readlink(leaf, dir_fd=folder) if kind == "l" else ""
     except (OSError, ToolError):
         return None
-    if kind == "f" and not stat.S_ISREG(status.st_mode):
-        kind = "x"  # a pipe, socket or device: never ours
-    data = read_bytes(workspace, path) if kind == "f" else None
-    content = target if kind == "l" else digest_of(data).hex() if data is not None else ""
-    return Node(kind, stat.S_IMODE(status.st_mode), content, stamp_of(status))
+    if kind == "f" and (data := read_bytes(workspace, path)) is not None:
+        content = digest_of(data).hex()
+    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+    return Node(kind, stat.S_IMODE(status.st_mode), content, stamp)
 
 
 def erase(workspace: Workspace, path: Path) -> None:
@@ -123,27 +111,16 @@ def put_back(workspace: Workspace, path: Path, node: Node, data: bytes) -> None:
             _set_mode(leaf, folder, node.mode)
             return
         draft = f".cowork-{secrets.token_hex(8)}.tmp"
-        with _undisturbed():
-            try:
-                if node.kind == "l":
-                    os.symlink(node.content, draft, dir_fd=folder)
-                else:
-                    _fill(draft, folder, node.mode, data, _owner(leaf, folder))
-                os.replace(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(draft, dir_fd=folder)
-                raise
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Have signals wait: one that ends the process in this moment would leave the draft behind."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP, signal.SIGTERM, signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        try:
+            if node.kind == "l":
+                os.symlink(node.content, draft, dir_fd=folder)
+            else:
+                _fill(draft, folder, node.mode, data, _owner(leaf, folder))
+            os.replace(draft, leaf, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(draft, dir_fd=folder)
+            raise
 
 
 def open_up(workspace: Workspace, path: Path) -> int | None:

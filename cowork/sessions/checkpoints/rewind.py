@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
@@ -118,7 +119,9 @@ def make_plan(
     for path, seen in sorted(touched.items(), reverse=True):  # what is in a folder before the folder
         now = look(workspace, workspace.root / path)
         if seen.before is None and now and now.kind == "d":
-            inside = {name for name in _names(workspace.root / path) if f"{path}/{name}" not in steps}
+            inside = set[str]()
+            with contextlib.suppress(OSError):
+                inside = {name for name in os.listdir(workspace.root / path) if f"{path}/{name}" not in steps}
             if any(f"{path}/{name}" in staying for name in inside) or (
                 inside and inside & {".git", *ignored(workspace.root / path)}
             ):
@@ -127,13 +130,6 @@ def make_plan(
         if not same(now, seen.before):
             steps[path] = _step(path, seen, now, workspace, contents)
     return RewindPlan(prompt_id, tuple(reversed(steps.values())))
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def apply(plan: RewindPlan, workspace: Workspace, contents: Contents, backup: Path, *, force: bool) -> RewindResult:
@@ -195,15 +191,20 @@ def _take_away(
 def _bring_back(
     todo: Sequence[tuple[RewindStep, Node | None]], workspace: Workspace, contents: Contents, failed: dict[str, str]
 ) -> None:
-    for step, _ in sorted(todo, key=lambda item: item[0].path.count("/")):
-        if step.target and step.path not in failed:
-            target = step.target
+    for step, _ in sorted(todo, key=lambda item: item[0].path.count("/")):  # outside first
+        target, full = step.target, workspace.root / step.path
+        if target is None or step.path in failed:
+            continue
+        try:
             if target.kind == "d":  # what is in it comes next
                 target = target._replace(mode=target.mode | OWNER)
-            try:
-                _put(workspace, step.path, target, contents)
-            except (OSError, ToolError) as error:
-                failed[step.path] = _why(error)
+            data = contents(target.content) if target.kind == "f" else b""
+            if data is None:
+                raise FileNotFoundError(errno.ENOENT, "Its old content is gone from the store")
+            make_parents(workspace, full)
+            put_back(workspace, full, target, data)
+        except (OSError, ToolError) as error:
+            failed[step.path] = _why(error)
 
 
 def _step(path: str, seen: Touched, now: Node | None, workspace: Workspace, contents: Contents) -> RewindStep:
@@ -237,15 +238,6 @@ def count_lines(now: bytes, then: bytes) -> tuple[int | None, int | None]:
         if tag != "equal":
             added, removed = added + j2 - j1, removed + i2 - i1
     return added, removed
-
-
-def _put(workspace: Workspace, path: str, target: Node, contents: Contents) -> None:
-    full = workspace.root / path
-    data = contents(target.content) if target.kind == "f" else b""
-    if data is None:
-        raise FileNotFoundError(errno.ENOENT, "Its old content is gone from the store")
-    make_parents(workspace, full)
-    put_back(workspace, full, target, data)
 
 
 def _back_up(workspace: Workspace, step: RewindStep, now: Node | None, backup: Path) -> bool:

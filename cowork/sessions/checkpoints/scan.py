@@ -70,7 +70,6 @@ class Control:
         self.seen = 0  # files so far
         self.unread = 0  # contents found so far that are still to be read
         self.reading = False  # the walk is over
-        self.late: dict[str, tuple[Listing, set[str]]] = {}  # folder -> entries the command may have made; all names
 
     def check(self) -> None:
         if self.stop:
@@ -80,17 +79,6 @@ class Control:
         """End a scan that nobody waits for. What it has read is kept; a walk is for nothing where all is `listed`."""
         self.enough = True
         self.stop = self.stop or (listed and not self.reading)
-
-    def is_late(self, changed_ns: int) -> bool:
-        """Whether the command that overtook the scan may have made the change."""
-        return self.overtaken is not None and changed_ns >= self.overtaken.earliest() - TICK_NS
-
-    def set_aside(self, folder: str, full: str, listing: Listing) -> Listing:
-        """What was in a folder before the command that overtook the scan; the rest is noted in `late`."""
-        late = [item for item in listing if self.is_late(item[1].st_ctime_ns)]
-        if late or self.is_late(_mtime(full)):
-            self.late[folder] = late, {name for name, _ in listing}
-        return [item for item in listing if item not in late]
 
 
 class Scanner:
@@ -124,7 +112,7 @@ class Scanner:
             taken.tables[folder] = table._replace(kept=keep and may_read and table.kept)
             most_read -= len(places)
         if control.overtaken:
-            self._fill_in_late(taken, control)
+            self._fill_in_late(taken, control.overtaken.earliest() - TICK_NS)
         self.known, self.files = taken, control.seen
         if keep:
             self.unread = control.unread
@@ -178,8 +166,6 @@ class Scanner:
             control.check()
             control.seen += len(listing)
             folder = above + prefix
-            if control.overtaken:
-                listing = control.set_aside(folder, f"{root}/{prefix}", listing)
             taken.tables[folder], places = self._table(folder, listing, keep=keep)
             if places:
                 unread[folder] = places
@@ -256,20 +242,18 @@ class Scanner:
                 digests[place * DIGEST : (place + 1) * DIGEST] = digest
         return table._replace(stats=bytes(stats), contents=bytes(digests))
 
-    def _fill_in_late(self, taken: Snapshot, control: Control) -> None:
-        """What the command changed before the scan came by is taken to have been as the last snapshot knew it."""
-        for folder, (late, names) in control.late.items():
-            known, found = (s.tables[folder].rows() if folder in s.tables else {} for s in (self.known, taken))
-            for name, status in late:
-                if name in known:
-                    found[name] = known[name]
-                elif not self.listed:  # it may have been there
-                    found[name] = TableRow(pack_stat(status, 0))
-            found |= {name: known[name] for name in known.keys() - names}
-            taken.tables[folder] = FolderTable.of(found)
-        for folder in self.known.tables.keys() - taken.tables.keys():
-            if control.is_late(_mtime(self._full(folder))):
-                taken.tables[folder] = self.known.tables[folder]
+    def _fill_in_late(self, taken: Snapshot, since: int) -> None:
+        """What a command changed before the scan came by is taken to have been as the last snapshot knew it."""
+        for folder in taken.tables.keys() | self.known.tables.keys():
+            table, old = taken.tables.get(folder), self.known.tables.get(folder)
+            late = table.changed_since(since) if table else set[str]()
+            if table is old or not (late or (old and _mtime(self._full(folder)) >= since)):
+                continue
+            rows, known = table.rows() if table else {}, old.rows() if old else {}
+            kept = {name: row for name, row in rows.items() if name not in late}
+            if not self.listed:  # it may have been there
+                kept |= {name: TableRow(with_unknown_size(rows[name].stat)) for name in late}
+            taken.tables[folder] = FolderTable.of(known | kept)
 
     def _full(self, folder: str) -> str:
         """The whole path of a folder of a snapshot, with a slash."""

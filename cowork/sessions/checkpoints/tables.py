@@ -61,6 +61,12 @@ class FolderTable(NamedTuple):
             for name, stat, digest in zip(names, stats, digests, strict=False)
         }
 
+    def changed_since(self, ns: int) -> set[str]:
+        """The entries with a change time from then on."""
+        places = [place for place, record in enumerate(STAT.iter_unpack(self.stats)) if record[4] >= ns]
+        names = self.names.split("\0") if places else []
+        return {names[place] for place in places}
+
     def has_fresh(self) -> bool:
         return any(byte >= 0x80 for byte in self.stats[_SIZE_AT + 7 :: STAT.size])
 
