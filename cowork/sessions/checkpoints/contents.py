@@ -16,10 +16,10 @@ from pathlib import Path
 from cowork.private_files import open_private, private_folder
 
 PACK = "contents.pack"
-_HEADER = len("0" * 40 + " " + "0" * 12 + "\n")
+_HEAD = re.compile(rb"([0-9a-f]{40}) ([0-9]{12})\n")
+_HEAD_BYTES = 54
 _BUFFER = 1024 * 1024
 _LENGTHS = 1 << 32  # longer than any content
-_NAME = re.compile(r"[0-9a-f]{40}")
 
 
 def digest_of(data: bytes) -> bytes:
@@ -37,9 +37,8 @@ class Contents:
         self._limit = limit
         self._lock = threading.RLock()
         self._places: dict[bytes, int] = {}  # digest -> offset and length in one number, for there are many
-        self._waiting: list[tuple[bytes, bytes]] = []
+        self._waiting = bytearray()  # to be written
         self._end = 0  # of the file, with what waits
-        self._waiting_bytes = 0
         self._fd = -1
         if self._path.exists():
             self._open()
@@ -54,16 +53,28 @@ class Contents:
             if digest in self._places:
                 return digest
             self._open()
-            if self._end + _HEADER + len(data) > self._limit:
+            if self._end + _HEAD_BYTES + len(data) > self._limit:
                 self.full = True
                 return b""
-            self._places[digest] = _place(self._end + _HEADER, len(data))
-            self._waiting.append((digest, data))
-            self._waiting_bytes += len(data)
-            self._end += _HEADER + len(data)
-            if self._waiting_bytes > _BUFFER:
+            self._places[digest] = (self._end + _HEAD_BYTES) * _LENGTHS + len(data)
+            self._waiting += _entry(digest, data)
+            self._end += _HEAD_BYTES + len(data)
+            if len(self._waiting) > _BUFFER:
                 self.flush()
             return digest
+
+    def flush(self) -> None:
+        """Write what waits. If the disk is full, none of it was ever put."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, bytearray()
+            start = self._end - len(waiting)
+            try:
+                _write(self._fd, waiting)
+            except OSError:
+                self._places = {digest: place for digest, place in self._places.items() if place < start * _LENGTHS}
+                self._end = start
+                os.ftruncate(self._fd, start)
+                raise
 
     def get(self, digest: bytes) -> bytes | None:
         """The content, if it is here and whole."""
@@ -71,24 +82,9 @@ class Contents:
             if digest not in self._places:
                 return None
             self.flush()
-            data = _read(self._fd, *divmod(self._places[digest], _LENGTHS))
+            offset, length = divmod(self._places[digest], _LENGTHS)
+            data = os.pread(self._fd, length, offset)
             return data if digest_of(data) == digest else None
-
-    def flush(self) -> None:
-        """Write what waits. If the disk is full, none of it was ever put."""
-        with self._lock:
-            waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
-            if not waiting:
-                return
-            start = self._places[waiting[0][0]] // _LENGTHS - _HEADER
-            try:
-                _write(self._fd, b"".join(_entry(digest, data) for digest, data in waiting))
-            except OSError:
-                for digest, _ in waiting:
-                    del self._places[digest]
-                os.ftruncate(self._fd, start)
-                self._end = start
-                raise
 
     def keep_only(self, digests: Collection[bytes]) -> None:
         """Forget all other contents and give their room back."""
@@ -110,14 +106,13 @@ class Contents:
         self._open()
 
     def close(self) -> None:
-        """Let the file go; what could not be written is forgotten."""
-        if self._fd < 0:
-            return
-        try:
-            self.flush()
-        finally:
-            os.close(self._fd)
-            self._fd = -1
+        """Let the file go; what cannot be written is forgotten."""
+        if self._fd >= 0:
+            try:
+                self.flush()
+            finally:
+                os.close(self._fd)
+                self._fd = -1
 
     def _open(self) -> None:
         if self._fd >= 0:
@@ -126,14 +121,12 @@ class Contents:
         self._fd = open_private(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         size = os.fstat(self._fd).st_size
         self._places, self._end = {}, 0
-        while self._end + _HEADER <= size:
-            name, _, length = (
-                os.pread(self._fd, _HEADER, self._end).decode("ascii", "replace").rstrip("\n").partition(" ")
-            )
-            if not _NAME.fullmatch(name) or not length.isdecimal() or self._end + _HEADER + int(length) > size:
+        while head := _HEAD.fullmatch(os.pread(self._fd, _HEAD_BYTES, self._end)):
+            start, length = self._end + _HEAD_BYTES, int(head[2])
+            if start + length > size:
                 break
-            self._places[bytes.fromhex(name)] = _place(self._end + _HEADER, int(length))
-            self._end += _HEADER + int(length)
+            self._places[bytes.fromhex(head[1].decode())] = start * _LENGTHS + length
+            self._end = start + length
         if self._end < size:
             os.ftruncate(self._fd, self._end)
 
@@ -142,19 +135,7 @@ def _entry(digest: bytes, data: bytes) -> bytes:
     return b"%s %012d\n%s" % (digest.hex().encode(), len(data), data)
 
 
-def _place(offset: int, length: int) -> int:
-    return offset * _LENGTHS + length
-
-
-def _write(fd: int, data: bytes) -> None:
+def _write(fd: int, data: bytes | bytearray) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
-
-
-def _read(fd: int, offset: int, length: int) -> bytes:
-    parts: list[bytes] = []
-    while length and (part := os.pread(fd, length, offset)):
-        parts.append(part)
-        offset, length = offset + len(part), length - len(part)
-    return b"".join(parts)
