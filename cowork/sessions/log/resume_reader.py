@@ -2,7 +2,7 @@
 
 Beside a large log lies a resume point: the place in the log where the conversation begins that the model still sees,
 and the few lines from before that still matter. It is only a memory of what the log says; without it the log is read
-from its start.
+from its start. Lines are told apart by their head, and only those that matter are parsed.
 """
 
 from __future__ import annotations
@@ -10,15 +10,28 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cowork.core.events import ContextCompacted, SessionRewound, ToolEnded
+from cowork.core.events import (
+    AgentEnded,
+    AgentStarted,
+    ContextCompacted,
+    Event,
+    Notice,
+    PromptAdded,
+    SessionRewound,
+    SessionStarted,
+    ToolEnded,
+)
+from cowork.core.transcript import PROMPTS_KEPT
 from cowork.private_files import replace_private
-from cowork.sessions.log.leftovers import MAIN, Leftovers
-from cowork.sessions.log.reader import TRAILER_BYTES, Loaded, LogLine, LogReader, is_after, open_log
+from cowork.sessions.log.reader import TRAILER_BYTES, Loaded, LogLine, LogReader, encode, is_after, open_log
 
+MAIN = "main"
 RESUME_POINT = "resume-point.jsonl"
 LARGE = 4 * 1024 * 1024  # bytes of a log that are worth being left out
 _VERSION = 1
@@ -26,6 +39,11 @@ _END = re.compile(rb',"_n":(\d+),"_crc":"[0-9a-f]{8}"\}\n')
 _END_BYTES = 48
 _SHORT = 200  # characters of a text, and items of a list
 _MARKS = (b'{"type":"context.compacted"', b'{"type":"session.rewound"')
+_DATA = re.compile(rb'"record":\{"status":"[a-z_]*","data":')
+_DATA_BYTES = 2_000  # of a result's data, which is before its text
+_OF_FILES = re.compile(rb'"family":"(?:read|write|)"')
+_CALL = re.compile(rb'"tool_use_id":"([^"\\]*)"')
+_parse = json.JSONDecoder().raw_decode
 
 
 @dataclass(slots=True)
@@ -142,3 +160,160 @@ def _short(value: Any) -> Any:
     if isinstance(value, list):
         return [_short(item) for item in value[:_SHORT]]
     return {name: _short(item) for name, item in value.items()} if isinstance(value, dict) else value
+
+
+class Leftovers:
+    """Takes in lines oldest first; `lines` gives those that still matter, a bounded number for each kind of thing."""
+
+    def __init__(self) -> None:
+        self.last_id = 0
+        self._slots: dict[tuple[str, ...], LogLine] = {}  # the newest of each
+        self._last: LogLine | None = None  # result, which says where commands run
+        self._prompts: deque[LogLine] = deque(maxlen=PROMPTS_KEPT)
+        self._highest: dict[str, tuple[int, list[LogLine]]] = {}  # with the highest number, for the next goes on there
+        self._settings: list[LogLine] = []
+        self._in_force: tuple[str, ...] = ()
+        self._files: dict[str, tuple[LogLine, str]] = {}
+        self._elsewhere: dict[bytes, LogLine] = {}  # open calls of tools whose paths mean nothing here
+        self._children: dict[str, list[LogLine]] = {}  # path of a child at work -> its lines, and of those below it
+
+    def take(self, line: LogLine, *, undone: bool = False) -> None:
+        """Take in the next line; one that a rewind has `undone` counts for numbers and settings only."""
+        self.last_id = max(self.last_id, line.id)
+        match line.kind:
+            case "session.started" | "notice":
+                self._take_setting(line)
+            case "agent.started" | "agent.ended":
+                self._take_child(line, undone=undone)
+            case "tool.ended" if line.agent == MAIN:
+                self._take_result(line, undone=undone)
+            case "tool.started" if line.agent == MAIN and not undone:
+                self._take_call(line)
+            case "prompt.added" if line.agent == MAIN and not undone:
+                self._take_prompt(line)
+            case "todo.updated" if line.agent == MAIN and not undone:
+                self._slots["todo",] = line
+            case _ if line.agent != MAIN:
+                if line.kind == "tool.ended" and b'"bash_id":' in line.data:
+                    self._count_job(line, _data_of(line))
+                if not undone:
+                    self._add_to_child(line)
+
+    def lines(self) -> Iterator[LogLine]:
+        """What is left, oldest first."""
+        shrunk = [_shrunk(line, data={"path": path, "hash": digest}) for path, (line, digest) in self._files.items()]
+        if self._last:
+            event = self._last.event()
+            context = event.record.get("context") if isinstance(event, ToolEnded) else None
+            shrunk.append(_shrunk(self._last, context=context))
+        children = (line for lines in self._children.values() for line in lines)
+        numbers = (line for _, lines in self._highest.values() for line in lines)
+        calls = self._elsewhere.values()
+        found = (
+            *numbers,
+            *self._slots.values(),
+            *self._prompts,
+            *self._settings,
+            *calls,
+            *map(_as_line, shrunk),
+            *children,
+        )
+        yield from sorted(dict.fromkeys(found), key=lambda line: line.id)
+
+    def _take_prompt(self, line: LogLine) -> None:
+        if b'"context":""' not in line.data:
+            self._slots.setdefault(("first",), line)
+        if b'"source":"agent"' in line.data and isinstance(event := line.event(), PromptAdded):
+            self._slots.pop(("ended", event.label.partition(" ended: ")[0]), None)
+            self._slots.pop(("started", event.label.partition(" ended: ")[0]), None)
+        self._prompts.append(line)
+
+    def _take_setting(self, line: LogLine) -> None:
+        event = line.event()
+        if isinstance(event, SessionStarted):
+            says: tuple[str, ...] = (event.cwd, event.mode, event.model)
+        elif isinstance(event, Notice) and event.code in ("mode.changed", "model.changed", "session.forked"):
+            says = (event.code, str(event.data))
+        else:
+            return
+        if says != self._in_force:
+            self._settings.append(line)
+            self._in_force = says
+
+    def _take_child(self, line: LogLine, *, undone: bool) -> None:
+        event = line.event()
+        if not isinstance(event, AgentStarted | AgentEnded):
+            return
+        name = event.subagent_id
+        if isinstance(event, AgentStarted):
+            both = [kind(name, id=line.id, agent=line.agent) for kind in (AgentStarted, AgentEnded)]
+            self._count("child", name.rpartition("-")[2], both)
+            if not undone:
+                self._children[line.agent] = [line]
+        elif not undone:
+            started = self._children.pop(line.agent, [])[:1]
+            if started and b'"background":true' in started[0].data:
+                self._slots["started", name], self._slots["ended", name] = started[0], line
+
+    def _add_to_child(self, line: LogLine) -> None:
+        for path, lines in self._children.items():
+            if line.agent == path or line.agent.startswith(path + "/"):
+                lines.append(line)
+
+    def _take_call(self, line: LogLine) -> None:
+        if not (call := _CALL.search(line.data)):
+            return
+        self._elsewhere.pop(call[1], None)
+        if not _OF_FILES.search(line.data):
+            self._elsewhere[call[1]] = line
+
+    def _take_result(self, line: LogLine, *, undone: bool) -> None:
+        data = _data_of(line)
+        job = str(data.get("bash_id") or data.get("shell_id") or "")
+        self._count_job(line, data)
+        if undone:
+            return
+        self._last = line
+        path, digest, call = data.get("path"), data.get("hash"), _CALL.search(line.data)
+        is_file = isinstance(path, str) and isinstance(digest, str) and path and digest
+        is_elsewhere = call is not None and self._elsewhere.pop(call[1], None) is not None
+        if is_file and not is_elsewhere:
+            self._files[str(path)] = (line, str(digest))
+        if "skill" in data:
+            self._slots["skill", str(data["skill"])] = line
+        if job and data.get("running") is True:
+            self._slots["job", job] = line
+        elif job:
+            self._slots.pop(("job", job), None)
+
+    def _count_job(self, line: LogLine, data: Mapping[str, Any]) -> None:
+        name = str(data.get("bash_id") or "")
+        self._count("job", name.rpartition("_")[2], [_shrunk(line, data={"bash_id": name})])
+
+    def _count(self, what: str, number: str, events: Sequence[Event]) -> None:
+        """Keep these, if nothing of a higher number is kept."""
+        if number.isdecimal() and int(number) >= self._highest.get(what, (0, []))[0]:
+            self._highest[what] = int(number), [_as_line(event) for event in events]
+
+
+def _data_of(line: LogLine) -> Mapping[str, Any]:
+    """The data of a result, without parsing the text after it."""
+    found = _DATA.search(line.data, 0, 1000)
+    if found:
+        try:
+            data, _ = _parse(line.data[found.end() : found.end() + _DATA_BYTES].decode(errors="replace"))
+            return data if isinstance(data, dict) else {}
+        except ValueError:
+            pass  # longer than that
+    event = line.event()
+    data = event.record.get("data") if isinstance(event, ToolEnded) else None
+    return data if isinstance(data, dict) else {}
+
+
+def _shrunk(line: LogLine, **record: Any) -> ToolEnded:
+    """A result of which only this is left."""
+    return ToolEnded(record={"status": "success", **record}, id=line.id, agent=line.agent)
+
+
+def _as_line(event: Event) -> LogLine:
+    return LogLine(event.type, event.id, event.at, event.agent, encode(event, 0)[:-1])
