@@ -12,8 +12,9 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -24,7 +25,6 @@ TRAILER_BYTES = len(b',"_crc":"01234567"}')
 _HEAD = re.compile(rb'\{"type":"([a-z_.]+)","id":(\d+),"at":([0-9.eE+-]+),"session_id":"[^"\\]*","agent":"([^"\\]*)"')
 _START = re.compile(rb'\{"type":"[a-z_.]+","id":\d+,"at":[0-9.eE+-]+,"session_id":"')
 _END = re.compile(rb'"_crc":"[0-9a-f]{8}"\}')
-_TRIES = 4  # a line may hold the torn start of one record before a whole one, hardly more
 _NOT_AN_EVENT = (TypeError, ValueError, AttributeError)
 _parse = json.JSONDecoder().raw_decode  # `json.loads` guesses encodings and looks for white space on every line
 
@@ -84,20 +84,14 @@ def has_good_checksum(line: bytes) -> bool:
 
 @dataclass(slots=True)
 class Loaded:
-    """What a log holds. `damage` says in plain words what was wrong, with line numbers; `aside` is what was skipped."""
+    """What a log holds. `damage` says in plain words what was wrong, with line numbers."""
 
     events: list[Event] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
-    aside: list[Json] = field(default_factory=list)  # records of a newer version, as they were
+    last_id: int = 0  # the highest event id, those of skipped records included; new events go on from here
     last_line: int = 0  # number of the last record
     torn: bool = False  # the file does not end with a line end
     leftovers: int = 0  # so many events at the start are all that is left of what a summary stands for
-
-    @property
-    def last_id(self) -> int:
-        """The highest event id; new events go on from here."""
-        known = max((e.id for e in self.events), default=0)
-        return max([known, *(i for raw in self.aside if isinstance(i := raw.get("id"), int))])
 
 
 def read(path: Path) -> Loaded:
@@ -119,8 +113,13 @@ def events_of(path: Path, agent: str, kind: str = "") -> Iterator[Event]:
     """
     rewinds = [e for e in _events(path, agent, "session.rewound") if isinstance(e, SessionRewound) and e.conversation]
     for event in _events(path, agent, kind):
-        if not isinstance(event, SessionRewound) and not any(r.to <= event.id < r.id for r in rewinds):
+        if not isinstance(event, SessionRewound) and not is_undone(event.id, rewinds):
             yield event
+
+
+def is_undone(event_id: int, rewinds: Iterable[SessionRewound]) -> bool:
+    """Whether one of these rewinds took an event out of the conversation."""
+    return any(rewind.to <= event_id < rewind.id for rewind in rewinds)
 
 
 def _events(path: Path, agent: str, kind: str) -> Iterator[Event]:
@@ -169,10 +168,9 @@ class LogReader:
     """Takes in a log line by line, with care for what is damaged, doubled or out of order."""
 
     def __init__(self, last_line: int = 0, last_id: int = 0) -> None:
-        self.loaded = Loaded(last_line=last_line)
+        self.loaded = Loaded(last_line=last_line, last_id=last_id)
         self._seen: dict[int, bytes] = {}  # event id -> checksum of its line
         self._bad = 0  # damaged places since the last whole record
-        self._last_id = last_id
         self._sorted = True
 
     def take(self, number: int, line: bytes) -> None:
@@ -186,7 +184,7 @@ class LogReader:
     def pass_over(self, number: int, event_id: int, place: int) -> None:
         """A line that is whole and not needed: only its numbers count."""
         self._count_missing(number, place)
-        self._last_id = event_id
+        self.loaded.last_id = event_id
 
     def finish(self) -> Loaded:
         if not self._sorted:
@@ -196,16 +194,13 @@ class LogReader:
 
     def _salvage(self, number: int, line: bytes) -> None:
         """Whole records inside a damaged line: after a torn one, or where a line end was overwritten."""
-        kept = searched = 0
-        for end in [m.end() for m in _END.finditer(line)]:
-            begins = [m.start() for m in _START.finditer(line, searched, end)]
-            searched = end
-            for begin in dict.fromkeys(begins[:_TRIES] + begins[-_TRIES:]):
-                if raw := decode(line[begin:end]):
-                    self._say_damage(number, begin - kept)
-                    self._keep(number, line[begin:end], raw)
-                    kept = end
-                    break
+        kept = 0
+        for begin, until in pairwise([*(m.start() for m in _START.finditer(line)), len(line)]):
+            end = max((m.end() for m in _END.finditer(line, begin, until)), default=begin)
+            if raw := decode(line[begin:end]):
+                self._say_damage(number, begin - kept)
+                self._keep(number, line[begin:end], raw)
+                kept = end
         self._say_damage(number, len(line) - kept)
 
     def _say_damage(self, number: int, size: int) -> None:
@@ -232,21 +227,18 @@ class LogReader:
         except _NOT_AN_EVENT:
             self._say_damage(number, len(line))
             return
+        self._sorted = self._sorted and event_id >= self.loaded.last_id
+        self.loaded.last_id = max(self.loaded.last_id, event_id)
         if event is None:
-            self.loaded.aside.append(raw)
             kind = str(raw.get("type"))[:40]
             self.loaded.damage.append(f"Line {number} is of a newer version ({kind!r}) and was skipped.")
-            return
-        if event_id < self._last_id:
-            self._sorted = False
-        self._last_id = event_id
-        self.loaded.events.append(event)
+        else:
+            self.loaded.events.append(event)
 
     def _count_missing(self, number: int, place: int) -> None:
         missing = place - self.loaded.last_line - 1 - self._bad
         if missing > 0:
-            self.loaded.damage.append(
-                f"{missing} record{'s are' if missing > 1 else ' is'} missing before line {number}."
-            )
+            what = "records are" if missing > 1 else "record is"
+            self.loaded.damage.append(f"{missing} {what} missing before line {number}.")
         self.loaded.last_line = max(self.loaded.last_line, place)
         self._bad = 0

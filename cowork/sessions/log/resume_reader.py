@@ -29,7 +29,7 @@ from cowork.core.events import (
 )
 from cowork.core.transcript import PROMPTS_KEPT
 from cowork.private_files import replace_private
-from cowork.sessions.log.reader import TRAILER_BYTES, Loaded, LogLine, LogReader, encode, is_after, open_log
+from cowork.sessions.log.reader import TRAILER_BYTES, Loaded, LogLine, LogReader, encode, is_after, is_undone, open_log
 
 MAIN = "main"
 RESUME_POINT = "resume-point.jsonl"
@@ -91,15 +91,11 @@ def _find_start(summaries: list[tuple[int, ContextCompacted]], rewinds: list[Ses
     """The event before which only leftovers are needed: what the last summary that counts has kept."""
     start, starts = 0, dict[int, int]()
     for offset, event in summaries:
-        if not _is_undone(event.id, rewinds):
+        if not is_undone(event.id, rewinds):
             first = min(event.keep_from or event.id, event.id)
             starts[event.id] = starts.get(first, first)  # one that keeps an older summary keeps what that kept
             start = starts[event.id] if offset >= least_offset else start
     return start
-
-
-def _is_undone(event_id: int, rewinds: list[SessionRewound]) -> bool:
-    return any(rewind.to <= event_id < rewind.id for rewind in rewinds)
 
 
 def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: list[SessionRewound]) -> Loaded:
@@ -113,7 +109,7 @@ def _read(path: Path, known: _Place, left: Leftovers, start: int, rewinds: list[
             if line and line.id <= left.last_id:
                 loaded.damage.append(f"Line {number} is there twice or out of order (event {line.id}).")
             elif line and end and line.id < start:
-                left.take(line, undone=_is_undone(line.id, rewinds))
+                left.take(line, undone=is_undone(line.id, rewinds))
                 reader.pass_over(number, line.id, int(end[1]))
                 place = _Place(offset, number, int(end[1]), line.data[-TRAILER_BYTES:].decode())
             else:
