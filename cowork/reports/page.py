@@ -9,7 +9,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
@@ -160,7 +159,7 @@ def to_script(value: object) -> str:
     except UnicodeEncodeError:  # half a surrogate pair
         text = json.dumps(value, separators=(",", ":"))
     except ValueError:  # a number that JSON does not know
-        return to_script(_finite(value))
+        return to_script(json.loads(json.dumps(value), parse_constant=lambda name: str(float(name))))
     return text.replace("<", "\\u003c")
 
 
@@ -199,12 +198,3 @@ def _blank(raw: Json) -> None:
 
 def _size_of(value: object) -> str:
     return f"[{len(value):,} characters]" if isinstance(value, str) and value else ""
-
-
-def _finite(value: object) -> object:
-    """The value with numbers that JSON does not know as text."""
-    if isinstance(value, dict):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_finite(inner) for inner in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

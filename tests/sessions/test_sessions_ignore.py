@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints.contents import Contents
 from cowork.sessions.checkpoints.scan import MAX_ENTRIES, Scanner, TooManyFiles, walk
+from cowork.sessions.checkpoints.store import Contents
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 

@@ -17,10 +17,9 @@ from hypothesis import strategies as st
 
 from cowork.core.errors import UserError
 from cowork.core.events import PromptAdded, TurnEnded
-from cowork.sessions.checkpoints.contents import Contents
-from cowork.sessions.checkpoints.journal import JOURNAL
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.scan import TICK_NS, TooManyFiles
+from cowork.sessions.checkpoints.store import JOURNAL, Contents
 
 SOAK = bool(os.environ.get("COWORK_SOAK"))
 Picture = dict[str, tuple[str, int, bytes]]
@@ -718,7 +717,7 @@ def test_contents_survive_a_torn_end_and_a_full_disk(tmp_path, monkeypatch):
         room[0] -= done
         return done
 
-    monkeypatch.setattr("cowork.sessions.checkpoints.contents.os.write", write)
+    monkeypatch.setattr("cowork.sessions.checkpoints.store.os.write", write)
     lost = blobs.put(b"lost" * 100)
     with pytest.raises(OSError, match="No space"):
         blobs.flush()
@@ -766,7 +765,7 @@ def test_a_full_disk_stops_no_work_and_is_said(project, tmp_path, monkeypatch):
     def full(fd: int, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("cowork.sessions.checkpoints.contents.os.write", full)
+    monkeypatch.setattr("cowork.sessions.checkpoints.store.os.write", full)
     turn(points, 1, sh(project, "echo x > untracked.txt"), write(project / "src/app.py", "x\n"))
     assert said
     assert all("No space left" in text for text in said)

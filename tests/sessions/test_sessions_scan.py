@@ -19,10 +19,10 @@ from cowork.core import spawn
 from cowork.core.events import PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
 from cowork.sessions.checkpoints import recorder, scan
-from cowork.sessions.checkpoints.contents import Contents
+from cowork.sessions.checkpoints.entries import Snapshot
 from cowork.sessions.checkpoints.recorder import Checkpoints
 from cowork.sessions.checkpoints.scan import Control, Listing, Moment, Scanner, ScanStopped
-from cowork.sessions.checkpoints.tables import Snapshot
+from cowork.sessions.checkpoints.store import Contents
 from tests.sessions.test_sessions_rewind import let_it_age, picture
 
 
@@ -194,7 +194,7 @@ async def test_at_the_end_of_a_turn_the_rest_is_not_read_and_what_was_read_comes
 async def test_after_a_turn_what_is_not_kept_yet_is_copied_while_nobody_waits(points, many, monkeypatch):
     points(PromptAdded("begin", id=1))
     await points.before_command()
-    points._newest.control.enough = True
+    points._unfinished[-1].control.enough = True
     points(TurnEnded())
     await asyncio.to_thread(points._worker.settle)
     assert points._scanner.has_all_contents

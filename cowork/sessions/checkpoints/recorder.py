@@ -20,12 +20,10 @@ from pathlib import Path
 
 from cowork.core.events import Event, PromptAdded, TurnEnded
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints.contents import Contents
-from cowork.sessions.checkpoints.entries import Node, look, read_bytes, same, targets
-from cowork.sessions.checkpoints.journal import Change, Journal, OpenTurn, without
+from cowork.sessions.checkpoints.entries import Node, Snapshot, look, read_bytes, same, targets
 from cowork.sessions.checkpoints.rewind import RewindPlan, RewindResult, RewindStep, apply, make_plan, touched_since
 from cowork.sessions.checkpoints.scan import TICK_NS, Control, Moment, Scanner, TooManyFiles
-from cowork.sessions.checkpoints.tables import Snapshot
+from cowork.sessions.checkpoints.store import Change, Contents, Journal, OpenTurn, without
 from cowork.sessions.checkpoints.worker import ScanWorker, WorkspaceWatch, finish_in_thread
 
 BACKUPS = "backups"
@@ -44,27 +42,17 @@ _OVERTAKEN = (
 _FULL = "The checkpoints of this session are full: /rewind covers no further changes of commands."
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Turn(OpenTurn):
     """The turn that runs, and the snapshot that is being taken for it."""
 
     job: Future[None] | None = None
     control: Control = field(default_factory=Control)
     looked: Moment | None = None
-    next: _Turn | None = None
 
     def since(self) -> int:
         """The earliest time, in ns, that what came after its snapshot can show."""
         return self.looked.earliest() if self.looked else self.looked_at
-
-    def later_touched(self) -> dict[str, Node | None]:
-        """The files that later turns said they would write, each as it was then."""
-        found: dict[str, Node | None] = {}
-        turn = self.next
-        while turn:
-            found = dict(turn.touched) | found
-            turn = turn.next
-        return found
 
 
 class Checkpoints:
@@ -102,7 +90,7 @@ class Checkpoints:
         self._turns = self._journal.load()
         left = self._journal.left_open()
         self._turn = _Turn(left.prompt_id, left.touched, left.before, left.looked_at) if left else None
-        self._newest = self._turn or _Turn(0)
+        self._unfinished = [self._turn] if self._turn else []  # those whose changes are not known yet, in order
         self._prompt = self._turn.prompt_id if self._turn else max((prompt for prompt, _ in self._turns), default=0)
 
     def __call__(self, event: Event) -> None:
@@ -119,8 +107,8 @@ class Checkpoints:
         """A prompt starts; `prompt_id` is the id of its event."""
         with self._lock:
             self._end_soon()
-            self._turn = self._newest.next = self._newest = _Turn(prompt_id)
             self._prompt = prompt_id
+            self._open_turn()
 
     def before_write(self, path: Path) -> None:
         """A tool is about to write `path`. Never fails."""
@@ -253,7 +241,8 @@ class Checkpoints:
     def _open_turn(self) -> _Turn:
         """The turn that runs; a child or command in the background may outlive its prompt's."""
         if self._turn is None:
-            self._turn = self._newest.next = self._newest = _Turn(self._prompt)
+            self._turn = _Turn(self._prompt)
+            self._unfinished.append(self._turn)
         return self._turn
 
     def _look_around(self, turn: _Turn) -> None:
@@ -276,7 +265,10 @@ class Checkpoints:
         """
         with self._lock:
             turn, self._turn = self._turn, None
-            if turn is None or not (turn.job or turn.before or turn.touched):
+            if turn is None:
+                return False
+            if not (turn.job or turn.before or turn.touched):
+                self._unfinished.remove(turn)
                 return False
             turn.control.enough = True
             if turn.job or turn.before or self._worker.busy:
@@ -287,7 +279,10 @@ class Checkpoints:
 
     def _finish(self, turn: _Turn, control: Control) -> None:
         with self._reported("What this turn changed cannot be undone with /rewind"):
-            changes = self._changes(turn, control)
+            try:
+                changes = self._changes(turn, control)
+            finally:
+                self._unfinished.remove(turn)
             files = [before.content for before, _ in changes.values() if before and before.kind == "f"]
             self._scanner.adopt([bytes.fromhex(name) for name in files if name])
             with self._lock:
@@ -341,9 +336,10 @@ class Checkpoints:
         for path, first in turn.touched.items():
             pairs[path] = (first, look(self._workspace, self._workspace.root / path))
         with self._lock:
-            later = turn.later_touched()
-        for path in pairs.keys() & later.keys():  # the next turn has begun to write
-            pairs[path] = (pairs[path][0], later[path])
+            later = self._unfinished[self._unfinished.index(turn) + 1 :]
+            written = {path: node for one in reversed(later) for path, node in one.touched.items()}
+        for path in pairs.keys() & written.keys():  # the next turn has begun to write
+            pairs[path] = (pairs[path][0], written[path])
         return {path: pair for path, pair in sorted(pairs.items()) if not same(*pair)}
 
     def _needed(self) -> set[bytes]:

@@ -29,7 +29,7 @@ from cowork.sessions.checkpoints.entries import (
     read_bytes,
     same,
 )
-from cowork.sessions.checkpoints.journal import Change
+from cowork.sessions.checkpoints.store import Change
 
 Contents = Callable[[str], bytes | None]
 Action = Literal["create", "modify", "delete"]

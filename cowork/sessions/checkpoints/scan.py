@@ -15,20 +15,21 @@ from pathlib import Path
 
 from cowork.core.git import IndexEntry
 from cowork.core.workspace import Workspace
-from cowork.sessions.checkpoints.contents import Contents, digest_of
-from cowork.sessions.checkpoints.entries import MAX_FILE
-from cowork.sessions.checkpoints.git import Repository
-from cowork.sessions.checkpoints.tables import (
+from cowork.sessions.checkpoints.entries import (
     DIGEST,
+    MAX_FILE,
     STAT,
     UNKNOWN,
     FolderTable,
     Snapshot,
     TableRow,
+    digest_of,
     is_fresh,
     pack_stat,
     with_unknown_size,
 )
+from cowork.sessions.checkpoints.git import Repository
+from cowork.sessions.checkpoints.store import Contents
 
 MAX_ENTRIES = 500_000
 TICK_NS = 50_000_000  # a file touched this short before a look may change again without its times showing it

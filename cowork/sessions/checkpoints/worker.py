@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
-from cowork.sessions.checkpoints.entries import same
+from cowork.sessions.checkpoints.entries import Snapshot, same
 from cowork.sessions.checkpoints.scan import Control, Scanner, ScanStopped, TooManyFiles
-from cowork.sessions.checkpoints.tables import Snapshot
 
 SWITCH_S = 0.0005
 LOOK_S = 2.0  # a look that takes longer is given up
