@@ -57,12 +57,9 @@ class EditorSession:
         self._silent = False  # while a story is retold that the editor knows
         self._busy = False
         self._cancelled = False
-        self._aside: asyncio.Future[Any] | None = None  # a command or question that is no answer of the model
         self._ended: TurnEnded | None = None
         self._cut = ""  # how the last reply broke off
         self._titled = bool(options.resume)
-
-    # ------------------------------------------------------------ what the editor asks for
 
     def begin(self, *, replay: bool) -> None:
         """Start, or take up, the conversation; with `replay` the editor is told all of it."""
@@ -125,8 +122,10 @@ class EditorSession:
             if self._trust and not self._cancelled:
                 await self._settle_trust(self._trust)
                 self._trust = None
+            name, _, rest = prompt.text.removeprefix("/").partition(" ")
+            is_command = prompt.text.startswith("/") and any(command.name == name for command in self._commands())
             if not self._cancelled:
-                await self._answer(prompt)
+                await (self._command(name, rest.strip()) if is_command else self._host.say(prompt))
             return self._stop_reason()
         except asyncio.CancelledError:
             self._host.interrupt()
@@ -139,14 +138,10 @@ class EditorSession:
         if self._busy:
             self._cancelled = True
             self._host.interrupt()
-            if self._aside:
-                self._aside.cancel()
 
     async def close(self) -> None:
         self.cancel()
         await self._host.close()
-
-    # ------------------------------------------------------------ inside
 
     def _family_of(self, name: str) -> str:
         tool = self._host.run.agent.runner.tools.all.get(name)
@@ -179,20 +174,9 @@ class EditorSession:
             self._silent = False
 
     async def _stoppable(self, work: Awaitable[T]) -> T:
-        """Something that a cancel of the prompt ends."""
-        aside: asyncio.Future[T] = asyncio.ensure_future(work)
-        self._aside = aside
-        try:
-            return await aside
-        finally:
-            self._aside = None
-
-    async def _answer(self, prompt: Prompt) -> None:
-        name, _, rest = prompt.text.removeprefix("/").partition(" ")
-        if prompt.text.startswith("/") and any(command.name == name for command in self._commands()):
-            return await self._command(name, rest.strip())
-        await self._host.say(prompt)
-        return None
+        """A command or question, which a cancel of the prompt ends."""
+        done: T = (await self._host.until_stopped(work)).result()
+        return done
 
     def _commands(self) -> list[pages.Command]:
         """What makes sense without a terminal: not what opens another conversation."""
@@ -203,20 +187,16 @@ class EditorSession:
         try:
             result = await self._stoppable(command.run(rest))
             while isinstance(result, pages.Choose):
-                row = await self._pick(result)
-                result = await result.then(row) if row else None
+                rows = {f"{row.label}  {row.detail}".strip(): row for row in result.rows[:_MOST_ROWS]}
+                step = Step(result.title, (*(Choice(label) for label in rows), Choice("None of these", "no")))
+                choice = await self._questions.choose(step, Question("questions", result.title))
+                result = await result.then(rows[choice.label]) if choice and choice.label in rows else None
         except UserError as error:
             return self._say(" ".join(filter(None, (error.message, error.hint))))
         if isinstance(result, pages.PromptResult):
             return await self._host.say(Prompt(result.text, label=result.label))
         self._say(_as_text(result))
         return None
-
-    async def _pick(self, choose: pages.Choose) -> pages.Row | None:
-        rows = {f"{row.label}  {row.detail}".strip(): row for row in choose.rows[:_MOST_ROWS]}
-        step = Step(choose.title, (*(Choice(label) for label in rows), Choice("None of these", "no")))
-        choice = await self._questions.choose(step, Question("questions", choose.title))
-        return rows.get(choice.label) if choice else None
 
     def _hear(self, event: Event) -> None:
         if self._files:

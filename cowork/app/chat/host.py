@@ -354,11 +354,12 @@ class ChatHost:
 
     async def until_stopped(self, work: Any) -> asyncio.Task[Any]:
         """Run one thing that Esc can stop; gives its task, which is done."""
+        before = self._task  # an editor may change the model while a prompt is answered
         self._task = task = asyncio.create_task(work)
         try:
             return await finished(task)
         finally:
-            self._task = None
+            self._task = before if before and not before.done() else None
 
     async def _stoppable(self, work: Any) -> None:
         """The same for what the model or the person does; children die with it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from cowork import prompts
 from cowork.app.mcp.sources import Approvals, KeptTokens, configured
@@ -45,16 +45,18 @@ class McpRun:
         self, place: Project, emit: Emit, ask: Ask | None, tree: TreeState, agent: Callable[[], Agent]
     ) -> None:
         self.place, self._emit, self._ask, self._tree, self._agent = place, emit, ask, tree, agent
-        entries, self.problems = configured(place)
+        self.problems: list[str] = []  # told with the first prompt
         cache = ListCache(paths.state_dir(place.environ) / "mcp", place.environ, write_private)
         server_ports = ServerPorts(self._channel, self._notice, self._listed, cache)
-        self.servers = Servers(self._usable_entries(entries), server_ports)
+        self.servers = Servers(self._entries(), server_ports)
         self._approvals = Approvals(place.environ)
         self._asked: dict[str, bool] = {}  # servers of the project, and what the person said
         self._settled, self._settling = False, asyncio.Lock()  # children may be sent out side by side
 
-    def _usable_entries(self, entries: Mapping[str, ServerEntry]) -> dict[str, ServerEntry]:
-        """Those that can be used; what is wrong with the others is told with the first prompt."""
+    def _entries(self) -> dict[str, ServerEntry]:
+        """The entries that can be used."""
+        entries, problems = configured(self.place)
+        self.problems += problems
         usable = {}
         for name, entry in entries.items():
             try:
@@ -63,23 +65,19 @@ class McpRun:
                 self.problems.append(error.message)
         return usable
 
-    # ------------------------------------------------------------ before requests
-
     async def ready(self) -> None:
         """Before the first request: start what is not known yet, wait a little, and offer all tools there are."""
         async with self._settling:
-            if not self._settled:
-                await self._settle()
-                self._settled = True
-
-    async def _settle(self) -> None:
-        for problem in self.problems:
-            self._notice(f"MCP: {problem}", "warning")
-        names = [name for name in self.servers if self._for_main(name) and await self._approved(self.servers[name])]
-        late = await self.servers.prepare(names, self.place.config.mcp.wait)
-        for server in late:
-            self._tell_late(server)
-        self._offer([self.servers[name] for name in names], late)
+            if self._settled:
+                return
+            for problem in self.problems:
+                self._notice(f"MCP: {problem}", "warning")
+            names = [name for name in self.servers if self._for_main(name) and await self._approved(self.servers[name])]
+            late = await self.servers.prepare(names, self.place.config.mcp.wait)
+            for server in late:
+                self._tell_late(server)
+            self._offer([self.servers[name] for name in names], late)
+            self._settled = True
 
     async def ready_for(self, definition: AgentDef) -> None:
         """Before a child: start the servers that its file names, and have their tools where children find them."""
@@ -147,8 +145,6 @@ class McpRun:
 
     async def close(self) -> None:
         await self.servers.close()
-
-    # ------------------------------------------------------------ inside
 
     @property
     def _tools(self) -> ToolSet:
