@@ -77,7 +77,7 @@ def build(
             on_failure=on_sink_failure,
         )
         if log:
-            emitter.add(log if config.agent.subagent.persistence_enabled else _without_children(log))
+            emitter.add(log if config.agent.subagent.persistence_enabled else lambda event: _keep_main(log, event))
         run = _join(place, log, emitter, ask, program.hooks if program else NoHooks(), waits=not chat)
     except BaseException:
         if log:
@@ -261,14 +261,10 @@ def _open_session(place: Project) -> tuple[SessionLog | None, list[str]]:
         return None, [f"This conversation is not kept: {sessions} cannot be written ({error.strerror})."]
 
 
-def _without_children(log: SessionLog) -> Emit:
-    """A log that keeps of children only that they were sent out and what they came to."""
-
-    def keep(event: Event) -> None:
-        if event.agent == "main" or isinstance(event, AgentStarted | AgentEnded):
-            log(event)
-
-    return keep
+def _keep_main(log: SessionLog, event: Event) -> None:
+    """Keep of children only that they were sent out and what they came to."""
+    if event.agent == "main" or isinstance(event, AgentStarted | AgentEnded):
+        log(event)
 
 
 def _recalled(log: SessionLog | None, path: str) -> Transcript | None:

@@ -19,8 +19,12 @@ from cowork.config.options import RunOptions
 from cowork.core import signals
 from cowork.core.errors import UserError
 from cowork.core.events import Notice
+from cowork.core.later import later
 from cowork.core.ports import Ask, Emit
 from cowork.engine.exchange import Outcome, Prompt
+
+with later(__name__):
+    from cowork.app.attachments import attach
 
 STDOUT = 1
 UNTRUSTED = "This folder is not trusted: its settings, agents and notes are not used. --trust uses them."
@@ -77,17 +81,18 @@ class _Once:
 
     def _watch_reader(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hear at once when nobody reads stdout any more: a long command says nothing that could fail to arrive."""
+
+        def look() -> None:
+            loop.remove_reader(STDOUT)  # whatever woke us would go on doing so
+            poll = select.poll()
+            poll.register(STDOUT, 0)  # being hung up on is told without being asked for
+            if poll.poll(0):
+                self.stop("pipe")
+
         with contextlib.suppress(OSError, NotImplementedError):  # files and the like have no reader to lose
             kind = os.fstat(STDOUT).st_mode
             if stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind):
-                loop.add_reader(STDOUT, self._look_for_reader, loop)
-
-    def _look_for_reader(self, loop: asyncio.AbstractEventLoop) -> None:
-        loop.remove_reader(STDOUT)  # whatever woke us would go on doing so
-        look = select.poll()
-        look.register(STDOUT, 0)  # being hung up on is told without being asked for
-        if look.poll(0):
-            self.stop("pipe")
+                loop.add_reader(STDOUT, look)
 
     async def _answered(self, run: Run) -> Outcome:
         begin(run)
@@ -97,18 +102,11 @@ class _Once:
             run.emit(Notice(UNTRUSTED, "info", "untrusted"))
         prompt = Prompt(self.options.prompt, self.options.context)
         async with asyncio.timeout(run.config.limits.timeout or None):
-            if "@" in prompt.text:
-                await self._attach(run, prompt)
+            refused = await attach(run, prompt, alone=self.options.non_interactive) if "@" in prompt.text else []
+            prompt.attached = tuple(line for line in prompt.attached if line not in refused)
+            for line in refused:
+                run.emit(Notice(f"@{line}", "warning", "attach.left_out"))
             return await run.ask(prompt)
-
-    async def _attach(self, run: Run, prompt: Prompt) -> None:
-        """Add the files that the prompt names; what is left out is a warning."""
-        from cowork.app.attachments import attach
-
-        refused = await attach(run, prompt, alone=self.options.non_interactive)
-        prompt.attached = tuple(line for line in prompt.attached if line not in refused)
-        for line in refused:
-            run.emit(Notice(f"@{line}", "warning", "attach.left_out"))
 
     def _output(self) -> Emit:
         if self.options.output != "text":

@@ -132,16 +132,17 @@ class Run:
 
     async def _ask(self, prompt: Prompt) -> Outcome:
         """A prompt as it is; the first one carries what the model should know from the start."""
+        context = [prompt.context]
         if self.mcp:
             await self.mcp.ready()
-            prompt.context = "\n\n".join(p for p in (prompt.context, await self.mcp.mentioned(prompt.text)) if p)
+            context.append(await self.mcp.mentioned(prompt.text))
         if not any(p.context for p in self.agent.transcript.prompts()):  # a rewind may have taken it back
-            facts = prompts.environment(self.root, self.project.branch)
             servers = self.mcp.instructions() if self.mcp else ""
-            prompt.context = "\n\n".join(p for p in (facts, self.project.knowledge, servers, prompt.context) if p)
+            context[:0] = [prompts.environment(self.root, self.project.branch), self.project.knowledge, servers]
         if self._starting:
             begun, self._starting = await self._starting, None
-            prompt.context = "\n\n".join(p for p in (prompt.context, begun.context) if p)
+            context.append(begun.context)
+        prompt.context = "\n\n".join(filter(None, context))
         if self.output_schema is None:
             return await self.agent.run(prompt)
         prompt.text = f"{prompt.text}\n\n{output_schema.instruction(self.output_schema)}"

@@ -82,12 +82,18 @@ class AcpAgent:
                 session = await self._open(params, session_id=new_id())
                 return {"sessionId": session.id, **session.state()}
             case "session/load" | "session/resume":
-                stored = self._id_of(params)
-                return (await self._open(params, resume=stored, replay=method == "session/load")).state()
+                wanted = str(params.get("sessionId"))
+                if wanted not in self._stored():
+                    raise RpcError(NOT_FOUND, f"There is no session {wanted}.")
+                return (await self._open(params, resume=wanted, replay=method == "session/load")).state()
             case "session/list":
                 return self._list(params)
             case "session/delete":
-                await self._delete(str(params.get("sessionId")))
+                wanted = str(params.get("sessionId"))
+                if opened := self._sessions.pop(wanted, None):
+                    await opened.close()
+                if wanted in self._stored():
+                    index.remove(paths.sessions_dir(self._environ), wanted)
             case "session/close":
                 session = self._session(params)
                 del self._sessions[session.id]
@@ -143,13 +149,8 @@ class AcpAgent:
             raise
         return session
 
-    def _id_of(self, params: Json) -> str:
-        """The session that is meant, as stored."""
-        wanted = str(params.get("sessionId"))
-        known = {e.id for e in index.list_sessions(paths.sessions_dir(self._environ), empty=True)}
-        if wanted not in known:
-            raise RpcError(NOT_FOUND, f"There is no session {wanted}.")
-        return wanted
+    def _stored(self) -> set[str]:
+        return {e.id for e in index.list_sessions(paths.sessions_dir(self._environ), empty=True)}
 
     def _list(self, params: Json) -> Json:
         folder = params.get("cwd")
@@ -167,13 +168,6 @@ class AcpAgent:
             for e in found[start : start + PAGE]
         ]
         return {"sessions": shown, **({"nextCursor": str(start + PAGE)} if start + PAGE < len(found) else {})}
-
-    async def _delete(self, session_id: str) -> None:
-        if session := self._sessions.pop(session_id, None):
-            await session.close()
-        sessions = paths.sessions_dir(self._environ)
-        if any(e.id == session_id for e in index.list_sessions(sessions, empty=True)):
-            index.remove(sessions, session_id)
 
     def _session(self, params: Json) -> EditorSession:
         session = self._sessions.get(str(params.get("sessionId")))

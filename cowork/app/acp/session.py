@@ -204,30 +204,22 @@ class EditorSession:
         if self._silent:
             return
         match event:
-            case PromptAdded(agent="main") if self._busy:
-                self._name_session(event)
-                return  # the editor shows what it sent
+            case PromptAdded(agent="main") if self._busy:  # the editor shows what it sent
+                if not self._titled and event.source == "user":
+                    self._titled = True
+                    title = title_of(event.label or event.text)
+                    self._update({"sessionUpdate": "session_info_update", "title": title})
+                return
             case ReplyAdded(agent="main"):
                 self._cut = _CUT.get(event.stop_reason, "")
             case TurnEnded(agent="main"):
                 self._ended = event
         self._updates(event)
         if self._busy and isinstance(event, ReplyAdded | TurnEnded) and event.agent == "main":
-            self._update(self._usage())
-
-    def _usage(self) -> Json:
-        agent, cost = self._host.run.agent, self._host.status().cost_usd
-        update: Json = {
-            "sessionUpdate": "usage_update",
-            "used": agent.context_tokens,
-            "size": agent.provider.context_window,
-        }
-        return update if cost is None else update | {"cost": {"amount": cost, "currency": "USD"}}
-
-    def _name_session(self, event: PromptAdded) -> None:
-        if not self._titled and event.source == "user":
-            self._titled = True
-            self._update({"sessionUpdate": "session_info_update", "title": title_of(event.label or event.text)})
+            agent, cost = self._host.run.agent, self._host.status().cost_usd
+            used = {"used": agent.context_tokens, "size": agent.provider.context_window}
+            spent = {} if cost is None else {"cost": {"amount": cost, "currency": "USD"}}
+            self._update({"sessionUpdate": "usage_update", **used, **spent})
 
     def _stop_reason(self) -> str:
         ended = self._ended

@@ -159,8 +159,6 @@ class ChatHost:
             self._line.stop()
         await self.run.close(why)
 
-    # ------------------------------------------------------------ trust
-
     def trust_question(self) -> Question | None:
         """What to ask about a folder that would steer the run, if anything; nothing of it is used before."""
         if self.options.bare or self.run.project.trusted or not (found := steering(self.run.root)):
@@ -203,8 +201,6 @@ class ChatHost:
             grant(root, self.environ)
         elif for_now:
             self.options = replace(self.options, trusted_as=fingerprint(root))
-
-    # ------------------------------------------------------------ the Host protocol
 
     def status(self) -> Status:
         run = self.run

@@ -87,8 +87,6 @@ class _Commands:
         self.host = host
         self.offered: list[setup.FoundService] = []
 
-    # ------------------------------------------------------------ what the chat runs on
-
     async def model(self, rest: str) -> CommandResult:
         run = self.host.run
         if not rest:
@@ -165,8 +163,6 @@ class _Commands:
 
     async def memory(self, rest: str) -> CommandResult:
         return await self.host.edit_notes(own=rest == "user")
-
-    # ------------------------------------------------------------ the conversation
 
     async def cost(self, rest: str) -> CommandResult:
         servers = [StateCommands(self.host).server_table()] if self.host.run.mcp else []
@@ -246,8 +242,6 @@ class _Commands:
             hint = "Give another name: /export FILE"
             raise UserError(f"{target} cannot be written: {error.strerror}.", hint) from error
         return f"Written to {target}."
-
-    # ------------------------------------------------------------ files
 
     async def diff(self, rest: str) -> CommandResult:
         run = self.host.run

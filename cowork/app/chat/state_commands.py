@@ -41,8 +41,6 @@ class StateCommands:
     def __init__(self, host: ChatHost) -> None:
         self.host = host
 
-    # ------------------------------------------------------------ rules
-
     async def permissions(self, rest: str) -> CommandResult:
         word, _, given = rest.partition(" ")
         if not rest:
@@ -123,8 +121,6 @@ class StateCommands:
         await self.host.reopen_here(replace(self.host.options, add_dirs=(*self.host.options.add_dirs, str(folder))))
         return f"Tools may read and write in {rest} for this chat."
 
-    # ------------------------------------------------------------ background work
-
     async def tasks(self, rest: str) -> CommandResult:
         """Background commands and children: look at one, or stop it."""
         word, _, name = rest.partition(" ")
@@ -176,8 +172,6 @@ class StateCommands:
         names = [*self.host.run.subagents.running, *self._jobs()]
         return UserError(f"Nothing here is called {name!r}.", f"There is {', '.join(names) or 'nothing'}.")
 
-    # ------------------------------------------------------------ MCP servers
-
     async def mcp(self, rest: str) -> CommandResult:
         word, name, *_ = (*rest.split(), "", "")
         if not word:
@@ -220,8 +214,6 @@ class StateCommands:
         if name not in servers:
             raise UserError(f"There is no MCP server {name!r}.", f"There are {', '.join(servers)}.")
         return servers[name]
-
-    # ------------------------------------------------------------ the chat itself
 
     async def status(self, rest: str) -> CommandResult:
         """What this chat is and runs on, in one table."""

@@ -7,7 +7,7 @@ import contextlib
 import marshal
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from cowork.core.errors import ToolError, UserError
@@ -109,7 +109,12 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
         raise McpError(f"cannot be started: {one_line(entry.command, 100)} is not installed")
     for _ in range(jobs.TRIES + 1):
         try:
-            argv = _boxed([program, *entry.args], entry, tree, root, cwd)
+            argv = [program, *entry.args]
+            if entry.box and tree.wrap_server is None:
+                raise McpError("cannot be started: there is no box here")
+            if entry.box and tree.wrap_server:
+                folders = [Path(os.path.realpath(root / Path(folder).expanduser())) for folder in entry.writable]
+                argv = [*tree.wrap_server([*_SHIM, *argv], cwd, writable=folders, network=entry.network)]
             request = {"argv": argv, "cwd": str(cwd), "env": own, "wrapped": entry.box}
             control, streams = jobs.opened(tree, request, server=True)
         except (UserError, ToolError, OSError) as error:
@@ -121,13 +126,3 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
             return server
         await server.stop()
     raise McpError(f"cannot be started: {server.last_words()}")
-
-
-def _boxed(argv: Sequence[str], entry: ServerEntry, tree: TreeState, root: Path, cwd: Path) -> list[str]:
-    """The words that run a server, in a box if its entry wants one."""
-    if not entry.box:
-        return [*argv]
-    if tree.wrap_server is None:
-        raise McpError("cannot be started: there is no box here")
-    folders = [Path(os.path.realpath(root / Path(folder).expanduser())) for folder in entry.writable]
-    return [*tree.wrap_server([*_SHIM, *argv], cwd, writable=folders, network=entry.network)]

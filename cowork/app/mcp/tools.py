@@ -83,9 +83,6 @@ def _sentence(text: str) -> str:
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 
-# ------------------------------------------------------------ resources
-
-
 def resource_tools(usable: Callable[[], Mapping[str, Server]]) -> list[Tool]:
     """ListMcpResources and ReadMcpResource, for the servers that may be used."""
 
@@ -128,9 +125,6 @@ def resource_line(row: Json) -> tuple[str, str]:
     """(its address, what it is) of a resource, fit for a screen."""
     uri = visible_line(str(row.get("uri") or row.get("uriTemplate") or ""))
     return uri, one_liner(cut_text(row.get("description") or row.get("title") or row.get("name")))
-
-
-# ------------------------------------------------------------ questions
 
 
 def approval(entry: ServerEntry) -> Question:

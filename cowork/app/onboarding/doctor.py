@@ -73,12 +73,14 @@ async def examine(environ: Mapping[str, str], root: Path, options: RunOptions | 
     git = shutil.which("git", path=clean_environ(environ).get("PATH", os.defpath))
     missing_rg = Check("ripgrep", "bad", "not found: nothing can be searched", "Install ripgrep (rg).")
     missing_git = Check("git", "note", "not found: no branch, no diffs", "Install git.")
-    found.append(await asyncio.to_thread(_program, rg.program(), missing_rg))
-    found += [await asyncio.to_thread(_program, git, missing_git), _trust(environ, root)]
     mode, network = (config.sandbox.mode, config.sandbox.network) if config else ("auto", False)
     box = Sandbox(workspace=Workspace(root), mode=mode, network=network, environ=environ)
-    found.append(await asyncio.to_thread(_sandbox, box))
-    return [*found, _terminal(environ), await asyncio.to_thread(_sessions, environ)]
+
+    def look() -> list[Check]:
+        programs = [_program(rg.program(), missing_rg), _program(git, missing_git)]
+        return [*programs, _trust(environ, root), _sandbox(box), _terminal(environ), _sessions(environ)]
+
+    return [*found, *await asyncio.to_thread(look)]
 
 
 async def report(environ: Mapping[str, str], root: Path) -> str:

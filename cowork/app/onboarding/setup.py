@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from cowork.config import keyring
 from cowork.config.models import DEFAULT_MODELS
-from cowork.core.blocks import Message, Text
+from cowork.core.blocks import Message, Text, as_object
 from cowork.core.errors import ProviderError, UserError
 from cowork.core.frozen import frozen
 from cowork.core.ports import ModelSpec, Reply, Request
@@ -85,14 +85,15 @@ async def server(url: str, name: str = "") -> FoundService | None:
     base = url.rstrip("/")
     base = base if base.endswith("/v1") else f"{base}/v1"
     try:
-        raw = await asyncio.wait_for(_get(f"{base}/models"), LOOK_SECONDS)
-        listed = json.loads(raw)
+        listed = json.loads(await asyncio.wait_for(_get(f"{base}/models"), LOOK_SECONDS))
     except (OSError, EOFError, ValueError, HttpError, ProviderError):
         return None
-    models = _models(listed)
-    if models is None:
+    rows = as_object(listed).get("data")
+    if not isinstance(rows, list):
         return None
-    return FoundService(name or urlsplit(base).netloc, "openai-chat", tuple(models), base_url=base)
+    ids = [str(row["id"]) for row in rows if isinstance(row, dict) and row.get("id")]
+    models = tuple(id for id in ids if not any(word in id.lower() for word in _NOT_FOR_CHAT))
+    return FoundService(name or urlsplit(base).netloc, "openai-chat", models, base_url=base)
 
 
 async def find(environ: Mapping[str, str]) -> list[FoundService]:
@@ -148,15 +149,6 @@ async def trial(spec: ModelSpec) -> str:
 def _key(variable: str, environ: Mapping[str, str]) -> str:
     """From the environment, else from the keyring."""
     return environ.get(variable, "").strip() or keyring.stored(variable, environ)
-
-
-def _models(listed: object) -> list[str] | None:
-    """The ids of a list of models; None when it is not one."""
-    rows = listed.get("data") if isinstance(listed, dict) else None
-    if not isinstance(rows, list):
-        return None
-    ids = [str(row["id"]) for row in rows if isinstance(row, dict) and row.get("id")]
-    return [id for id in ids if not any(word in id.lower() for word in _NOT_FOR_CHAT)]
 
 
 async def _get(url: str) -> bytes:
