@@ -13,14 +13,8 @@ from dataclasses import replace
 
 from cowork.core.blocks import Message, Text, ToolUse, Usage
 from cowork.core.errors import ProviderError, UserError
-from cowork.core.events import (
-    ContextCompacted,
-    Event,
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    ToolEnded,
-)
+from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, ReplyAdded, ToolEnded
+from cowork.core.format import plural
 from cowork.core.frozen import frozen
 from cowork.core.ports import Request
 from cowork.core.transcript import SHORT, HistoryPart, Transcript, fold, is_pinned
@@ -139,8 +133,15 @@ class Compaction:
         for _ in range(TRIES):
             text = _fitted(older, most)
             most = len(text) // 4
+            request = Request(
+                self.instructions,
+                (Message("user", (Text(f"<conversation>\n{text}\n</conversation>{wish}"),)),),
+                max_output_tokens=min(SUMMARY_TOKENS, agent.provider.max_output_tokens),
+                thinking="off",
+                session_id=f"{agent.options.session_id}/compact",
+            )
             try:
-                told, cost = await self._ask(agent, f"<conversation>\n{text}\n</conversation>{wish}")
+                reply, cost = await agent.ask(request, Usage())
             except ProviderError as failure:
                 if failure.kind in _HOPELESS:
                     raise
@@ -148,7 +149,7 @@ class Compaction:
                 if failure.kind == "context_overflow":
                     continue
                 break
-            if told:
+            if told := reply.text.strip():
                 return told, cost
             break
         if trigger == "manual":
@@ -157,54 +158,38 @@ class Compaction:
         agent.emit(Notice(f"Could not summarise ({why}); keeping a plain list of events instead.", "warning"))
         return _squeeze(render(older, clip=0), room.chars(PIN_SHARE)), cost
 
-    async def _ask(self, agent: Agent, text: str) -> tuple[str, Cost]:
-        """One request for a summary: what it said, and what that cost."""
-        request = Request(
-            self.instructions,
-            (Message("user", (Text(text),)),),
-            max_output_tokens=min(SUMMARY_TOKENS, agent.provider.max_output_tokens),
-            thinking="off",
-            session_id=f"{agent.options.session_id}/compact",
-        )
-        reply, cost = await agent.ask(request, Usage())
-        return reply.text.strip(), cost
-
     def _pins(self, agent: Agent, keep_from: int, room: Room) -> tuple[str, tuple[str, ...]]:
         """What is kept word for word, and the names of it for people."""
-        parts, names = [], []
+        pins: dict[str, str] = {}  # by name
         prompts = [
             e for e in agent.transcript.prompts() if e.source != "system" and (not keep_from or e.id < keep_from)
         ]
         if context := next((e.context for e in prompts if e.context), ""):
-            parts.append(_pinned(agent, "instructions", context, room.chars(PIN_SHARE)))
-            names.append("instructions")
+            pins["instructions"] = _pinned(agent, "instructions", context, room.chars(PIN_SHARE))
         asked = [e for n, e in enumerate(prompts) if not n or e.source in PEOPLE]
         if asked:
-            parts.append(_requests(agent, asked, room.chars(PIN_SHARE), room.chars(NEWEST_SHARE)))
-            names.append("the request" if len(asked) == 1 else f"{len(asked)} requests")
+            name = "the request" if len(asked) == 1 else f"{len(asked)} requests"
+            pins[name] = _requests(agent, asked, room.chars(PIN_SHARE), room.chars(NEWEST_SHARE))
         state = agent.runner.state
         if state.todos:
-            parts.append("<todo>\n" + "\n".join(f"[{t['status']}] {t['content']}" for t in state.todos) + "\n</todo>")
-            names.append(_count(len(state.todos), "todo"))
-        if skills := _skills(agent):
-            room_for_each = room.chars(PIN_SHARE) // len(skills)
-            for name, text in skills.items():
-                kept = _pinned(agent, f"skill-{name}", text, room_for_each)
-                parts.append(f'<skill name="{name}">\n{kept}\n</skill>')
-            names.append(_count(len(skills), "skill"))
-        if state.seen:
-            files = list(state.seen)[-20:]
-            parts.append("<files_in_play>\n" + "\n".join(files) + "\n</files_in_play>")
-            names.append(_count(len(files), "file") + " in play")
+            pins[plural(len(state.todos), "todo")] = _list(
+                "todo", [f"[{t['status']}] {t['content']}" for t in state.todos]
+            )
+        # The skills that were loaded in the conversation, each as it was told last.
+        if skills := {e.record["data"]["skill"]: str(e.record["text"]) for e in _pinned_results(agent)}:
+            most = room.chars(PIN_SHARE) // len(skills)
+            kept = {name: _pinned(agent, f"skill-{name}", text, most) for name, text in skills.items()}
+            texts = [f'<skill name="{name}">\n{text}\n</skill>' for name, text in kept.items()]
+            pins[plural(len(skills), "skill")] = "\n\n".join(texts)
+        if files := list(state.seen)[-20:]:
+            pins[plural(len(files), "file") + " in play"] = _list("files_in_play", files)
         if children := agent.children.pending(agent.path):
-            parts.append("<children_at_work>\n" + "\n".join(children) + "\n</children_at_work>")
-            names.append(_count(len(children), "child", "children"))
-        return "\n\n".join(parts), tuple(names)
+            pins[plural(len(children), "child")] = _list("children_at_work", children)
+        return "\n\n".join(pins.values()), tuple(pins)
 
 
-def _skills(agent: Agent) -> dict[str, str]:
-    """The skills that were loaded in the conversation, each as it was told last."""
-    return {event.record["data"]["skill"]: str(event.record["text"]) for event in _pinned_results(agent)}
+def _list(tag: str, lines: Sequence[str]) -> str:
+    return "\n".join((f"<{tag}>", *lines, f"</{tag}>"))
 
 
 def _pinned_results(agent: Agent) -> list[ToolEnded]:
@@ -235,7 +220,7 @@ def render(events: Sequence[Event], *, clip: int = 800) -> str:
     for event in events:
         match event:
             case PromptAdded(text=text, images=images):
-                lines.append(f"USER: {text}" + f" [{_count(len(images), 'image')}]" * bool(images))
+                lines.append(f"USER: {text}" + f" [{plural(len(images), 'image')}]" * bool(images))
             case ReplyAdded(content=content):
                 for block in content:
                     if isinstance(block, Text) and block.text.strip():
@@ -322,7 +307,7 @@ def _requests(agent: Agent, asked: Sequence[PromptAdded], most: int, newest: int
         chosen.append(text)
     out = [f"<request>\n{text}\n</request>" for text in [*texts[:1], *reversed(chosen)]]
     if missing := len(asked) - len(out):
-        out.insert(1, f"[{_count(missing, 'request')} left out]")
+        out.insert(1, f"[{plural(missing, 'request')} left out]")
     return "\n".join(out)
 
 
@@ -342,10 +327,6 @@ def _fitted(older: Sequence[Event], room: int) -> str:
         if len(text) <= room:
             return text
     return _squeeze(text, room)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _squeeze(text: str, room: int, said: str = LEFT_OUT) -> str:
