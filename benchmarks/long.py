@@ -28,7 +28,7 @@ from cowork.app.resume import begin
 from cowork.config.options import RunOptions
 from cowork.core.blocks import Text, ToolResult, ToolUse, Usage
 from cowork.core.ports import Reply
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 
 class Model:
     name, model, context_window, max_output_tokens = "scripted", "long", 60_000, 4_000

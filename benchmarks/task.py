@@ -14,7 +14,7 @@ from typing import Any
 
 from cowork.agents import Agents
 from cowork.core.events import AgentStarted, Event
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.providers.scripted import Scripted
 from tests.fakes.stage import Stage, agent_def, call, say, turn
 

@@ -22,7 +22,7 @@ from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Event
 from cowork.core.frozen import finish_all
 from cowork.core.ports import AgentDef, Ask, Emit, TaskOrder, ToolRecord, failed
-from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Outcome, Prompt
 
 T = TypeVar("T")
 WHOLE = 1 << 30  # bytes of a result: a program has room for all of it

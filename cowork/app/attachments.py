@@ -11,7 +11,7 @@ from cowork.app.run import Run
 from cowork.core.errors import ToolError
 from cowork.core.format import one_line
 from cowork.core.ports import ToolRecord
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.tools.files.media import picture
 from cowork.tools.files.read import read
 from cowork.tools.search.ls import ls

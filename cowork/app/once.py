@@ -21,7 +21,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Notice
 from cowork.core.later import later
 from cowork.core.ports import Ask, Emit
-from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Outcome, Prompt
 
 with later(__name__):
     from cowork.app.attachments import attach

@@ -13,7 +13,7 @@ from cowork.core.events import AgentEnded, AgentStarted, Event, Notice, PromptAd
 from cowork.core.later import later
 from cowork.core.modes import tighter
 from cowork.engine.clip import file_name
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 
 with later(__name__):
     from cowork.engine.subagents.child import background_result

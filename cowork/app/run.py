@@ -20,8 +20,7 @@ from cowork.core.hooks import EndReason, HookCall, HookVerdict
 from cowork.core.later import later
 from cowork.core.ports import Answer, Question
 from cowork.engine.compaction import Compaction
-from cowork.engine.exchange import Outcome, Prompt
-from cowork.engine.loop import Agent
+from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.engine.subagents.children import Subagents
 from cowork.permissions import Permissions

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Literal, Protocol
 
-from cowork.core.blocks import Block, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
+from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
 from cowork.core.errors import ProviderError
 from cowork.core.events import (
     Notice,
@@ -24,7 +24,6 @@ from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec, Used
 from cowork.core.transcript import Transcript
 from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
-from cowork.engine.exchange import Outcome, Prompt
 from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
 from cowork.engine.runner import Runner
 from cowork.tools.toolset import ToolSet
@@ -47,6 +46,36 @@ class Children(Protocol):
     def pending(self, path: str) -> Sequence[str]: ...  # its children at work, a line each
     def is_stopped(self, path: str) -> bool: ...  # whether an agent above it was told to stop
     def specs(self, path: str, tools: ToolSet) -> tuple[ToolSpec, ...]: ...  # its tools as its model is told of them
+
+
+@dataclass(slots=True)
+class Prompt:
+    """What somebody says to an agent."""
+
+    text: str
+    context: str = ""
+    images: tuple[Image, ...] = ()
+    source: str = "user"
+    label: str = ""
+    attached: tuple[str, ...] = ()
+
+    def event(self) -> PromptAdded:
+        return PromptAdded(self.text, self.context, self.images, self.source, self.label, self.attached)
+
+
+@frozen
+class Outcome:
+    """How the answer to one prompt ended; `reason` is SPEC's terminal_reason."""
+
+    reason: str
+    text: str
+    turns: int
+    usage: Usage
+    cost_usd: float | None
+    error: Json = field(default_factory=dict)
+    denied: tuple[str, ...] = ()  # tools that were refused right before the final answer
+    early: bool = False  # somebody asked it to finish, so it reported before it was done
+    cut: str = ""  # why the answer is not whole
 
 
 @frozen

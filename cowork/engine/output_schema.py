@@ -9,8 +9,7 @@ from typing import Any
 
 from cowork.core.blocks import Json
 from cowork.core.later import later
-from cowork.engine.exchange import Outcome, Prompt
-from cowork.engine.loop import Agent
+from cowork.engine.loop import Agent, Outcome, Prompt
 
 with later(__name__):
     from cowork.tools.json_schema import validate

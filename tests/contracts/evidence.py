@@ -19,7 +19,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ToolEnded
 from cowork.core.ports import Request, ToolSpec
-from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Outcome, Prompt
 from cowork.frontends.repl.view.child_state import new_child
 from cowork.prompts import data_root
 from cowork.providers.scripted import Scripted

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.engine.subagents.result import view_000
 from cowork.providers.scripted import Scripted
 from tests.fakes.command import Command

@@ -9,7 +9,7 @@ import pytest
 from cowork.core.events import ContextCompacted, ReplyAdded
 from cowork.core.transcript import CLEARED, fold
 from cowork.engine.compaction import Compaction
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import AgentState
 from tests.fakes.stage import Stage, call, say, turn

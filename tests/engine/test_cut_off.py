@@ -10,7 +10,7 @@ import pytest
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, RetryScheduled, TurnEnded
 from cowork.core.ports import Provider
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.providers.open import open_provider
 from cowork.providers.retry import Retrying
 from cowork.providers.scripted import Scripted

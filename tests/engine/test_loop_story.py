@@ -13,8 +13,7 @@ from cowork.core.blocks import Text, ToolResult, ToolUse
 from cowork.core.events import Notice, PromptAdded, ReplyAdded, ToolEnded, TurnEnded
 from cowork.core.ports import Delta, Reply, Request, Retry, ToolRecord, Used, ok
 from cowork.engine.budget import Ledger, Limits
-from cowork.engine.exchange import Prompt
-from cowork.engine.loop import EMPTY_NUDGE
+from cowork.engine.loop import EMPTY_NUDGE, Prompt
 from cowork.engine.runner import AT_ONCE
 from cowork.providers.retry import Retrying, Wrapped
 from cowork.providers.scripted import Scripted

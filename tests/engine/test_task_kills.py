@@ -14,7 +14,7 @@ import pytest
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, AgentStarted, Event, ToolEnded, ToolStarted
 from cowork.core.ports import Delta, ModelSpec, Provider, Reply, Request, Retry
-from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Outcome, Prompt
 from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.providers.open import open_provider
 from cowork.tools.shell import jobs

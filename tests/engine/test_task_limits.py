@@ -12,7 +12,7 @@ from cowork.core.blocks import Usage
 from cowork.core.events import ToolEnded
 from cowork.core.ports import Answer, Question
 from cowork.engine.budget import BudgetExceeded, Ledger, Limits
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.providers.scripted import Scripted
 from tests.fakes.clock import Clock
 from tests.fakes.stage import Stage, agent_def, call, say, turn

@@ -21,7 +21,7 @@ from pathlib import Path
 from cowork.app.build import build
 from cowork.app.resume import begin
 from cowork.config.options import RunOptions
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 
 sizes, ended = [], 0
 

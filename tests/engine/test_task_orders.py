@@ -10,7 +10,7 @@ import pytest
 from cowork.agents import Agents
 from cowork.core.events import AgentUpdated, ToolEnded, TurnEnded
 from cowork.core.transcript import fold
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.engine.subagents.result import view_000, view_002, view_003
 from cowork.providers.scripted import Scripted
 from tests.fakes.record_rules import problems

@@ -14,7 +14,7 @@ import pytest
 
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, AgentUpdated, ToolEnded
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from tests.fakes.live import Live, live
 from tests.wire.server import FORMATS, Call, Hold, Server, Turn, call, say, status, turn
 

@@ -10,7 +10,7 @@ import pytest
 from cowork.agents import Agents
 from cowork.core.blocks import Usage
 from cowork.core.events import AgentEnded, Event, QuestionAnswered, QuestionAsked, ToolEnded
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.frontends.repl.input.dialogs import Dialogs
 from cowork.providers.scripted import Scripted
 from cowork.tools.shell import jobs

@@ -18,7 +18,7 @@ from cowork.config.options import RunOptions
 from cowork.core.blocks import Usage
 from cowork.core.events import ContextCompacted, Event
 from cowork.core.ports import Answer, Question
-from cowork.engine.exchange import Outcome, Prompt
+from cowork.engine.loop import Outcome, Prompt
 from tests.fakes.command import QUIET
 from tests.wire.exchange import Seen
 from tests.wire.server import Server, Turn, say, status

@@ -23,8 +23,7 @@ from cowork.engine.assembly import AgentSpec, Rights, Services
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
-from cowork.engine.exchange import Outcome, Prompt
-from cowork.engine.loop import AgentOptions
+from cowork.engine.loop import AgentOptions, Outcome, Prompt
 from cowork.engine.subagents.children import Subagents
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import TreeState

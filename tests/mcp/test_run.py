@@ -19,7 +19,7 @@ from cowork.app.steering import grant
 from cowork.config.options import RunOptions
 from cowork.core.events import AgentEnded, Event, Notice, ToolEnded
 from cowork.core.ports import Answer, Question
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from tests.e2e.test_slash_commands import chat
 from tests.mcp.conftest import raw_entry
 

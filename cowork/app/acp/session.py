@@ -19,7 +19,7 @@ from cowork.core.hooks import NoHooks
 from cowork.core.json_rpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, Peer, RpcError
 from cowork.core.modes import ABOUT, mode_of
 from cowork.core.ports import Question
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.frontends import host as pages
 from cowork.frontends.acp.questions import EditorQuestions
 from cowork.frontends.acp.updates import Updates

@@ -29,7 +29,7 @@ from cowork.core.git import project_root
 from cowork.core.hooks import EndReason, Hooks
 from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
-from cowork.engine.exchange import Prompt
+from cowork.engine.loop import Prompt
 from cowork.frontends.host import Command, Status
 from cowork.sessions.index import Summary
 from cowork.tools.ask import exit_plan

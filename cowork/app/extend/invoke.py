@@ -17,8 +17,7 @@ from cowork.core.errors import ToolError, UserError
 from cowork.core.events import Notice, PromptAdded, ReplyAdded
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Effect, Question, TaskOrder, ToolRecord, ok
-from cowork.engine.exchange import Outcome, Prompt
-from cowork.engine.loop import Agent
+from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.children import Subagents
 from cowork.extensions.finder import Extensions

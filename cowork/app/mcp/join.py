@@ -15,8 +15,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Notice
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Ask, Emit
-from cowork.engine.exchange import Prompt
-from cowork.engine.loop import Agent
+from cowork.engine.loop import Agent, Prompt
 from cowork.mcp.content import cut_text, said_by_resource
 from cowork.mcp.entries import ServerEntry, entries_of, filled
 from cowork.mcp.protocol import Channel, McpError

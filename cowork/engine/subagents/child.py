@@ -14,8 +14,7 @@ from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import Answer, ToolRecord, ok
 from cowork.engine.assembly import Delegator
 from cowork.engine.budget import Ledger
-from cowork.engine.exchange import Outcome, Prompt
-from cowork.engine.loop import Agent
+from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
 from cowork.engine.runner import Runner
 from cowork.engine.subagents.order import Assignment

@@ -21,8 +21,7 @@ from cowork.core.transcript import Transcript
 from cowork.engine.assembly import AgentSpec, Delegator, Isolation, Services, build_agent, with_agents
 from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
 from cowork.engine.clip import file_name
-from cowork.engine.exchange import Prompt
-from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions
+from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions, Prompt
 from cowork.engine.subagents.order import Assignment, OrderCheck
 from cowork.tools.base import Interrupted, ToolContext
 from cowork.tools.toolset import ToolSet
