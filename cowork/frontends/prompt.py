@@ -6,13 +6,17 @@ import asyncio
 import contextlib
 import os
 import select
+import shutil
 import termios
 from collections.abc import Iterator
-from typing import Any
 
 from cowork.core.hygiene import inert, visible, visible_line
+from cowork.core.later import later
 from cowork.core.ports import Answer, Question
 from cowork.frontends.dialog_choices import by_number, granted_text, steps_of
+
+with later(__name__):
+    from cowork.frontends.repl.input.dialogs import what_lines
 
 TERMINAL = "/dev/tty"
 _SHOWN_LINES = 60
@@ -63,8 +67,10 @@ async def _ask(terminal: int, question: Question) -> Answer:
         word, _, rest = line.strip().partition(" ")
         key = word.lower()[:1]
         if key == "n":
-            heard = question.kind != "trust"  # no model is there yet to be told why
-            return Answer("no", rest.strip() or (await _why(terminal) if heard else ""))
+            if not rest and question.kind != "trust":  # there no model is there yet to be told why
+                _write(terminal, "why not? (goes to the model; Enter for none) > ")
+                rest = await _line(terminal) or ""
+            return Answer("no", rest.strip())
         if key in choices:
             return choices[key][1]
 
@@ -82,11 +88,6 @@ async def _ask_steps(terminal: int, question: Question) -> Answer:
         chosen = by_number(step, text)
         answers.append(chosen.label if chosen and not chosen.writes else text)
     return Answer("once", data={"answers": answers})
-
-
-async def _why(terminal: int) -> str:
-    _write(terminal, "why not? (goes to the model; Enter for none) > ")
-    return (await _line(terminal) or "").strip()
 
 
 def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
@@ -110,34 +111,9 @@ def _by_letter(question: Question) -> dict[str, tuple[str, Answer]]:
 def _body(question: Question) -> Iterator[str]:
     asked_by = "" if question.agent == "main" else f"   asked by {visible_line(question.agent)}"
     yield f"\n? {visible_line(question.title)}{asked_by}"
-    if question.reason:
-        yield f"  {visible_line(question.reason)}"
-    yield from _limit(list(_display(question.display)))
-
-
-def _display(display: dict[str, Any]) -> Iterator[str]:
-    match display.get("kind"):
-        case "diff":
-            yield from _lines(display.get("diff"))
-        case "command":
-            parts = [part for part in display.get("parts") or () if isinstance(part, dict)]
-            texts = [visible_line(str(part.get("text", ""))) for part in parts]
-            wide = min(60, max((len(text) for text in texts), default=0))
-            for number, (part, text) in enumerate(zip(parts, texts, strict=True), 1):
-                verdict, why = visible_line(str(part.get("verdict", ""))), visible_line(str(part.get("why", "")))
-                yield f"   {number} {text:<{wide}}  {verdict:<5}  {why}".rstrip()
-        case "terminal":
-            yield from _lines(display.get("command"))
-        case "text" | "markdown":
-            yield from _lines(display.get("text"))
-
-
-def _lines(text: object) -> Iterator[str]:
-    for line in visible(str(text or "")).split("\n"):
-        yield f"   {line}"
-
-
-def _limit(lines: list[str]) -> Iterator[str]:
+    lines = ["".join(text for _, text in line) for line in what_lines(question, shutil.get_terminal_size().columns)]
+    if question.kind == "plan":
+        lines += [f"   {line}" for line in visible(str(question.display.get("text") or "")).split("\n")]
     yield from lines[:_SHOWN_LINES]
     if len(lines) > _SHOWN_LINES:
         yield f"   … {len(lines) - _SHOWN_LINES} more lines"

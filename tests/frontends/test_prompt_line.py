@@ -20,7 +20,7 @@ EDIT = Question(
     reason="edits ask",
     rule="Edit(shop/**)",
     session_rule="Edit(shop/service.py)",
-    display={"kind": "diff", "path": "shop/service.py", "diff": "-old\n+new"},
+    display={"kind": "diff", "path": "shop/service.py", "diff": "@@ -1 +1 @@\n-old\n+new"},
 )
 
 
@@ -108,7 +108,7 @@ async def test_the_parts_of_a_command_are_judged_one_by_one(terminal: Terminal) 
     question = Question("permission", "Bash", agent="main/bash-1", display={"kind": "command", "parts": parts})
     asked = asyncio.create_task(LinePrompt(terminal.name)(question))
     await terminal.until("> ")
-    assert "1 git add -A  asks   writes the index" in terminal.seen
+    assert "1 git add -A  asks  writes the index" in terminal.seen
     assert "asked by main/bash-1" in terminal.seen
     os.write(terminal.main, b"n no\n")
     assert (await asked).choice == "no"

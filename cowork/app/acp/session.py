@@ -21,8 +21,7 @@ from cowork.core.modes import ABOUT, mode_of
 from cowork.core.ports import Question
 from cowork.engine.loop import Prompt
 from cowork.frontends import host as pages
-from cowork.frontends.acp.questions import EditorQuestions
-from cowork.frontends.acp.updates import Updates
+from cowork.frontends.acp import EditorQuestions, Updates
 from cowork.frontends.dialog_choices import Choice, Step
 from cowork.sessions.index import title_of
 from cowork.tools.shell.bash import bash

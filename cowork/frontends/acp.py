@@ -1,4 +1,4 @@
-"""Events of a run as the protocol's `session/update` objects.
+"""What an editor sees of a run: its events as the protocol's `session/update` objects, and questions to the person.
 
 A child's calls are calls of their own that name the call they belong to in `_meta`; what a child does now is the
 content of the Task call that sent it out.
@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from cowork.core import events, format
-from cowork.core.blocks import Image, Json, Text, Thinking
+from cowork.core.blocks import Image, Json, Text, Thinking, as_object
 from cowork.core.events import Event, ToolEnded, ToolOutput, ToolStarted
 from cowork.core.hygiene import visible
+from cowork.core.json_rpc import RpcError
+from cowork.core.ports import Answer, Question
+from cowork.frontends.dialog_choices import Choice, Step, steps_of
 from cowork.frontends.text import call_text
 
 KINDS = {"read": "read", "search": "search", "write": "edit", "exec": "execute", "delegate": "think", "fetch": "fetch"}
+_CHUNKS: dict[type, str] = {
+    **dict.fromkeys((Text, events.TextDelta), "agent_message_chunk"),
+    **dict.fromkeys((Thinking, events.ThinkingDelta), "agent_thought_chunk"),
+}
 _PEOPLE = ("user", "queue", "steer")
 _PATHS = ("file_path", "path")  # arguments that name a file
 TAIL = 4_000  # characters of a running command's output that are shown
@@ -32,9 +39,10 @@ class Updates:
     def __init__(self, root: Path, send: Callable[[Json], None]) -> None:
         self.root = root
         self._send = send
-        self._streamed = ""  # kind of what the model is streaming
-        self._outputs: dict[str, str] = {}  # running call -> the end of what it printed
-        self._sent_at: dict[str, float] = {}  # running call -> when its output was last shown
+        self._streamed = False  # the model is in the middle of an answer
+        self._outputs: dict[
+            str, tuple[str, float]
+        ] = {}  # running call -> end of its output, when shown
         self._task_calls: dict[str, str] = {}  # child's path -> the call that sent it out
         self._actions: dict[str, list[str]] = {}  # child's path -> what it did last
         self._terminals: dict[str, Json] = {}  # running call -> the editor's terminal it has
@@ -55,21 +63,21 @@ class Updates:
     def _of_main(self, event: Event) -> Iterator[Json]:
         match event:
             case events.PromptAdded() if event.source in _PEOPLE:
-                yield from _user(event.label or event.text, event.images)
-            case events.TextDelta(text=text):
-                self._streamed = "text"
-                yield _chunk("agent_message_chunk", text)
-            case events.ThinkingDelta(text=text):
-                self._streamed = "thinking"
-                yield _chunk("agent_thought_chunk", text)
+                yield _chunk("user_message_chunk", event.label or event.text)
+                for image in event.images:
+                    yield {"sessionUpdate": "user_message_chunk", "content": _image(image)}
+            case events.TextDelta(text=text) | events.ThinkingDelta(text=text):
+                self._streamed = True
+                yield _chunk(_CHUNKS[type(event)], text)
             case events.ReplyAdded():
-                streamed, self._streamed = self._streamed, ""
-                if not streamed:
-                    yield from _reply(event)
+                for block in () if self._streamed else event.content:
+                    if isinstance(block, Text | Thinking) and block.text:
+                        yield _chunk(_CHUNKS[type(block)], block.text)
+                self._streamed = False
             case events.RetryScheduled():
                 if self._streamed:
                     yield _chunk("agent_message_chunk", f"\n\n[{event.message} The answer starts again.]\n\n")
-                self._streamed = ""
+                self._streamed = False
             case ToolStarted():
                 yield self._started(event)
             case ToolOutput():
@@ -98,18 +106,12 @@ class Updates:
 
     def _progress(self, event: events.AgentUpdated) -> Iterator[Json]:
         """What a child does now, in the call that sent it out."""
-        call = self._task_calls.get(event.agent)
-        if not call:
-            return
-        counts = (
-            format.plural(event.turns, "turn"),
-            format.plural(event.tool_calls, "call"),
-            f"{format.tokens(event.usage.total)} tokens",
-            format.money(event.cost_usd),
-        )
-        lines = [f"{event.subagent_id}: {', '.join(counts)}"]
+        counts = f"{format.plural(event.turns, 'turn')}, {format.plural(event.tool_calls, 'call')}"
+        used = f"{format.tokens(event.usage.total)} tokens, {format.money(event.cost_usd)}"
+        lines = [f"{event.subagent_id}: {counts}, {used}"]
         lines += [f"- {format.one_line(action, 100)}" for action in self._actions[event.agent]]
-        yield _update(call, content=[text_content("\n".join(lines))])
+        if call := self._task_calls.get(event.agent):
+            yield _update(call, content=[text_content("\n".join(lines))])
 
     def _started(self, event: ToolStarted) -> Json:
         name = event.agent.rpartition("/")[2] + " · " if "/" in event.agent else ""
@@ -137,15 +139,15 @@ class Updates:
         return []
 
     def _output(self, event: ToolOutput) -> Iterator[Json]:
-        kept = self._outputs[event.tool_use_id] = (self._outputs.get(event.tool_use_id, "") + event.text)[-TAIL:]
-        now = time.monotonic()
-        if now - self._sent_at.get(event.tool_use_id, 0.0) >= EVERY_S:
-            self._sent_at[event.tool_use_id] = now
+        before, shown_at = self._outputs.get(event.tool_use_id, ("", 0.0))
+        kept, now = (before + event.text)[-TAIL:], time.monotonic()
+        if now - shown_at >= EVERY_S:
+            shown_at = now
             yield _update(event.tool_use_id, content=[text_content(kept)])
+        self._outputs[event.tool_use_id] = kept, shown_at
 
     def _ended(self, event: ToolEnded) -> Json:
         self._outputs.pop(event.tool_use_id, None)
-        self._sent_at.pop(event.tool_use_id, None)
         record = event.record
         if terminal := self._terminals.pop(event.tool_use_id, None):
             content = [terminal]
@@ -154,20 +156,6 @@ class Updates:
         content += [{"type": "content", "content": _image(image)} for image in event.images]
         status = "failed" if record.get("status") == "error" else "completed"
         return _update(event.tool_use_id, status=status, content=content)
-
-
-def _reply(event: events.ReplyAdded) -> Iterator[Json]:
-    for block in event.content:
-        if isinstance(block, Text) and block.text:
-            yield _chunk("agent_message_chunk", block.text)
-        elif isinstance(block, Thinking) and block.text:
-            yield _chunk("agent_thought_chunk", block.text)
-
-
-def _user(text: str, images: Sequence[Image]) -> Iterator[Json]:
-    yield _chunk("user_message_chunk", text)
-    for image in images:
-        yield {"sessionUpdate": "user_message_chunk", "content": _image(image)}
 
 
 def _update(call: str, **fields: object) -> Json:
@@ -191,9 +179,6 @@ def _entry(todo: Json) -> Json:
     }
 
 
-_HUNK = re.compile(r"^@@ .*@@", re.MULTILINE)
-
-
 def text_content(text: str) -> Json:
     """A piece of text inside a tool call."""
     return {"type": "content", "content": {"type": "text", "text": visible(text)}}
@@ -209,19 +194,102 @@ def content_of(display: Mapping[str, Any], root: Path) -> list[Json]:
 
 def _diffs(diff: str, path: str) -> Iterator[Json]:
     """One for each hunk, for the whole texts are not in a unified diff."""
-    head, *_ = diff.split("\n@@", 1)
-    is_new = "--- /dev/null" in head
-    for hunk in _HUNK.split(diff)[1:]:
-        old: list[str] = []
-        new: list[str] = []
-        for line in hunk.split("\n")[1:]:
-            if line[:1] in (" ", "-"):
-                old.append(line[1:])
-            if line[:1] in (" ", "+"):
-                new.append(line[1:])
-        yield {
-            "type": "diff",
-            "path": path,
-            "oldText": None if is_new else "\n".join(old),
-            "newText": "\n".join(new),
+    head, *hunks = re.split(r"^@@ .*@@", diff, flags=re.MULTILINE)
+    for hunk in hunks:
+        lines = hunk.split("\n")[1:]
+        old, new = ("\n".join(line[1:] for line in lines if line[:1] in (" ", side)) for side in "-+")
+        yield {"type": "diff", "path": path, "oldText": None if "--- /dev/null" in head else old, "newText": new}
+
+
+Request = Callable[[str, Json], Awaitable[Json]]
+_OPTION_KINDS = {"once": "allow_once", "session": "allow_always", "always": "allow_always", "no": "reject_once"}
+
+
+class EditorQuestions:
+    """Asks in one session. With `forms` the editor can also take free text."""
+
+    def __init__(self, session_id: str, root: Path, request: Request, *, forms: bool) -> None:
+        self._session_id = session_id
+        self._root = root
+        self._request = request
+        self._forms = forms
+
+    async def ask(self, question: Question) -> Answer:
+        """The person's answer; what the editor leaves unanswered is a no."""
+        answers: list[str] = []
+        choice = None
+        for step in steps_of(question):
+            choice = await self.choose(step, question)
+            if choice is None:
+                return Answer("no", "the user did not answer")
+            written = await self._written(choice, question) if choice.writes else ""
+            if choice.answer == "no":
+                return Answer("no", written)
+            answers.append(written or choice.label)
+        if choice is None:
+            return Answer("no")
+        data = {**choice.data, "answers": answers} if question.kind == "questions" else dict(choice.data)
+        return Answer(choice.answer, data=data)
+
+    async def choose(self, step: Step, question: Question) -> Choice | None:
+        """The choice that was made; None when the editor gave none."""
+        offered = [c for c in step.choices if self._can_offer(c)]
+        result = await self._answer(
+            "session/request_permission",
+            {
+                "sessionId": self._session_id,
+                "toolCall": self._call(question, step.title),
+                "options": [
+                    {"optionId": str(number), "name": choice.label, "kind": _OPTION_KINDS[choice.answer]}
+                    for number, choice in enumerate(offered)
+                ],
+            },
+        )
+        outcome = result.get("outcome")
+        picked = outcome.get("optionId") if isinstance(outcome, dict) else None
+        return next((c for number, c in enumerate(offered) if str(number) == picked), None)
+
+    async def _answer(self, method: str, params: Json) -> Json:
+        """What the editor answers; an editor that cannot ask leaves the question open."""
+        try:
+            return as_object(await self._request(method, params))
+        except RpcError:
+            return {}
+
+    def _can_offer(self, choice: Choice) -> bool:
+        """An editor has no $EDITOR to hand a plan to, and free text only where it has forms."""
+        return not choice.data.get("edit") and (not choice.writes or choice.answer == "no" or self._forms)
+
+    def _call(self, question: Question, title: str) -> Json:
+        content = content_of(question.display, self._root)
+        if question.reason:
+            content.append(text_content(question.reason))
+        by = f"{question.agent.rpartition('/')[2]}: " if "/" in question.agent else ""
+        return {
+            "toolCallId": question.tool_use_id or f"question-{question.kind}",
+            "title": by + " ".join(part for part in (title, question.line) if part),
+            "kind": KINDS.get(question.family, "other"),
+            "status": "pending",
+            "content": content,
+            "rawInput": question.input,
         }
+
+    async def _written(self, choice: Choice, question: Question) -> str:
+        """What the person writes beside a choice; nothing where the editor has no forms."""
+        if not self._forms:
+            return ""
+        result = await self._answer(
+            "elicitation/create",
+            {
+                "sessionId": self._session_id,
+                "mode": "form",
+                "message": choice.label,
+                "requestedSchema": {
+                    "type": "object",
+                    "properties": {"text": {"type": "string", "title": choice.label.rstrip(" …")}},
+                    "required": ["text"],
+                },
+            },
+        )
+        content = result.get("content") if result.get("action") == "accept" else None
+        return str(content.get("text") or "") if isinstance(content, dict) else ""

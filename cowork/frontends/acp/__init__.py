@@ -1,1 +1,0 @@
-"""The Agent Client Protocol: what editors are told, and how they are asked."""
