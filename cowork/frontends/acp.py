@@ -40,9 +40,7 @@ class Updates:
         self.root = root
         self._send = send
         self._streamed = False  # the model is in the middle of an answer
-        self._outputs: dict[
-            str, tuple[str, float]
-        ] = {}  # running call -> end of its output, when shown
+        self._outputs: dict[str, tuple[str, float]] = {}  # running call -> end of its output, when shown
         self._task_calls: dict[str, str] = {}  # child's path -> the call that sent it out
         self._actions: dict[str, list[str]] = {}  # child's path -> what it did last
         self._terminals: dict[str, Json] = {}  # running call -> the editor's terminal it has

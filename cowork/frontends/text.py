@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TextIO
 
 from cowork.core import events, format
-from cowork.core.blocks import Message
+from cowork.core.blocks import Json, Message
 from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import Visible
@@ -69,36 +70,35 @@ class TextOutput:
         self._last_reply = ""
 
     def __call__(self, event: Event) -> None:
+        is_main = event.agent == "main"
         match event:
-            case events.TextDelta() if event.agent == "main" and self._live:
+            case events.TextDelta() if is_main and self._live:
                 self._end_looks("main")
                 self._print(self._stream.feed(event.text))
                 self._streamed = True
-            case events.ReplyAdded() if event.agent == "main" and self._live:
-                self._finish_reply(event)
-            case events.PromptAdded():
-                for line in event.attached:
-                    self._progress(event, f"@{one_line(line, 200)}")
+            case events.ReplyAdded() if is_main and self._live:
+                self._last_reply = Message("assistant", event.content).text
+                self._print(self._stream.end() if self._streamed else self._render(self._last_reply))
+                self._fresh_line()
+                self._restart()
             case ToolStarted():
                 self._calls[event.agent, event.tool_use_id] = event
             case ToolEnded():
                 self._tool(event)
             case events.AgentStarted():
-                self._child_started(event)
-            case events.AgentEnded():
-                self._child_ended(event)
-            case events.RetryScheduled():
-                self._retry(event)
-            case events.TodoUpdated() if event.agent == "main":
-                self._todo(event)
-            case events.ContextCompacted() if event.summary:
-                before, after = f"{format.tokens(event.tokens_before)} tok", f"{format.tokens(event.tokens_after)} tok"
-                self._progress(event, f"summarised the older part of the conversation · {before} → {after}")
-            case events.Notice():
-                prefix = "" if event.level == "info" else f"{event.level}: "
-                self._progress(event, prefix + one_line(event.text, 400))
+                name, label = one_line(event.agent.removeprefix("main/"), 200), one_line(event.description, 48)
+                self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
+                self._delegated.add((event.parent, event.tool_use_id))
+                waiting = "waits in line" if event.status == "waiting" else "started"
+                self._progress(event, f"{waiting} · {one_line(event.model, 200)}" if event.model else waiting)
             case events.RunEnded():
                 self._end(event.result)
+            case _:
+                for text in _told(event):
+                    is_withdrawn = isinstance(event, events.RetryScheduled) and is_main and self._streamed
+                    self._progress(event, f"{text} The text above is withdrawn." if is_withdrawn else text)
+                if isinstance(event, events.RetryScheduled) and is_main:
+                    self._restart()
 
     def _tool(self, event: ToolEnded) -> None:
         key = event.agent, event.tool_use_id
@@ -113,70 +113,23 @@ class TextOutput:
             message = one_line(str(reason or error.get("message", "")), 200)
             self._progress(event, f"denied {what}: {message}" if denied else f"{what} · failed: {message}")
             return
-        summary = event.display.get("summary")
+        summary, diff = event.display.get("summary"), event.display.get("diff")
         told = f"{what} · {one_line(str(summary), 200)}" if summary else what
-        if self._fold and call.family in LOOKS:
-            self._look(event, told)
-        else:
-            self._progress(event, told)
-            diff = event.display.get("diff")
-            if self._fold and self._rendering and diff and not self._quiet:
-                _draw(self._err, self._rendering.diff(str(diff)))
-
-    def _look(self, event: ToolEnded, told: str) -> None:
-        """The first looks of a run are told as they come, the others counted."""
-        run = self._looks.setdefault(event.agent, [])
-        run.append(event.name)
-        if len(run) <= FEW and not self._quiet:
-            self._line(self._children.get(event.agent, "") + told)
+        if self._fold and call.family in LOOKS:  # the first of a run are told as they come, the others counted
+            run = self._looks.setdefault(event.agent, [])
+            run.append(event.name)
+            if len(run) <= FEW:
+                self._say(event.agent, told)
+            return
+        self._progress(event, told)
+        if self._fold and self._rendering and diff and not self._quiet:
+            _draw(self._err, self._rendering.diff(str(diff)))
 
     def _end_looks(self, agent: str) -> None:
         more = self._looks.pop(agent, [])[FEW:]
-        if more and not self._quiet:
+        if more:
             counted = " · ".join(f"{name} {more.count(name)}" for name in dict.fromkeys(more))
-            self._line(f"{self._children.get(agent, '')}{format.plural(len(more), 'more look')}: {counted}")
-
-    def _child_started(self, event: events.AgentStarted) -> None:
-        name = one_line(event.agent.removeprefix("main/"), 200)
-        label = one_line(event.description, 48)
-        self._children[event.agent] = f'[{name} "{label}"] ' if label else f"[{name}] "
-        self._delegated.add((event.parent, event.tool_use_id))
-        waiting = "waits in line" if event.status == "waiting" else "started"
-        self._progress(event, f"{waiting} · {one_line(event.model, 200)}" if event.model else waiting)
-
-    def _child_ended(self, event: events.AgentEnded) -> None:
-        data = event.record.get("data") or {}
-        message = (event.record.get("error") or {}).get("message") or ""
-        facts = ["done" if event.status == "completed" else event.status, one_line(str(message), 200)]
-        if "metadata" in data:
-            facts.append(format.plural(int(data["metadata"]["turns_used"]), "turn"))
-        if "usage" in data:
-            facts.append(f"{format.tokens(sum(data['usage'].values()))} tok")
-        if "total_cost_usd" in data:
-            facts.append(format.money(data["total_cost_usd"], "cost unknown"))
-        if "duration_ms" in data:
-            facts.append(format.duration(data["duration_ms"] / 1000))
-        self._progress(event, " · ".join(filter(None, facts)))
-
-    def _retry(self, event: events.RetryScheduled) -> None:
-        withdrawn = " The text above is withdrawn." if event.agent == "main" and self._streamed else ""
-        tries = f"{format.duration(event.delay_s)} ({event.attempt} of {event.max_attempts})"
-        self._progress(event, f"{one_line(event.message, 200).rstrip('.')}. Trying again in {tries}.{withdrawn}")
-        if event.agent == "main":
-            self._restart()
-
-    def _todo(self, event: events.TodoUpdated) -> None:
-        done = sum(1 for todo in event.todos if todo.get("status") == "completed")
-        now = next((todo for todo in event.todos if todo.get("status") == "in_progress"), None)
-        doing = f" · {one_line(str(now.get('activeForm') or now.get('content', '')), 200)}" if now else ""
-        self._progress(event, f"todo {done}/{len(event.todos)}{doing}")
-
-    def _finish_reply(self, event: events.ReplyAdded) -> None:
-        text = Message("assistant", event.content).text
-        self._print(self._stream.end() if self._streamed else self._render(text))
-        self._fresh_line()
-        self._last_reply = text
-        self._restart()
+            self._say(agent, f"{format.plural(len(more), 'more look')}: {counted}")
 
     def _render(self, text: str) -> str:
         return self._stream.feed(text) + self._stream.end()
@@ -187,32 +140,29 @@ class TextOutput:
         self._stream = Visible() if isinstance(self._stream, Visible) else self._stream
         self._streamed = False
 
-    def _end(self, result: dict[str, Any]) -> None:
+    def _end(self, result: Json) -> None:
         for agent in list(self._looks):
             self._end_looks(agent)
         text = str(result.get("result") or "")
         if text and not (self._live and text.strip() == self._last_reply.strip()):
             self._print(self._render(text))
         self._fresh_line()
-        error = result.get("error")
-        reason = str(result.get("terminal_reason", ""))
+        error, reason = result.get("error"), str(result.get("terminal_reason", ""))
         told = reason == "denied" and not self._quiet  # the last line says it
         if isinstance(error, dict) and error.get("message") and not told:
             hint = f"\n  {one_line(str(error['hint']), 200)}" if error.get("hint") else ""
             self._line(one_line(str(error["message"]), 400) + hint)
-        if self._quiet:
-            return
-        usage = result.get("usage")
-        used = sum(int(n) for n in usage.values()) if isinstance(usage, dict) else 0
-        turns = format.plural(int(result.get("num_turns") or 0), "turn")
-        cost = format.money(result.get("total_cost_usd"), "cost unknown")
-        time = format.duration((result.get("duration_ms") or 0) / 1000)
-        self._line(" · ".join((_ENDINGS.get(reason, "failed"), turns, f"{format.tokens(used)} tok", cost, time)))
+        self._say(
+            "main", " · ".join([_ENDINGS.get(reason, "failed"), *_receipts(result, result.get("num_turns") or 0)])
+        )
 
     def _progress(self, event: Event, text: str) -> None:
         self._end_looks(event.agent)
+        self._say(event.agent, text)
+
+    def _say(self, agent: str, text: str) -> None:
         if not self._quiet:
-            self._line(self._children.get(event.agent, "") + text)
+            self._line(self._children.get(agent, "") + text)
 
     def _line(self, text: str) -> None:
         self._fresh_line()
@@ -232,6 +182,44 @@ class TextOutput:
     def _fresh_line(self) -> None:
         if self._column:
             self._print("\n")
+
+
+def _told(event: Event) -> Iterator[str]:
+    """What is said of an event that needs no knowledge of those before it."""
+    match event:
+        case events.PromptAdded():
+            yield from (f"@{one_line(line, 200)}" for line in event.attached)
+        case events.AgentEnded():
+            data = event.record.get("data") or {}
+            message = one_line(str((event.record.get("error") or {}).get("message") or ""), 200)
+            ended = "done" if event.status == "completed" else event.status
+            facts = [ended, message, *_receipts(data, (data.get("metadata") or {}).get("turns_used"))]
+            yield " · ".join(filter(None, facts))
+        case events.RetryScheduled():
+            tries = f"{format.duration(event.delay_s)} ({event.attempt} of {event.max_attempts})"
+            yield f"{one_line(event.message, 200).rstrip('.')}. Trying again in {tries}."
+        case events.TodoUpdated(agent="main"):
+            done = sum(1 for todo in event.todos if todo.get("status") == "completed")
+            now = next((todo for todo in event.todos if todo.get("status") == "in_progress"), None)
+            doing = f" · {one_line(str(now.get('activeForm') or now.get('content', '')), 200)}" if now else ""
+            yield f"todo {done}/{len(event.todos)}{doing}"
+        case events.ContextCompacted() if event.summary:
+            before, after = format.tokens(event.tokens_before), format.tokens(event.tokens_after)
+            yield f"summarised the older part of the conversation · {before} tok → {after} tok"
+        case events.Notice():
+            yield ("" if event.level == "info" else f"{event.level}: ") + one_line(event.text, 400)
+
+
+def _receipts(data: Json, turns: int | None) -> Iterator[str]:
+    """What a run or a child used, as far as it is known."""
+    if turns is not None:
+        yield format.plural(int(turns), "turn")
+    if isinstance(usage := data.get("usage"), dict):
+        yield f"{format.tokens(sum(usage.values()))} tok"
+    if "total_cost_usd" in data:
+        yield format.money(data["total_cost_usd"], "cost unknown")
+    if "duration_ms" in data:
+        yield format.duration((data["duration_ms"] or 0) / 1000)
 
 
 def _draw(stream: TextIO, text: str) -> None:
