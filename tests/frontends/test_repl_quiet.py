@@ -147,7 +147,7 @@ def test_a_compaction_tells_only_the_numbers_it_has() -> None:
     assert ": 3.4k tokens" in text(note_lines(ContextCompacted("s", tokens_before=3400), 80))[0]
 
 
-@pytest.mark.parametrize("style", ["rule", "accent"])
+@pytest.mark.parametrize("style", ["faint", "accent"])
 def test_a_box_or_a_bar_holds_the_same_words(style: str) -> None:
     theme = Theme()
     edge = Style.parse(theme.definition(style))

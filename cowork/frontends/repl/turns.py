@@ -195,7 +195,7 @@ class Turns:
         command = self.commands().get(name)
         if command is None or not command.sends:
             line = one_line(text)
-            self.scene.say("prompt", lambda columns, theme: [[("user.bar", "❯ "), ("dim", clip(line, columns - 3))]])
+            self.scene.say("prompt", lambda columns, theme: [[("accent", "❯ "), ("dim", clip(line, columns - 3))]])
         if command is None:
             near = get_close_matches(name, self.commands(), n=1)
             hint = f"Did you mean /{near[0]}?" if near else "/help lists them all."

@@ -136,10 +136,10 @@ def _console(columns: int, kind: str) -> Console:
         "markdown.item.bullet": theme.definition("accent"),
         "markdown.item.number": theme.definition("accent"),
         "markdown.block_quote": theme.definition("dim"),
-        "markdown.hr": theme.definition("rule"),
+        "markdown.hr": theme.definition("faint"),
         "markdown.link": theme.definition("link"),
         "markdown.link_url": theme.definition("link"),
-        "markdown.table.border": theme.definition("rule"),
+        "markdown.table.border": theme.definition("faint"),
         "markdown.table.header": "bold",
         **{f"markdown.h{level}": "bold" for level in range(1, 7)},
     }

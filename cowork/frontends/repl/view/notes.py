@@ -72,7 +72,7 @@ def _prompt_lines(event: PromptAdded, columns: int) -> list[Line]:
     hidden = len(rows) + len(lines) - min(len(lines), _PROMPT_ROWS + 2) - _PROMPT_ROWS
     shown = rows if hidden <= 1 else rows[:_PROMPT_ROWS]
     glyph = "↪ " if event.source == "steer" else "❯ "
-    out: list[Line] = [[("user.bar", glyph if not i else "  "), ("user", row)] for i, row in enumerate(shown)]
+    out: list[Line] = [[("accent", glyph if not i else "  "), ("bold", row)] for i, row in enumerate(shown)]
     if len(shown) < len(rows):
         out.append([("dim", f"  … {hidden:,} more lines")])
     out.extend([("faint", "  ↳ "), ("dim", clip(one_line(line), columns - 5))] for line in event.attached)

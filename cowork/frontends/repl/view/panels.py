@@ -146,7 +146,7 @@ class _Roster:
             foot += ["Enter opens", "m message", *([] if child.stopping else ["x stops"]), "← folds"]
         inner = columns - (_MARGIN if self.framed else BAR_MARGIN)
         rows = [self._action_row(child, action, inner) for action in _rows_of(child)[-actions:]]
-        style = Style.parse(self.theme.definition("accent" if chosen else "warn" if child.asking else "rule"))
+        style = Style.parse(self.theme.definition("accent" if chosen else "warn" if child.asking else "faint"))
         parts = (head, used, rows, " · ".join(foot), columns, style)
         drawn = box(*parts, self.theme) if self.framed else bar(*parts)
         return [[("", " " * indent), *line] for line in drawn] if indent else drawn

@@ -158,7 +158,7 @@ def window(index: int, count: int, rows: int) -> slice:
 
 def option(label: str, *, chosen: bool) -> Line:
     """One of several things to choose from."""
-    return [("accent", "❯ " if chosen else "  "), ("selected" if chosen else "", label)]
+    return [("accent", "❯ " if chosen else "  "), ("accent.bold" if chosen else "", label)]
 
 
 def wrap(text: str, columns: int) -> list[str]:
@@ -219,15 +219,10 @@ _STYLES = {  # name: dark, light; other names are styles of rich
     "warn": ("#e5c07b", "#8a6100"),
     "link": ("#7fb4ca underline", "#0b5e83 underline"),
     "code": ("#9cc4d8", "#0b5e83"),
-    "user": ("bold", "bold"),
-    "user.bar": ("#d7a657", "#8f5a00"),
-    "rule": ("#5f6570", "#9a9fa8"),
-    "selected": ("bold #d7a657", "bold #8f5a00"),
     "diff.add": ("#a9d7a1 on #1d2f20", "#114d1e on #e3f5e4"),
     "diff.add.word": ("bold #d3f2cc on #2f5a34", "bold #0b3a15 on #b4e3b8"),
     "diff.del": ("#e6a5a5 on #361f21", "#7a1a15 on #fbe6e5"),
     "diff.del.word": ("bold #ffd5d5 on #6b2d31", "bold #5e100c on #f3b9b5"),
-    "diff.number": ("#5f6570", "#9a9fa8"),
     "agent.red": ("bold #e06c75", "bold #b3261e"),
     "agent.green": ("bold #87c08a", "bold #1f7a33"),
     "agent.yellow": ("bold #e5c07b", "bold #8a6100"),

@@ -269,11 +269,11 @@ def _word_marks(old: str, new: str) -> tuple[list[Span], list[Span]]:
 
 def _draw(sign: str, number: int, spans: list[Span], gutter: int, columns: int) -> Iterator[Line]:
     if sign == "⋮":
-        yield [("diff.number", f"  {'⋮':>{gutter}}")]
+        yield [("faint", f"  {'⋮':>{gutter}}")]
         return
     style = {"-": "diff.del", "+": "diff.add"}.get(sign, "")
     for place, piece in enumerate(cut_rows(spans, max(8, columns - gutter - 5))):
-        yield [("diff.number", f"  {'' if place else number:>{gutter}} │"), (style, " " if place else sign), *piece]
+        yield [("faint", f"  {'' if place else number:>{gutter}} │"), (style, " " if place else sign), *piece]
 
 
 def command_lines(parts: Sequence[dict[str, object]], columns: int) -> list[Line]:

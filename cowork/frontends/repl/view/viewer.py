@@ -118,7 +118,7 @@ def _plain_nodes(event: Event) -> list[AgentNode]:
         rows = visible(event.label or event.text).strip().split("\n")
         begins = not event.label
         body = _plain_body(event.text) if len(rows) > 1 or event.label else None
-        head: Line = [("user.bar", "❯ "), ("user", rows[0])]
+        head: Line = [("accent", "❯ "), ("bold", rows[0])]
         return [AgentNode(key, head, event.text, body, open=len(rows) <= 20 and begins, begins=begins)]
     return [AgentNode(key, line, plain(line)) for line in notes.note_lines(event, _UNBOUNDED)[:1]]
 
