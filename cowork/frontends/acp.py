@@ -231,7 +231,9 @@ class EditorQuestions:
 
     async def choose(self, step: Step, question: Question) -> Choice | None:
         """The choice that was made; None when the editor gave none."""
-        offered = [c for c in step.choices if self._can_offer(c)]
+        # An editor has no $EDITOR to hand a plan to, and free text only where it has forms.
+        known = [c for c in step.choices if not c.data.get("edit")]
+        offered = [c for c in known if not c.writes or c.answer == "no" or self._forms]
         result = await self._answer(
             "session/request_permission",
             {
@@ -253,10 +255,6 @@ class EditorQuestions:
             return as_object(await self._request(method, params))
         except RpcError:
             return {}
-
-    def _can_offer(self, choice: Choice) -> bool:
-        """An editor has no $EDITOR to hand a plan to, and free text only where it has forms."""
-        return not choice.data.get("edit") and (not choice.writes or choice.answer == "no" or self._forms)
 
     def _call(self, question: Question, title: str) -> Json:
         content = content_of(question.display, self._root)

@@ -148,7 +148,9 @@ class Painter(Renderer):
         self._inline = new
 
     def _erase_inline(self, parts: list[str], columns: int) -> None:
-        up = _rows_above(self._inline, columns, reflows=self._reflows and self._clock() - self._inline.at > _NEWS_S)
+        up, old = self._inline.row, self._inline
+        if columns < old.columns and self._reflows and self._clock() - old.at > _NEWS_S:
+            up = rows_taken(old.widths[:up], columns) + old.column // columns
         if self._inline.columns > columns:
             self._above = max(0, self._above - rows_taken(self._inline.widths, columns) + len(self._inline.widths))
         if self._inline.drawn:
@@ -206,13 +208,6 @@ def _draw_changes(parts: list[str], old: _Surface, new: _Surface) -> None:
     if len(new.drawn) < len(old.drawn):
         parts.append(f"\x1b8{_move(len(new.drawn))}\x1b[J")
     parts.append("\x1b8\x1b[?7h")
-
-
-def _rows_above(surface: _Surface, columns: int, *, reflows: bool) -> int:
-    """Rows between the top of the region and the cursor, after the terminal went to `columns`."""
-    if not reflows or columns >= surface.columns or columns <= 0:
-        return surface.row
-    return rows_taken(surface.widths[: surface.row], columns) + surface.column // columns
 
 
 def rows_taken(widths: Iterable[int], columns: int) -> int:

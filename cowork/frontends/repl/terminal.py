@@ -150,11 +150,14 @@ class Terminal:
 
     async def edit_file(self, path: Path) -> None:
         """Open a file in the person's editor."""
-        words = [*self._editor(), str(path)]
+        named = self.environ.get("VISUAL") or self.environ.get("EDITOR") or ""
+        words = shlex.split(named) or [name for name in _EDITORS if shutil.which(name)][:1]
+        if not words:
+            raise UserError("There is no editor.", "Set EDITOR to one, such as EDITOR=nano.")
 
         def work() -> None:
             try:
-                spawn.on_terminal(words, environ=clean_environ(self.environ))
+                spawn.on_terminal([*words, str(path)], environ=clean_environ(self.environ))
             except OSError as error:
                 raise UserError(f"{words[0]} cannot be run: {error.strerror}.") from error
 
@@ -168,16 +171,13 @@ class Terminal:
             await self.edit_file(path)
             return path.read_text(encoding="utf-8", errors="replace")
 
-    def _editor(self) -> list[str]:
-        named = self.environ.get("VISUAL") or self.environ.get("EDITOR") or ""
-        words = shlex.split(named) or [name for name in _EDITORS if shutil.which(name)][:1]
-        if not words:
-            raise UserError("There is no editor.", "Set EDITOR to one, such as EDITOR=nano.")
-        return words
-
     async def clipboard_image(self) -> Path:
         """A file with the image that is on the clipboard."""
-        words = self._image_program()
+        path = spawn.own_path(self.environ)
+        known = [words for variable, words in _IMAGE_PROGRAMS if not variable or self.environ.get(variable)]
+        words = next(((found, *rest) for name, *rest in known if (found := shutil.which(name, path=path))), None)
+        if words is None:
+            raise UserError("Pasting an image needs wl-paste, xclip or pngpaste")
         try:
             done = await asyncio.to_thread(spawn.run, words, environ=clean_environ(self.environ), seconds=_PATIENCE_S)
         except OSError as error:
@@ -186,13 +186,6 @@ class Terminal:
             raise UserError("There is no image on the clipboard")
         self._folder = self._folder or tempfile.TemporaryDirectory(prefix="cowork-")
         self._images += 1
-        path = Path(self._folder.name) / f"clipboard-{self._images}.png"
-        path.write_bytes(done.stdout)
-        return path
-
-    def _image_program(self) -> tuple[str, ...]:
-        for variable, (name, *rest) in _IMAGE_PROGRAMS:
-            found = shutil.which(name, path=spawn.own_path(self.environ))
-            if found and (not variable or self.environ.get(variable)):
-                return (found, *rest)
-        raise UserError("Pasting an image needs wl-paste, xclip or pngpaste")
+        image = Path(self._folder.name) / f"clipboard-{self._images}.png"
+        image.write_bytes(done.stdout)
+        return image

@@ -97,7 +97,7 @@ class Actions:
         self._repl = repl
         self.keys = 0  # pressed so far
         self._pressed = ("", 0, -10.0)  # a key that does more the second time, which one it was, and when
-        self._shown_at = -1  # the key that showed the list of keys
+        self.keys_shown_at = -1  # the key that showed the list of keys
 
     def enter(self) -> None:
         """Send what is written, or accept what the menu offers."""
@@ -142,7 +142,7 @@ class Actions:
     def escape(self) -> None:
         """Close what is open, else stop the turn; when nothing runs, the second time clear the line or go back."""
         repl = self._repl
-        if repl.completer.close() or self._shown_at == self.keys - 1:
+        if repl.completer.close() or self.keys_shown_at == self.keys - 1:
             return
         if repl.selection.message_to:
             repl.selection.message_to = ""
@@ -178,11 +178,7 @@ class Actions:
 
     def show_keys(self) -> None:
         """`?` in an empty input: the keys, over it until the next one is pressed."""
-        self._shown_at = self.keys
-
-    @property
-    def keys_shown(self) -> bool:
-        return self._shown_at == self.keys
+        self.keys_shown_at = self.keys
 
     def attach_clipboard(self) -> None:
         """Ctrl+V: put the image on the clipboard into the message."""

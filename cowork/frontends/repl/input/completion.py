@@ -166,7 +166,7 @@ class Completer:
         self._silent = False
         self._draft = ""
         composer.buffer.on_text_changed += lambda _: self._update()
-        composer.buffer.on_cursor_position_changed += lambda _: self._close_if_moved()
+        composer.buffer.on_cursor_position_changed += lambda _: self._moved()
 
     def quiet(self, change: Callable[[], object]) -> None:
         """Change the text without offering anything for it."""
@@ -225,7 +225,9 @@ class Completer:
         if self._silent:
             return
         if self.searching:
-            self._offer_history()
+            query = self._composer.text.lower()
+            found = dict.fromkeys(entry for entry in reversed(self._composer.history.entries) if query in entry.lower())
+            self.menu = Menu([Item(entry, "", "history") for entry in islice(found, _LIMIT)], len(query))
             return
         shown = self.menu
         self._forget()
@@ -236,7 +238,7 @@ class Completer:
         elif context is not None:
             self._offer_commands(context)
 
-    def _close_if_moved(self) -> None:
+    def _moved(self) -> None:
         if not self._silent and not self.searching and self.menu.items and context_of(self._before) is None:
             self._forget()
 
@@ -267,11 +269,6 @@ class Completer:
             self._indexed_at = now
             self._index = await asyncio.to_thread(FileIndex, await self._host.files())
             await show()
-
-    def _offer_history(self) -> None:
-        query = self._composer.text.lower()
-        found = dict.fromkeys(entry for entry in reversed(self._composer.history.entries) if query in entry.lower())
-        self.menu = Menu([Item(entry, "", "history") for entry in islice(found, _LIMIT)], len(query))
 
     def _forget(self) -> None:
         if self._task is not None:

@@ -18,7 +18,7 @@ from cowork.frontends.repl.view.styled import Line, clip_cells, cut_rows, plain,
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
 _WHOLE_CHIP = re.compile(r"\[image (/[^\]\n]+)\]")  # with its path, for whoever goes on
-_CHIP = re.compile(r"\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\]")
+_CHIP = re.compile(r"(\[pasted \d+ lines?(?: #\d+)?\]|\[image [^\]\n]+\])")
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _KEPT = 2_000  # history entries
 _LONGEST = 100_000  # characters of an entry
@@ -167,7 +167,8 @@ def input_lines(
             cursor = (len(out) + row, mark + column)
         for piece in pieces:
             lead = ("accent.bold", prompt) if not out else ("", " " * mark)
-            out.append([lead, *_with_chips(piece)])
+            parts = _CHIP.split(piece)  # every other one is a chip
+            out.append([lead, *(("code" if place % 2 else "", part) for place, part in enumerate(parts))])
     if not buffer.text:
         out[0] += [("faint", placeholder)]
     if drawn_cursor:
@@ -188,15 +189,6 @@ def _reversed_at(line: Line, column: int) -> Line:
             out += [("reverse", rest[0]), (style, rest[1:])]
         place += width(text)
     return out if column < place else [*out, ("reverse", " ")]
-
-
-def _with_chips(piece: str) -> Line:
-    line: Line = []
-    end = 0
-    for found in _CHIP.finditer(piece):
-        line += [("", piece[end : found.start()]), ("code", found[0])]
-        end = found.end()
-    return [*line, ("", piece[end:])]
 
 
 def _pieces(text: str, columns: int) -> list[str]:

@@ -121,7 +121,7 @@ def _below(repl: Repl, columns: int, rows: int, box_width: int) -> tuple[list[Li
         repl.composer.buffer, columns - 1, max(1, rows // 3), prompt, placeholder=placeholder, drawn_cursor=resting
     )
     box = asked(max(4, rows - len(menu) - len(written) - 2))
-    if repl.actions.keys_shown and not box:
+    if repl.actions.keys_shown_at == repl.actions.keys and not box:
         keys = markdown_lines(KEYS, columns - 1, repl.theme)
         box = limit_rows(keys, rows - len(written) - 2, columns - 1, "/help shows all")
     return [*box, *written, *menu, status], None if resting else (cursor[0] + len(box), cursor[1])

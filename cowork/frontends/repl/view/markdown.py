@@ -31,7 +31,11 @@ def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
             language = (group[0].info.split() or [""])[0]
             out.extend(code_lines(group[0].content, language, theme))
         else:
-            out.extend(_rich_lines(_Markdown(group, theme), columns, theme))
+            console = _console(max(8, columns), theme.kind)
+            drawn = console.render_lines(_Markdown(group, theme), console.options, pad=False)
+            lines = [_spans(segments) for segments in drawn]
+            filled = [place for place, line in enumerate(lines) if line]
+            out.extend(lines[filled[0] : filled[-1] + 1] if filled else [])
     return out
 
 
@@ -98,16 +102,6 @@ def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
         if token.level == 0 and token.nesting <= 0:
             yield group
             group = []
-
-
-def _rich_lines(markdown: Markdown, columns: int, theme: Theme) -> list[Line]:
-    console = _console(max(8, columns), theme.kind)
-    lines = [_spans(segments) for segments in console.render_lines(markdown, console.options, pad=False)]
-    while lines and not lines[-1]:
-        lines.pop()
-    while lines and not lines[0]:
-        lines.pop(0)
-    return lines
 
 
 def _spans(segments: Iterable[Segment]) -> Line:

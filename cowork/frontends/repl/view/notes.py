@@ -191,7 +191,9 @@ def banner_lines(status: Status, columns: int) -> list[Line]:
     state: Line = [("accent", f"  {one_line(status.branch)}")] if status.branch else []
     state.append(("good", " ✓trusted") if status.trusted else ("warn", " not trusted"))
     room = columns - line_width(name) - line_width(state)
-    first: Line = [*name, ("", clip_start(short_home(one_line(status.cwd)), max(6, room))), *state]
+    home, cwd = os.path.expanduser("~"), one_line(status.cwd)
+    cwd = "~" + cwd[len(home) :] if f"{cwd}/".startswith(f"{home}/") else cwd
+    first: Line = [*name, ("", clip_start(cwd, max(6, room))), *state]
     light = f" (light: {one_line(status.light_model)})" if status.light_model else ""
     facts = [f"model {one_line(status.model)}{light}", f"mode {one_line(status.mode)}"]
     if status.knowledge:
@@ -255,11 +257,6 @@ def _join(facts: Iterable[Line]) -> Line:
     for fact in facts:
         line += [("", "   " if line else " "), *fact]
     return line
-
-
-def short_home(path: str) -> str:
-    home = os.path.expanduser("~")
-    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
 
 
 def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:

@@ -143,7 +143,10 @@ def split(tail: str) -> tuple[str, str, bool]:
         if len(items) > 1:
             return _cut(tail, lines, items[-1], glued=True)
     if last.type == "fence" and len(lines) - start > _LONG_CODE:
-        piece, rest, _ = _cut(tail, lines, _calm_line(lines, start), glued=True)
+        # Cut where that does not spoil the colours: before the last line that starts a statement.
+        last_lines = range(len(lines) - 1, start + _LONG_CODE // 2, -1)
+        calm = (at for at in last_lines if not lines[at - 1].strip() and re.match(r"\S", lines[at]))
+        piece, rest, _ = _cut(tail, lines, next(calm, len(lines)), glued=True)
         return piece, lines[start] + rest, True
     return "", tail, False
 
@@ -151,14 +154,6 @@ def split(tail: str) -> tuple[str, str, bool]:
 def _cut(tail: str, lines: Sequence[str], at: int, *, glued: bool) -> tuple[str, str, bool]:
     head = "".join(lines[:at])
     return (head, tail[len(head) :], glued) if head.strip() else ("", tail, False)
-
-
-def _calm_line(lines: Sequence[str], start: int) -> int:
-    """A line of a code block where it can be cut without spoiling the colours: the last that starts a statement."""
-    for index in range(len(lines) - 1, start + _LONG_CODE // 2, -1):
-        if not lines[index - 1].strip() and re.match(r"\S", lines[index]):
-            return index
-    return len(lines)
 
 
 def _opening(tail: str) -> str:

@@ -78,16 +78,15 @@ def tree(events: Iterable[Event], agent: str = "main") -> list[AgentNode]:
                     out[at] = call(started, event)
                 case _:
                     out.extend(_plain_nodes(event))
-        return [node for _, run in groupby(out, key=lambda n: bool(n.look)) for node in _fold_looks(list(run))]
+        folded: list[AgentNode] = []
+        for is_look, run in groupby(out, key=lambda node: bool(node.look)):
+            if len(held := list(run)) > FEW and is_look:
+                head = looks_line([node.look for node in held], _UNBOUNDED)
+                held = [AgentNode(f"{held[0].key}:looks", head, children=held)]
+            folded += held
+        return folded
 
     return nodes(agent)
-
-
-def _fold_looks(run: list[AgentNode]) -> list[AgentNode]:
-    """A run of looks as one node that holds them; anything else as it is."""
-    if len(run) <= FEW or not run[0].look:
-        return run
-    return [AgentNode(f"{run[0].key}:looks", looks_line([node.look for node in run], _UNBOUNDED), children=run)]
 
 
 def _call_node(started: ToolStarted, ended: ToolEnded | None) -> AgentNode:
