@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cowork.tools.files.diff import unified
-from cowork.tools.files.encoding import common_ends
 
 
 def apply(old: str, diff: str) -> str:
@@ -82,13 +81,3 @@ def test_a_huge_rewrite_is_bounded_and_counted() -> None:
 
 def test_a_long_line_is_cut_in_the_diff() -> None:
     assert len(unified("a" * 100_000, "b" * 100_000, "a", "b").text) < 1300
-
-
-@given(st.text("ab", max_size=20), st.text("ab", max_size=20))
-def test_common_ends_are_the_longest_and_do_not_overlap(a: str, b: str) -> None:
-    head, tail = common_ends(a, b)
-    assert a[:head] == b[:head]
-    assert a[len(a) - tail :] == b[len(b) - tail :]
-    assert head + tail <= min(len(a), len(b))
-    assert head == min(len(a), len(b)) or a[head] != b[head]
-    assert head + tail == min(len(a), len(b)) or a[-1 - tail] != b[-1 - tail]

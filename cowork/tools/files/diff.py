@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.tools.files.encoding import common_ends, printable
+from cowork.tools.files.encoding import printable
 
 CONTEXT = 3
 MAX_LINES = 400
 MAX_LINE = 500
 MAX_COMPARISONS = 4_000_000  # as difflib is quadratic
+
+_NO_END = "\n\\ No newline at end of file"  # behind a last line of which that is true
 
 
 @frozen
@@ -30,9 +32,10 @@ class Diff:
 
 def unified(old: str, new: str, old_name: str, new_name: str, *, max_lines: int = MAX_LINES) -> Diff:
     """What turns `old` into `new`, line by line; a change of newlines alone is a change."""
-    start, tail = _same_lines(old, new)
-    before = old.count("\n", 0, start)
-    a, b = _lines(old[start : len(old) - tail]), _lines(new[start : len(new) - tail])
+    a, b = _lines(old), _lines(new)
+    head, tail = common_ends(a, b)
+    before, after = max(0, head - CONTEXT), max(0, tail - CONTEXT)
+    a, b = a[before : len(a) - after], b[before : len(b) - after]
     lines = [f"--- {old_name}", f"+++ {new_name}"]
     added = removed = 0
     for hunk in _Matcher(None, a, b, autojunk=False).get_grouped_opcodes(CONTEXT):
@@ -58,24 +61,9 @@ def as_display(shown: str, before: str, after: str, *, created: bool = False) ->
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their newlines; only \\n ends one, so that other separators stay inside."""
-    lines = [line + "\n" for line in text.split("\n")]
-    last = lines.pop()[:-1]
-    return [*lines, last] if last else lines
-
-
-def _same_lines(old: str, new: str) -> tuple[int, int]:
-    """Characters in whole lines that both begin and end with, but for the lines shown around the change."""
-    head, tail = common_ends(old, new)
-    start = old.rfind("\n", 0, head) + 1
-    for _ in range(CONTEXT):
-        start = old.rfind("\n", 0, max(0, start - 1)) + 1
-    end = len(old) - tail - 1
-    for _ in range(CONTEXT + 1):
-        end = old.find("\n", end + 1)
-        if end < 0:
-            return start, 0
-    return start, len(old) - end - 1
+    """Only \\n ends a line, so that other separators stay inside."""
+    *lines, last = text.split("\n")
+    return [*lines, last + _NO_END] if last else lines
 
 
 class _Matcher(difflib.SequenceMatcher[str]):
@@ -86,8 +74,7 @@ class _Matcher(difflib.SequenceMatcher[str]):
 
     def get_matching_blocks(self) -> list[difflib.Match]:
         a, b = self.a, self.b
-        head = _common(a, b)
-        tail = _common(a[head:][::-1], b[head:][::-1])
+        head, tail = common_ends(a, b)
         x, y = a[head : len(a) - tail], b[head : len(b) - tail]
         blocks = [(0, 0, head), (len(a) - tail, len(b) - tail, tail), (len(a), len(b), 0)]
         if len(x) * len(y) <= MAX_COMPARISONS:
@@ -96,17 +83,19 @@ class _Matcher(difflib.SequenceMatcher[str]):
         return [difflib.Match(*block) for block in blocks]
 
 
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+def common_ends(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
+    """How many lines, or characters, both begin with, and how many of the rest both end with."""
+    head = next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+    most = min(len(a), len(b)) - head
+    return head, next((i for i in range(most) if a[-1 - i] != b[-1 - i]), most)
 
 
 def _marked(sign: str, lines: Sequence[str]) -> list[str]:
     out: list[str] = []
     for line in lines:
-        body = line.removesuffix("\n")
+        body, _, note = line.partition("\n")
         out.append(sign + (body if len(body) <= MAX_LINE else body[:MAX_LINE] + "…"))
-        if not line.endswith("\n"):
-            out.append("\\ No newline at end of file")
+        out += [note] if note else []
     return out
 
 

@@ -79,25 +79,6 @@ def printable(text: str) -> str:
     return text if text.isascii() and "\0" not in text else _UNSENDABLE.sub("�", text)
 
 
-def common_ends(a: str, b: str) -> tuple[int, int]:
-    """How many characters both begin with, and how many of the rest both end with."""
-    head = _common(a, b, min(len(a), len(b)), from_end=False)
-    return head, _common(a, b, min(len(a), len(b)) - head, from_end=True)
-
-
-def _common(a: str, b: str, most: int, *, from_end: bool) -> int:
-    """Halving compares whole slices, which is a hundred times faster than going through the characters."""
-    same, left = 0, most
-    while left:
-        step = (left + 1) // 2
-        if from_end:
-            alike = a[len(a) - same - step : len(a) - same] == b[len(b) - same - step : len(b) - same]
-        else:
-            alike = a[same : same + step] == b[same : same + step]
-        same, left = (same + step, left - step) if alike else (same, step - 1)
-    return same
-
-
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UNSENDABLE = re.compile("[\0\ud800-\udfff]")
 

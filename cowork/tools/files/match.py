@@ -14,7 +14,7 @@ from collections import Counter
 from difflib import SequenceMatcher
 
 from cowork.core.frozen import frozen
-from cowork.tools.files.encoding import common_ends
+from cowork.tools.files.diff import common_ends
 
 MAX_SHOWN = 20
 MAX_CARRIED = 5_000  # characters of a text that is compared letter by letter
@@ -79,8 +79,8 @@ def _styled(text: str, found: re.Match[str], wanted: str, new: str) -> str:
     if len(lines) == 1 or "\r\n" not in text:
         return new
     old = re.findall("\r?\n", found[0])
-    common = common_ends(wanted, new)
-    head, tail = wanted.count("\n", 0, common[0]), wanted.count("\n", len(wanted) - common[1])
+    start, end = common_ends(wanted, new)
+    head, tail = wanted.count("\n", 0, start), wanted.count("\n", len(wanted) - end)
     middle = old[head : len(old) - tail]
     if middle or head:
         beyond = (middle or old[:head])[-1]
