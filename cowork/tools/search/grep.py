@@ -93,10 +93,15 @@ async def grep(
     if outcome.out_of_memory:  # a file that is mapped needs no memory of its own, but many small ones take longer
         found = GrepOutput(ctx, where, output_mode)
         outcome = await rg.run(["--mmap", *options], where.base or "./", ctx.state.cwd, found.take)
-    if not found.total and not found.binary:
-        hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
-        return _nothing(found, where, [glob, type], outcome, hint)
-    return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
+    if found.total or found.binary:
+        return _record(found, outcome, head_limit or _MOST_RESULTS, line_numbers=line_numbers)
+    kept = ", ".join(rg.spelled(part) for part in (glob, type) if part)
+    nothing = rg.spelled(f"No matches in {where.base}" if where.base else "No matches") + (f" ({kept})" if kept else "")
+    hint = "" if multiline else await _hint(ctx, where, pattern, options, ignore_case=ignore_case)
+    notes = outcome.notes()
+    display: Json = {"kind": "matches", "lines": [], "total": 0, "files": 0, "summary": "No matches"}
+    data: Json = {"mode": output_mode, "matches": 0, "files": 0, "shown": 0, "truncated": False, "notes": notes}
+    return (partial if notes else ok)("\n".join([f"{nothing}. {hint}".rstrip(), *notes]), display=display, **data)
 
 
 async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str], *, ignore_case: bool) -> str:
@@ -113,18 +118,6 @@ async def _hint(ctx: ToolContext, where: Where, pattern: str, options: list[str]
     there = rg.spelled(_name(min(found.files)))
     how = "with its special characters escaped" if literal else "with -i"
     return f"It would match {how}, first in {there}."
-
-
-def _nothing(found: GrepOutput, where: Where, filters: list[str], outcome: rg.RipgrepOutcome, hint: str) -> ToolRecord:
-    """No matches: where was looked, and what might have been meant."""
-    kept = ", ".join(rg.spelled(part) for part in filters if part)
-    place = f"No matches in {where.base}" if where.base else "No matches"
-    place = rg.spelled(place) + (f" ({kept})" if kept else "")
-    notes = outcome.notes()
-    text = "\n".join([f"{place}. {hint}".rstrip(), *notes])
-    display: Json = {"kind": "matches", "lines": [], "total": 0, "files": 0, "summary": "No matches"}
-    data: Json = {"mode": found.mode, "matches": 0, "files": 0, "shown": 0, "truncated": False, "notes": notes}
-    return (partial if notes else ok)(text, display=display, **data)
 
 
 class GrepOutput:
@@ -219,7 +212,9 @@ def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_n
     if cut or more:
         unit = "files" if found.mode != "content" else "lines"
         notes.insert(0, f"Showing {len(head):,} {unit}; narrow the pattern, path or glob, or raise head_limit.")
-    summary = _summary(found, total, files)
+    summary = f"{total} match{'es' if found.total != 1 else ''} in {plural(files, 'file')}"
+    if found.mode == "files_with_matches":
+        summary = f"{total} file{'s' if found.total != 1 else ''}"
     shown = _grouped(rows[:limit]) if line_numbers else head
     text = "\n".join([*shown, *([""] if head else []), f"{summary}.", *notes])
     display: Json = {"kind": "matches", "lines": head[:_SHOWN_TO_PEOPLE], "total": found.total, "files": files}
@@ -227,12 +222,6 @@ def _record(found: GrepOutput, outcome: rg.RipgrepOutcome, limit: int, *, line_n
     make = partial if notes else ok
     data: Json = {"mode": found.mode, "matches": found.total, "files": files, "shown": len(head)}
     return make(text, display=display, truncated=cut or more, notes=notes, **data)
-
-
-def _summary(found: GrepOutput, total: str, files: int) -> str:
-    if found.mode == "files_with_matches":
-        return f"{total} file{'s' if found.total != 1 else ''}"
-    return f"{total} match{'es' if found.total != 1 else ''} in {plural(files, 'file')}"
 
 
 def _rows(found: GrepOutput, *, line_numbers: bool) -> Iterator[tuple[str, str]]:
