@@ -13,9 +13,8 @@ from pathlib import Path
 from cowork.core.errors import ToolError
 from cowork.core.workspace import Workspace
 from cowork.tools.base import ToolContext
-from cowork.tools.files.access import FileSnapshot, digest, explained, label, remember, snapshot
+from cowork.tools.files.access import FileSnapshot, decode, digest, explained, label, printable, remember, snapshot
 from cowork.tools.files.diff import unified
-from cowork.tools.files.encoding import decode, printable
 
 _KEPT_ATTRIBUTES = ("user.", "system.posix_acl_access")
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
-from cowork.tools.files.encoding import printable
+from cowork.tools.files.access import printable
 
 CONTEXT = 3
 MAX_LINES = 400

@@ -16,8 +16,7 @@ from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok
 from cowork.tools.base import ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
-from cowork.tools.files.access import MAX_TEXT, FileSnapshot, label, missing
-from cowork.tools.files.encoding import Content, decode, printable
+from cowork.tools.files.access import MAX_TEXT, Content, FileSnapshot, decode, label, missing, printable
 
 with later(__name__):
     from cowork.tools.files import atomic_write, diff, match
@@ -122,11 +121,12 @@ def _plan_write(ctx: ToolContext, path: Path, content: str) -> tuple[FileSnapsho
 def _in_style(before: Content, content: str) -> Content:
     """The content with the newlines, mark, encoding and final newline of the file it replaces."""
     text = content.removeprefix("\ufeff") if before.bom else content
-    if before.newline == "\r\n":
+    end = "\r\n" if before.text.count("\n") == before.text.count("\r\n") > 0 else "\n"
+    if end == "\r\n":
         text = text.replace("\r\n", "\n").replace("\n", "\r\n")
     if text and before.text.endswith("\n") and not text.endswith("\n"):
-        text += "\r\n" if before.newline == "\r\n" else "\n"
-    return before.with_text(text)
+        text += end
+    return replace(before, text=text)
 
 
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
@@ -164,7 +164,7 @@ def _plan_edits(
     after, touched = content, []
     for number, change in enumerate(edits, 1):
         text, found = _one(ctx, path, after, change, _which(number, len(edits)))
-        after = after.with_text(text)
+        after = replace(after, text=text)
         touched.append(found)
     if after.text == content.text:
         raise ToolError(

@@ -22,8 +22,7 @@ from cowork.core.ports import ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
 from cowork.tools.base import Param, ToolContext, tool, touches
 from cowork.tools.call_lines import path_line
-from cowork.tools.files.access import MAX_TEXT, label, missing, opened, read_up_to, remember
-from cowork.tools.files.encoding import SAMPLE, decode, looks_binary, mark, printable
+from cowork.tools.files import access
 
 with later(__name__):
     from cowork.tools import converter
@@ -58,7 +57,7 @@ class Window:
         """Take in a line, of which this is the start, if the page has room."""
         if length == len(data) and data.endswith(b"\r"):
             data, length = data[:-1], length - 1
-        text = printable(data.decode(encoding, "surrogateescape" if encoding == "utf-8" else "replace"))
+        text = access.printable(data.decode(encoding, "surrogateescape" if encoding == "utf-8" else "replace"))
         shown = text[:MAX_LINE]
         self.room -= len(shown.encode("utf-8")) + _OVERHEAD
         if self.room >= 0 or not self.lines:
@@ -90,11 +89,11 @@ async def read(
     limit: Annotated[int, Param("Number of lines", minimum=1)] = 2000,
 ) -> ToolRecord:
     path, offset = ctx.resolve(file_path), max(1, offset)  # 0 can only mean the start
-    shown = label(ctx.workspace, path)
+    shown = access.label(ctx.workspace, path)
     try:
         file = await asyncio.to_thread(_load, ctx.workspace, path, offset, limit)  # a slow disk must not stop the rest
     except FileNotFoundError as error:
-        raise missing(ctx, path) from error
+        raise access.missing(ctx, path) from error
     if media.is_image(file.head):
         return _image(shown, file)
     if file.head.startswith(b"%PDF-"):
@@ -103,26 +102,26 @@ async def read(
         return _text(ctx, path, file.data, offset, limit)
     if file.window is None:
         raise _binary(shown, file.head)
-    too_large = f"The file is over {MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
+    too_large = f"The file is over {access.MAX_TEXT // 1_000_000} MB: Edit does not take it, use Bash to change it."
     return _lines(shown, file.window, limit, file.size, "utf-8", [too_large])
 
 
 def _load(workspace: Workspace, path: Path, offset: int, limit: int) -> _File:
     """Read what is needed and no more; runs in a thread and touches nothing but the file."""
-    with opened(workspace, path) as (fd, status):
-        head = read_up_to(fd, SAMPLE)
+    with access.opened(workspace, path) as (fd, status):
+        head = access.read_up_to(fd, access.SAMPLE)
         is_text = not media.is_image(head) and not head.startswith(b"%PDF-")
-        most = MAX_TEXT if is_text else media.MAX_IMAGE if media.is_image(head) else converter.MAX_PDF
+        most = access.MAX_TEXT if is_text else media.MAX_IMAGE if media.is_image(head) else converter.MAX_PDF
         if status.st_size <= most:
-            data = head + read_up_to(fd, most + 1 - len(head))
+            data = head + access.read_up_to(fd, most + 1 - len(head))
             if len(data) <= most:
                 return _File(len(data), head, data)
-        bom, encoding = mark(head)
-        if not is_text or (not bom and looks_binary(head)):
+        bom, encoding = access.mark(head)
+        if not is_text or (not bom and access.looks_binary(head)):
             return _File(status.st_size, head)
         os.lseek(fd, len(bom), os.SEEK_SET)
         if not encoding:
-            found = decode(head[: head.rfind(b"\n") + 1] or head[:-4])
+            found = access.decode(head[: head.rfind(b"\n") + 1] or head[:-4])
             encoding = found.encoding if found else "latin-1"
         taken = window(_chunks(fd), encoding, offset, limit, budget=COUNT_BYTES)
         return _File(max(status.st_size, len(head)), head, window=taken)
@@ -141,11 +140,11 @@ def _chunks(fd: int) -> Iterator[bytes]:
 
 
 def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) -> ToolRecord:
-    shown = label(ctx.workspace, path)
-    content = decode(data)
+    shown = access.label(ctx.workspace, path)
+    content = access.decode(data)
     if content is None:
-        raise _binary(shown, data[:SAMPLE])
-    remember(ctx.state, path, data)
+        raise _binary(shown, data[: access.SAMPLE])
+    access.remember(ctx.state, path, data)
     if not content.text:
         only = "only a byte order mark" if data else "0 bytes"
         return ok(f"{shown} is empty ({only}).", display=_display("empty"), path=shown, lines=0, total_lines=0)
@@ -258,7 +257,7 @@ def _parts(
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0 and fitting:
             break
-        fitting.append(printable(part))
+        fitting.append(access.printable(part))
     last = offset + len(fitting) - 1
     text = "\n\n".join(fitting) or f"{shown} has no {noun}."
     if last < total:
