@@ -24,7 +24,7 @@ with later(__name__):  # each command loads what it uses
     from cowork.app.extend.hooks import run_trial
     from cowork.app.mcp.sources import change_file, user_file, why_not
     from cowork.extensions import importing
-    from cowork.extensions.plugin_store import FetchedPlugin, PluginStore
+    from cowork.extensions.plugins import FetchedPlugin, PluginStore
     from cowork.mcp.entries import read_file
 
 plugin = CommandGroup(

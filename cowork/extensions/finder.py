@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Literal
@@ -13,11 +14,11 @@ from cowork.core.blocks import Json
 from cowork.core.front_matter import MAX_FILES, Problem, files_below, leads_out
 from cowork.core.frozen import frozen
 from cowork.core.later import later
-from cowork.core.ports import AgentDef, AgentOrigin
+from cowork.core.ports import AgentOrigin
 from cowork.extensions.recipes import SKILL_FILE, Recipe, read_recipe
 
 with later(__name__):
-    from cowork.extensions.hook_files import HookRule, read_hooks
+    from cowork.extensions.hooks import HookRule, read_hooks
     from cowork.extensions.plugins import Plugin, read_plugin, read_servers
 
 Kind = Literal["agent", "skill", "command", "hook", "plugin", "server"]
@@ -73,13 +74,16 @@ class Extensions:
         """Everything, for people."""
         told = {recipe.name for recipe in self.skills(shipped=shipped)}
         rows = [Listed("plugin", p.name, p.origin, p.root, p.description or p.version) for p in self.plugins]
-        rows += [_agent(agent) for agent in self.agents.values()]
+        for a in self.agents.values():
+            line = f"- {a.name}: {a.description[:200]} ({', '.join(a.tools or ())})"
+            rows.append(Listed("agent", a.name, a.origin, a.path, a.description, _tokens(line)))
         for r in self.recipes.values():
             cost = _tokens(r.line) if r.name in told else 0
             rows.append(Listed(r.kind, r.name, r.origin, r.path, r.description, cost))
         rows += [Listed("hook", h.name, h.origin, h.path, h.command) for h in self.hooks]
         for name, server in self.servers.items():
-            rows.append(Listed("server", name, "plugin", Path(str(server.get("cwd", ""))), _command(server)))
+            words = server.get("url") or " ".join(map(str, (server.get("command", ""), *server.get("args", ()))))
+            rows.append(Listed("server", name, "plugin", Path(str(server.get("cwd", ""))), str(words)))
         return rows
 
 
@@ -129,25 +133,20 @@ def stamp(places: Iterable[ExtensionFolder]) -> frozenset[tuple[str, int, int]]:
     for place in places:
         recipes = [path for path, _ in _skill_files(place)] + files_below(place.folder / "commands")
         for path in (*recipes, *files_below(place.folder / "agents"), *_hook_files(place)):
-            try:
+            with suppress(OSError):
                 status = path.stat()
                 found.add((str(path), status.st_mtime_ns, status.st_size))
-            except OSError:
-                continue
     return frozenset(found)
 
 
 def _agents(places: Sequence[ExtensionFolder], known_tools: Collection[str]) -> Agents:
     plain = load_agents([(p.origin, p.folder / "agents") for p in places if not p.plugin], known_tools)
-    if not any(place.plugin for place in places):
-        return plain
     found, problems = list(plain.values()), list(plain.problems)
-    for place in places:
-        if place.plugin:
-            own = load_agents([(place.origin, place.folder / "agents")], known_tools)
-            found += [replace(agent, name=f"{place.plugin.name}:{agent.name}") for agent in own.values()]
-            problems += own.problems
-    return Agents(found, problems)
+    for place in (place for place in places if place.plugin):
+        own = load_agents([(place.origin, place.folder / "agents")], known_tools)
+        found += [replace(agent, name=f"{place.prefix}:{agent.name}") for agent in own.values()]
+        problems += own.problems
+    return Agents(found, problems) if len(problems) + len(found) > len(plain) + len(plain.problems) else plain
 
 
 def _recipes(place: ExtensionFolder) -> Iterator[tuple[Recipe | None, list[Problem]]]:
@@ -170,29 +169,16 @@ def _skill_files(place: ExtensionFolder) -> list[tuple[Path, str]]:
 
 
 def _hook_files(place: ExtensionFolder) -> list[Path]:
-    if place.origin == "shipped":
-        return []
-    names: tuple[str, ...] = ("hooks/hooks.json",) if place.plugin else ("hooks.json",)
+    names = ["hooks/hooks.json"] if place.plugin else ["hooks.json"] if place.origin != "shipped" else []
     if place.folder.name == ".claude":
-        names = ("settings.json", "settings.local.json")
+        names = ["settings.json", "settings.local.json"]
     return [place.folder / name for name in names if os.path.lexists(place.folder / name)]
 
 
 def _children(folder: Path) -> list[Path]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(Path(entry.path) for entry in entries if entry.is_dir() and entry.name[0] != ".")[:MAX_FILES]
-    except OSError:
-        return []
-
-
-def _agent(agent: AgentDef) -> Listed:
-    tokens = _tokens(f"- {agent.name}: {agent.description[:200]} ({', '.join(agent.tools or ())})")
-    return Listed("agent", agent.name, agent.origin, agent.path, agent.description, tokens)
-
-
-def _command(server: Json) -> str:
-    return str(server.get("url") or " ".join([str(server.get("command", "")), *map(str, server.get("args", ()))]))
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir() and entry.name[0] != ".")[:MAX_FILES]
+    return []
 
 
 def _tokens(text: str) -> int:

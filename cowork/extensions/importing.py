@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -79,34 +79,35 @@ def _put(target: Path, data: bytes) -> None:
 
 
 def _claude(base: Path, own: Path) -> Iterator[ImportStep]:
-    for kind in ("agents", "commands", "skills"):
-        pattern = "SKILL.md" if kind == "skills" else "*.md"
-        for path in files_below(base / kind, pattern):
-            name = path.parent.name if kind == "skills" else path.stem
-            yield ImportStep(kind[:-1], name, "used as it is", path)
-    settings = base / "settings.json"
-    found = yield from _settings(settings)
+    for kind in ("agent", "command", "skill"):
+        for step in _copies(kind, base / f"{kind}s", own):
+            source = step.source / "SKILL.md" if kind == "skill" else step.source
+            yield replace(step, action="used as it is", source=source, target=None)
+    settings, outside = base / "settings.json", base.parent / ".claude.json"
+    found, steps = _read(settings)
+    yield from steps
     if hooks := as_object(found.get("hooks")):
         yield ImportStep("hooks", ", ".join(hooks), "used as it is", settings)
-    yield from _permissions(as_object(found.get("permissions")), settings, own)
+    given = as_object(found.get("permissions"))
+    lists = {key: given[key] for key in ("allow", "ask", "deny") if isinstance(given.get(key), list)}
+    if lists:
+        rules = {key: [re.sub(r" \*\)$", ":*)", str(rule)) for rule in wanted] for key, wanted in lists.items()}
+        text = "[permissions]\n" + "".join(f"{key} = {json.dumps(wanted)}\n" for key, wanted in rules.items())
+        yield ImportStep("permissions", ", ".join(lists), "write", settings, own / "config.toml", text)
     if command := as_object(found.get("statusLine")).get("command"):
         set_it = f'statusline_command = "{command}" under [ui] of config.toml'
         yield ImportStep("setting", "statusLine", "no counterpart", settings, why=f"write {set_it}")
     yield from _left(found, settings, ("hooks", "permissions", "statusLine", "$schema"))
-    outside = base.parent / ".claude.json"
-    yield from _servers(_read(outside).get("mcpServers"), outside)
+    yield from _servers(_read(outside)[0].get("mcpServers"), outside)
 
 
 def _codex(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _copies("command", base / "prompts", own / "commands")
     yield from _copies("skill", base / "skills", own / "skills")
-    if hooks := _read(base / "hooks.json"):
+    if hooks := _read(base / "hooks.json")[0]:
         text = json.dumps({"contract": "codex", **hooks}, indent=2, ensure_ascii=False) + "\n"
         yield ImportStep("hooks", "hooks.json", "write", base / "hooks.json", own / "hooks.json", text)
-    path = base / "config.toml"
-    found = yield from _settings(path)
-    yield from _servers(found.get("mcp_servers"), path)
-    yield from _left(found, path, ("mcp_servers",))
+    yield from _with_servers(base / "config.toml", "mcp_servers")
 
 
 def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
@@ -116,22 +117,15 @@ def _gemini(base: Path, own: Path) -> Iterator[ImportStep]:
         name = path.relative_to(base / "commands").with_suffix("")
         try:
             found = tomllib.loads(text_of_file(path))
-            text = _gemini_command(found)
+            prompt = str(found["prompt"]).replace("{{args}}", "$ARGUMENTS")
         except (BadFile, ValueError, KeyError) as error:
             yield ImportStep("command", str(name), "no counterpart", path, why=f"cannot be read: {error}")
             continue
+        prompt = re.sub(r"@\{([^}\n]*)\}", r"@\1", re.sub(r"!\{([^}\n]*)\}", r"!`\1`", prompt))
+        described = json.dumps(str(found.get("description", "")), ensure_ascii=False)
+        text = f"---\ndescription: {described}\n---\n{prompt}\n"
         yield ImportStep("command", str(name), "write", path, (own / "commands" / name).with_suffix(".md"), text)
-    settings = base / "settings.json"
-    found = yield from _settings(settings)
-    yield from _servers(found.get("mcpServers"), settings)
-    yield from _left(found, settings, ("mcpServers",))
-
-
-def _gemini_command(found: Mapping[str, Any]) -> str:
-    prompt = str(found["prompt"]).replace("{{args}}", "$ARGUMENTS")
-    prompt = re.sub(r"!\{([^}\n]*)\}", r"!`\1`", prompt)
-    prompt = re.sub(r"@\{([^}\n]*)\}", r"@\1", prompt)
-    return f"---\ndescription: {json.dumps(str(found.get('description', '')), ensure_ascii=False)}\n---\n{prompt}\n"
+    yield from _with_servers(base / "settings.json", "mcpServers")
 
 
 def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
@@ -139,7 +133,8 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
         for folder in (kind, f"{kind}s"):
             yield from _copies(kind, base / folder, own / f"{kind}s")
     path = next((base / name for name in ("opencode.json", "opencode.jsonc") if (base / name).is_file()), base)
-    found = yield from _settings(path)
+    found, steps = _read(path)
+    yield from steps
     servers = {}
     for name, raw in as_object(found.get("mcp")).items():
         entry = as_object(raw)
@@ -152,13 +147,16 @@ def _opencode(base: Path, own: Path) -> Iterator[ImportStep]:
     yield from _left(found, path, ("mcp", "$schema"))
 
 
+def _with_servers(path: Path, key: str) -> Iterator[ImportStep]:
+    """The servers in a file of settings, and what else is there."""
+    found, steps = _read(path)
+    yield from (*steps, *_servers(found.get(key), path), *_left(found, path, (key,)))
+
+
 def _copies(kind: str, folder: Path, target: Path) -> Iterator[ImportStep]:
-    if kind == "skill":
-        for path in files_below(folder, "SKILL.md"):
-            yield ImportStep(kind, path.parent.name, "copy", path.parent, target / path.parent.name)
-        return
-    for path in files_below(folder):
-        yield ImportStep(kind, path.stem, "copy", path, target / path.relative_to(folder))
+    for path in files_below(folder, "SKILL.md" if kind == "skill" else "*.md"):
+        source, name = (path.parent, path.parent.name) if kind == "skill" else (path, path.relative_to(folder))
+        yield ImportStep(kind, Path(name).stem if kind != "skill" else str(name), "copy", source, target / name)
 
 
 def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
@@ -167,53 +165,22 @@ def _servers(found: Any, path: Path) -> Iterator[ImportStep]:
             yield ImportStep("server", str(name), "server", path, text=json.dumps(_adapted(entry)))
 
 
-def _permissions(found: Json, path: Path, own: Path) -> Iterator[ImportStep]:
-    lists = {key: found[key] for key in ("allow", "ask", "deny") if isinstance(found.get(key), list)}
-    if lists:
-        lines = [f"{key} = {json.dumps(list(map(_rule, rules)))}\n" for key, rules in lists.items()]
-        text = "[permissions]\n" + "".join(lines)
-        yield ImportStep("permissions", ", ".join(lists), "write", path, own / "config.toml", text)
-
-
-def _rule(rule: object) -> str:
-    return re.sub(r" \*\)$", ":*)", str(rule))
-
-
 def _left(found: Json, path: Path, known: tuple[str, ...]) -> Iterator[ImportStep]:
-    for key in found:
-        if key not in known:
-            yield ImportStep(
-                "setting", str(key), "no counterpart", path, why="`cowork config show` lists what can be set"
-            )
+    why = "`cowork config show` lists what can be set"
+    yield from (ImportStep("setting", str(key), "no counterpart", path, why=why) for key in found if key not in known)
 
 
-def _settings(path: Path) -> Generator[ImportStep, None, Json]:
-    """What a file of settings holds; that it cannot be read is a step of its own."""
+def _read(path: Path) -> tuple[Json, list[ImportStep]]:
+    """What a JSON or TOML file holds; that it cannot be read is a step of its own."""
+    if not path.is_file():
+        return {}, []
     try:
-        return _loaded(path) if path.is_file() else {}
-    except BadFile as bad:
-        yield ImportStep("setting", path.name, "no counterpart", path, why=f"cannot be read: {bad.message}")
-        return {}
-
-
-def _read(path: Path) -> Json:
-    """What a JSON or TOML file holds; nothing when it cannot be read."""
-    try:
-        return _loaded(path)
-    except BadFile:
-        return {}
-
-
-def _loaded(path: Path) -> Json:
-    if path.suffix != ".toml":
-        return json_of_file(path, _MOST_BYTES, comments=True)[0]
-    try:
-        return tomllib.loads(text_of_file(path, _MOST_BYTES))
-    except (ValueError, RecursionError) as error:
-        raise BadFile(1, f"is not TOML: {error}") from error
-
-
-# ------------------------------------------------------------ servers
+        if path.suffix == ".toml":
+            return tomllib.loads(text_of_file(path, _MOST_BYTES)), []
+        return json_of_file(path, _MOST_BYTES, comments=True)[0], []
+    except (BadFile, ValueError, RecursionError) as error:
+        why = error.message if isinstance(error, BadFile) else f"is not TOML: {error}"
+        return {}, [ImportStep("setting", path.name, "no counterpart", path, why=f"cannot be read: {why}")]
 
 
 def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
@@ -230,7 +197,7 @@ def servers_elsewhere(root: Path, home: Path) -> list[tuple[str, str, Json]]:
     ]
     found = []
     for program, path, keys in files:
-        table: Any = _read(path)
+        table: Any = _read(path)[0]
         for key in keys:
             table = as_object(table).get(key)
         found += [(program, step.name, json.loads(step.text)) for step in _servers(table, path)]

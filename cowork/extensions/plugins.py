@@ -1,32 +1,40 @@
 """Plugins: a folder with a manifest that brings skills, commands, agents, hooks and MCP servers. Two layouts are read:
-Agent Plugins 1.0 (`plugin.json`, `mcp.json`) and Claude's (`.claude-plugin/plugin.json`, `.mcp.json`)."""
+Agent Plugins 1.0 (`plugin.json`, `mcp.json`) and Claude's (`.claude-plugin/plugin.json`, `.mcp.json`). Installed ones
+are pinned by commit and content; nothing of one is run."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from cowork.core import spawn
 from cowork.core.blocks import Json
+from cowork.core.errors import UserError
 from cowork.core.front_matter import MAX_FILES, BadFile, Problem, json_of_file, leads_out, line_of
 from cowork.core.frozen import frozen
 from cowork.core.ports import AgentOrigin
 from cowork.core.workspace import start_of
+from cowork.extensions.finder import ExtensionFolder, Extensions, find
+from cowork.private_files import write_private
 
 SCHEMAS = "https://agent-plugins.org/schemas/1.0.0/"
 MANIFESTS = ("plugin.json", ".claude-plugin/plugin.json")
 NAME = re.compile(r"(?!.*(?:--|\.\.))[a-z0-9](?:[a-z0-9.-]{0,62}[a-z0-9])?")
-_FIELDS: Mapping[str, type] = {
-    "version": str, "description": str, "author": dict, "homepage": str, "repository": str, "license": str,
-    "keywords": list,
-}  # fmt: skip
-_SERVER_FIELDS = {
-    "stdio": ("command", "args", "env", "cwd"), "streamable-http": ("url", "headers"), "sse": ("url", "headers"),
-}  # fmt: skip
+_FIELDS = {"author": dict, "keywords": list}
+_FIELDS |= dict.fromkeys(("version", "description", "homepage", "repository", "license"), str)
+_SERVER_FIELDS: dict[str, tuple[str, ...]] = {"stdio": ("command", "args", "env", "cwd")}
+_SERVER_FIELDS |= dict.fromkeys(("streamable-http", "sse"), ("url", "headers"))
 _MOST_BYTES = 64 << 20
+_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://.+|[\w.-]+@[\w.-]+:.+")
+_WITH_PATH = re.compile(r"\w+://[^/]*/.+|[\w.-]+@[\w.-]+:.+")
+_CLONE_SECONDS = 300.0
+_REF = re.compile(r"[A-Za-z0-9][\w./-]*")
 
 
 @frozen
@@ -45,35 +53,28 @@ def read_plugin(root: Path, origin: AgentOrigin = "user") -> tuple[Plugin | None
     """The plugin in a folder, or None, and what is wrong with its manifest."""
     path = next((root / name for name in MANIFESTS if (root / name).is_file()), None)
     if path is None:
-        wrong = BadFile(1, "there is no plugin.json", 'Write {"$schema": "…", "name": "…"} into plugin.json')
-        return None, [wrong.problem(root)]
-    standard = path.name == MANIFESTS[0] and path.parent == root
+        hint = 'Write {"$schema": "…", "name": "…"} into plugin.json'
+        return None, [Problem(root, 1, "there is no plugin.json", hint=hint)]
+    notes: list[Problem] = []
     try:
-        found, text = _object(path, root)
-        return _plugin(root, path, found, text, origin, standard=standard)
+        standard, (found, text) = path == root / MANIFESTS[0], _object(path, root)
+        if standard and found.get("$schema") != f"{SCHEMAS}plugin.schema.json":
+            hint = f"Write {SCHEMAS}plugin.schema.json"
+            raise BadFile(line_of(text, "$schema"), "$schema: is not a version known here", hint)
+        name = found.get("name")
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise BadFile(line_of(text, "name"), "name: use a-z, 0-9, single - or ., 1 to 64 characters")
+        for key, value in found.items():
+            wanted, wrong = _FIELDS.get(key), ""
+            if wanted and not isinstance(value, wanted):
+                wrong = f"{key}: must be {wanted.__name__}"
+                if standard:
+                    raise BadFile(line_of(text, key), wrong)
+            elif standard and not wanted and key not in ("$schema", "name", "extensions"):
+                wrong = f"{key}: is not a field of plugin.json"
+            notes += [Problem(path, line_of(text, key), wrong, fatal=False)] if wrong else []
     except BadFile as bad:
         return None, [bad.problem(path)]
-
-
-def _plugin(
-    root: Path, path: Path, found: Json, text: str, origin: AgentOrigin, *, standard: bool
-) -> tuple[Plugin, list[Problem]]:
-    notes: list[Problem] = []
-    if standard and found.get("$schema") != f"{SCHEMAS}plugin.schema.json":
-        raise BadFile(
-            line_of(text, "$schema"), "$schema: is not a version known here", f"Write {SCHEMAS}plugin.schema.json"
-        )
-    name = found.get("name")
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise BadFile(line_of(text, "name"), "name: use a-z, 0-9, single - or ., 1 to 64 characters")
-    for key, value in found.items():
-        wanted = _FIELDS.get(key)
-        if wanted and not isinstance(value, wanted):
-            if standard:
-                raise BadFile(line_of(text, key), f"{key}: must be {wanted.__name__}")
-            notes.append(Problem(path, line_of(text, key), f"{key}: must be {wanted.__name__}", fatal=False))
-        elif standard and not wanted and key not in ("$schema", "name", "extensions"):
-            notes.append(Problem(path, line_of(text, key), f"{key}: is not a field of plugin.json", fatal=False))
     version, description = str(found.get("version") or ""), str(found.get("description") or "")
     return Plugin(name, root, origin, version, description, standard), notes
 
@@ -86,9 +87,8 @@ def read_servers(plugin: Plugin, data: Path) -> tuple[dict[str, Json], list[Prob
     try:
         found, text = _object(path, plugin.root)
         if plugin.standard and found.get("$schema") != f"{SCHEMAS}mcp.schema.json":
-            raise BadFile(
-                line_of(text, "$schema"), "$schema: is not that of plugin.json", f"Write {SCHEMAS}mcp.schema.json"
-            )
+            hint = f"Write {SCHEMAS}mcp.schema.json"
+            raise BadFile(line_of(text, "$schema"), "$schema: is not that of plugin.json", hint)
         servers = found.get("mcpServers")
         if not isinstance(servers, dict):
             raise BadFile(1, "mcpServers: must be an object")
@@ -183,3 +183,131 @@ def _object(path: Path, root: Path) -> tuple[Json, str]:
     if leads_out(path, root):
         raise BadFile(1, "is a link out of the plugin")
     return json_of_file(path)
+
+
+@frozen
+class FetchedPlugin:
+    """A plugin that was brought here and not yet installed."""
+
+    plugin: Plugin
+    source: str
+    ref: str
+    commit: str
+    digest: str
+    adds: Extensions
+    problems: tuple[Problem, ...]
+
+
+class PluginStore:
+    """The plugins of a user: a folder for each, and a list that says where it came from and what it was."""
+
+    def __init__(self, folder: Path, data: Path, environ: Mapping[str, str]) -> None:
+        self.folder, self.data, self.environ = folder, data, environ
+        self._list = folder / "plugins.json"
+
+    def installed(self) -> dict[str, Json]:
+        """What is known of each, by name."""
+        try:
+            found = json.loads(self._list.read_text("utf-8"))
+            return {str(name): dict(facts) for name, facts in found["plugins"].items()}
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{self._list} cannot be read: {error}.", "Correct or delete it.") from error
+
+    def fetch(self, source: str) -> FetchedPlugin:
+        """Bring a plugin here: PATH, GIT_URL or GIT_URL@REF. It counts only once it is kept."""
+        place, commit, where, ref = self.folder / ".new", "", source, ""
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if _GIT_URL.fullmatch(source):
+            where, ref = _split_ref(source)
+            commit = self._clone(where, ref, place)
+        else:
+            folder = Path(source).expanduser().absolute()
+            if not folder.is_dir():
+                raise UserError(f"{source} is neither a folder nor the address of a git repository.")
+            where = str(folder)
+        try:
+            if not commit:
+                _copy(Path(where), place)
+            plugin, problems = read_plugin(place)
+            if plugin is None:
+                raise UserError(f"{source} is no plugin: {problems[0].message}", problems[0].hint)
+            content = digest(place)
+        except BadFile as bad:
+            raise UserError(f"{source} cannot be installed: {bad.message}") from bad
+        found = find([ExtensionFolder("user", place, plugin)], self.data)
+        wrong = (*problems, *found.agents.problems, *found.problems)
+        return FetchedPlugin(plugin, where, ref, commit, content, found, wrong)
+
+    def keep(self, fetched: FetchedPlugin) -> Path:
+        """Install what was fetched, in the place of an earlier version."""
+        known, target = self.installed(), self.folder / fetched.plugin.name
+        if digest(fetched.plugin.root) != fetched.digest:
+            raise UserError("The plugin changed while you were asked.", "Add it again.")
+        shutil.rmtree(target, ignore_errors=True)
+        os.replace(fetched.plugin.root, target)
+        facts = {"source": fetched.source, "ref": fetched.ref, "commit": fetched.commit, "digest": fetched.digest}
+        self._save(known | {fetched.plugin.name: facts})
+        return target
+
+    def drop(self) -> None:
+        """Throw away what was fetched and not kept."""
+        shutil.rmtree(self.folder / ".new", ignore_errors=True)
+
+    def remove(self, name: str) -> None:
+        """Uninstall a plugin; what it made for itself goes too."""
+        known = self.installed()
+        if not NAME.fullmatch(name) or (name not in known and not (self.folder / name).is_dir()):
+            raise UserError(f"There is no plugin {name!r}.", "`cowork plugin list` has those that are installed.")
+        for folder in (self.folder / name, self.data / name):
+            shutil.rmtree(folder, ignore_errors=True)
+        known.pop(name, None)
+        self._save(known)
+
+    def changed(self, name: str) -> bool:
+        """Whether its files are not those that were installed."""
+        try:
+            return digest(self.folder / name) != self.installed().get(name, {}).get("digest")
+        except (BadFile, OSError):
+            return True
+
+    def _save(self, plugins: Mapping[str, Any]) -> None:
+        write_private(self._list, json.dumps({"version": 1, "plugins": plugins}, indent=1))
+
+    def _clone(self, url: str, ref: str, place: Path) -> str:
+        """The commit of a fresh copy, without history and without anything of the repository being run."""
+        safe = ["-c", "core.hooksPath=/dev/null", "-c", "protocol.ext.allow=never", "-c", "core.symlinks=true"]
+        self._git(["git", *safe, "clone", "--quiet", "--no-checkout", "--no-recurse-submodules", "--", url, str(place)])
+        here = ["git", *safe, "-C", str(place)]
+        commit = self._git([*here, "rev-parse", "--verify", "--end-of-options", f"{ref or 'HEAD'}^{{commit}}"]).strip()
+        self._git([*here, "-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", commit])
+        shutil.rmtree(place / ".git")
+        return commit
+
+    def _git(self, words: list[str]) -> str:
+        try:
+            done = spawn.run(words, environ=self.environ, seconds=_CLONE_SECONDS)
+        except OSError as error:
+            raise UserError(f"git could not be run: {error}.") from error
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no reason given"]
+            raise UserError(f"git says: {said[-1]}", "Check the address and the name after @.")
+        return done.stdout.decode("utf-8", "replace")
+
+
+def _split_ref(source: str) -> tuple[str, str]:
+    """The address and the branch, tag or commit after its last `@`, if that is one."""
+    url, _, ref = source.rpartition("@")
+    return (url, ref) if _WITH_PATH.fullmatch(url) and _REF.fullmatch(ref) else (source, "")
+
+
+def _copy(folder: Path, place: Path) -> None:
+    for path in plugin_files(folder):
+        target = place / path.relative_to(folder)
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_symlink():
+            os.symlink(os.readlink(path), target)
+        elif path.is_file():
+            shutil.copy2(path, target)

@@ -1,9 +1,13 @@
-"""Skills and commands: files of instructions that people call by `/name` and models, if they may, by the Skill tool."""
+"""Skills and commands: files of instructions that people call by `/name` and models, if they may, by the Skill tool.
+
+Their text may hold arguments (`$ARGUMENTS`, `$0`, `$name`) and commands that are run first.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +25,10 @@ _KNOWN = re.compile(
 )
 _PEER_KEYS = re.compile("effort|hooks|paths|shell|background|color|subtask|mode")
 _TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "none", "")
+Piece = tuple[Literal["text", "command"], str]
+_COMMAND = re.compile(r"(?<!\S)!`([^`\n]+)`|^```!\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+_TOKEN = re.compile(r"(\\?)\$(?:ARGUMENTS(?:\[(\d+)\])?|(\d+)|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
+FILE = re.compile(r"(?<![\w`@])@((?:~/|/|\./)?\w(?:[\w./-]*[\w/])?)")
 
 
 @frozen
@@ -63,77 +71,67 @@ def read_recipe(
         text = text_of_file(path)
         headed = kind == "skill" or text.startswith("---\n")
         file = split(text, lenient=True) if headed else Marked({}, "", text)
-        return _recipe(path, kind, name, origin, plugin, file)
+        facts, notes = _facts(path, kind, name, file)
     except BadFile as bad:
         return None, [bad.problem(path)]
+    facts["name"] = f"{plugin}:{facts['name']}" if plugin else facts["name"]
+    return Recipe(kind=kind, path=path, origin=origin, plugin=plugin, **facts), notes
 
 
-def _recipe(
-    path: Path, kind: Literal["skill", "command"], name: str, origin: AgentOrigin, plugin: str, file: Marked
-) -> tuple[Recipe, list[Problem]]:
-    given, notes = file.matter, _unknown(path, file)
-    body = file.body.strip()
+def _facts(path: Path, kind: str, name: str, file: Marked) -> tuple[dict[str, Any], list[Problem]]:
+    """What a file says of its skill or command, and what it should say otherwise."""
+    given, notes, body = file.matter, list[Problem](), file.body.strip()
+
+    def note(key: str, message: str) -> None:
+        notes.append(Problem(path, file.line(key), f"{key}: {message}", fatal=False))
+
+    def flag(key: str, *, usual: bool = False) -> bool:
+        value = str(given.get(key, usual)).strip().casefold()
+        if value not in (*_TRUE, *_FALSE):
+            note(key, "must be true or false")
+        return value in _TRUE or (usual and value not in _FALSE)
+
+    for key in (key for key in map(str, given) if not _KNOWN.fullmatch(key)):
+        note(key, "is a key of another program and is ignored" if _PEER_KEYS.fullmatch(key) else "is not a known key")
     if not body:
         raise BadFile(1, "there is no text below the front matter", "Write what is to be done")
-    described = _text(given, "description")
+    described, context, agent = _text(given, "description"), _text(given, "context"), _text(given, "agent")
     if kind == "skill":
         if not described:
             raise BadFile(file.line("description"), "description: is required", "Say what it does and when to use it")
-        name = _skill_name(path, name, file, notes)
+        name = _skill_name(_text(given, "name"), name, note)
         if len(described) > 1024:
-            notes.append(_note(path, file, "description", "is longer than 1024 characters; only its start is told"))
-    first = next((line.strip("# ") for line in body.splitlines() if line.strip("# -")), name)
-    more = _text(given, "when_to_use")
-    description = " ".join(f"{described or first[:200]} {more}".split())
-    context = _text(given, "context")
+            note("description", "is longer than 1024 characters; only its start is told")
     if context not in ("", "fork"):
-        notes.append(_note(path, file, "context", f"{context!r} is not known; write fork or leave it out"))
-    agent = _text(given, "agent")
-    recipe = Recipe(
-        kind=kind,
-        name=f"{plugin}:{name}" if plugin else name,
-        description=description,
-        body=body,
-        path=path,
-        origin=origin,
-        plugin=plugin,
-        hint=_text(given, "argument-hint") or _text(given, "argument_hint"),
-        arguments=_words(given, "arguments"),
-        allowed_tools=_words(given, "allowed-tools"),
-        disallowed_tools=_words(given, "disallowed-tools"),
-        model={"haiku": "light", "sonnet": "main", "opus": "main", "inherit": ""}.get(m := _text(given, "model"), m),
-        agent=agent,
-        fork=context == "fork" or (kind == "command" and bool(agent)),
-        for_model=kind == "skill" and not _flag(path, file, "disable-model-invocation", notes),
-        for_people=kind == "command" or _flag(path, file, "user-invocable", notes, usual=True),
-    )
-    return recipe, notes
+        note("context", f"{context!r} is not known; write fork or leave it out")
+    first = next((line.strip("# ") for line in body.splitlines() if line.strip("# -")), name)
+    model = _text(given, "model")
+    return {
+        "name": name,
+        "description": " ".join(f"{described or first[:200]} {_text(given, 'when_to_use')}".split()),
+        "body": body,
+        "hint": _text(given, "argument-hint") or _text(given, "argument_hint"),
+        "arguments": _words(given, "arguments"),
+        "allowed_tools": _words(given, "allowed-tools"),
+        "disallowed_tools": _words(given, "disallowed-tools"),
+        "model": {"haiku": "light", "sonnet": "main", "opus": "main", "inherit": ""}.get(model, model),
+        "agent": agent,
+        "fork": context == "fork" or (kind == "command" and bool(agent)),
+        "for_model": kind == "skill" and not flag("disable-model-invocation"),
+        "for_people": kind == "command" or flag("user-invocable", usual=True),
+    }, notes
 
 
-def _skill_name(path: Path, folder: str, file: Marked, notes: list[Problem]) -> str:
+def _skill_name(given: str, folder: str, note: Callable[[str, str], None]) -> str:
     """The name a skill goes by: its own where that is one, else its folder's; a wrong one is said and forgiven."""
-    given = _text(file.matter, "name")
     if not given:
-        notes.append(_note(path, file, "name", "is missing; the folder's is used"))
+        note("name", "is missing; the folder's is used")
     elif given != folder:
-        notes.append(_note(path, file, "name", f"{given!r} is not the folder's name, {folder!r}; make them equal"))
+        note("name", f"{given!r} is not the folder's name, {folder!r}; make them equal")
     name = given or folder
     if not _NAME.fullmatch(name) or len(name) > 64:
-        notes.append(_note(path, file, "name", "use a-z, 0-9 and single dashes, at most 64 characters"))
+        note("name", "use a-z, 0-9 and single dashes, at most 64 characters")
     return re.sub(r"[^\w.-]+", "-", name.casefold()).strip("-")[:64] or "skill"
-
-
-def _unknown(path: Path, file: Marked) -> list[Problem]:
-    found = []
-    for key in map(str, file.matter):
-        if not _KNOWN.fullmatch(key):
-            why = "is a key of another program and is ignored" if _PEER_KEYS.fullmatch(key) else "is not a known key"
-            found.append(_note(path, file, key, why))
-    return found
-
-
-def _note(path: Path, file: Marked, key: str, message: str) -> Problem:
-    return Problem(path, file.line(key), f"{key}: {message}", fatal=False)
 
 
 def _text(given: Mapping[str, Any], key: str) -> str:
@@ -150,11 +148,51 @@ def _words(given: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else tuple(_LISTED.findall(str(value)))
 
 
-def _flag(path: Path, file: Marked, key: str, notes: list[Problem], *, usual: bool = False) -> bool:
-    if key not in file.matter:
-        return usual
-    value = str(file.matter[key]).strip().casefold()
-    if value not in (*_TRUE, *_FALSE):
-        notes.append(_note(path, file, key, "must be true or false"))
-        return usual
-    return value in _TRUE
+def pieces(recipe: Recipe, typed: str, places: Mapping[str, str]) -> list[Piece]:
+    """The text with its arguments in place, cut where the output of a command belongs that is in the file itself."""
+    fill, found, at = _Filling(recipe, typed, places), list[Piece](), 0
+    for match in _COMMAND.finditer(recipe.body):
+        found.append(("text", fill(recipe.body[at : match.start()])))
+        found.append(("command", fill(match[1] or match[2])))
+        at = match.end()
+    found.append(("text", fill(recipe.body[at:])))
+    if typed.strip() and not fill.used:
+        found.append(("text", f"\n\n{typed.strip()}"))
+    return [piece for piece in found if piece[1]]
+
+
+class _Filling:
+    """Puts arguments in the place of their names. Positions count from `$0`; in a text without it, from `$1`."""
+
+    def __init__(self, recipe: Recipe, typed: str, places: Mapping[str, str]) -> None:
+        self.typed, self.places, self.names = typed.strip(), places, recipe.arguments
+        try:
+            self.words = shlex.split(typed)
+        except ValueError:  # an apostrophe, not a quote
+            self.words = typed.split()
+        self.first = 0 if re.search(r"\$0(?!\d)", recipe.body) else 1
+        self.used = False
+
+    def __call__(self, text: str) -> str:
+        return _TOKEN.sub(self._one, text)
+
+    def _one(self, match: re.Match[str]) -> str:
+        escape, index, position, name, braced = match.groups()
+        whole = match[0].removeprefix("\\")
+        name = name or braced
+        known = name is None or name in self.names or name in self.places
+        if not known or escape:
+            return whole if escape and known else match[0]
+        if name in self.places:
+            return self.places[name]
+        self.used = True
+        if name is not None:
+            return self._word(self.names.index(name), "")
+        if index is not None:
+            return self._word(int(index), whole)
+        if position is not None:
+            return self._word(int(position) - self.first, whole)
+        return self.typed
+
+    def _word(self, number: int, missing: str) -> str:
+        return self.words[number] if 0 <= number < len(self.words) else missing

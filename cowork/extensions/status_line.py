@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from cowork.core.blocks import Json
 from cowork.core.hygiene import visible_line
-from cowork.extensions.hook_process import Launch
+from cowork.extensions.hooks import Launch
 
 DEBOUNCE_S = 0.3
 SECONDS = 5.0  # a program may take
@@ -60,40 +61,29 @@ class StatusLine:
         state = self._state()
         if self._template:
             self._text = filled(self._template, state)
-        out = await self._run(self._command, state)
-        if out is not None:
+        if (out := await self._run(self._command, state)) is not None:
             self._text = first_line(out)
-        rows = await self._run(self._subagent_command, state) if state["tasks"] else None
-        if rows is not None:
-            self._rows = rows_of(rows)
+        if (out := await self._run(self._subagent_command if state["tasks"] else "", state)) is not None:
+            self._rows = rows_of(out)
         self._show(self._text, self._rows)
 
     async def _run(self, command: str, state: Json) -> str | None:
         """What a program printed; None when there is none or it failed, which leaves what was shown before."""
-        if not command:
-            return None
-        try:
-            ended = await self._launch(command, json.dumps(state).encode(), self._root, {}, SECONDS)
-        except OSError:
-            return None
-        return ended.out if ended.code == 0 else None
+        with suppress(OSError):
+            if command:
+                ended = await self._launch(command, json.dumps(state).encode(), self._root, {}, SECONDS)
+                return ended.out if ended.code == 0 else None
+        return None
 
 
 def filled(template: str, state: Json) -> str:
     """A template such as `{model} · {context}% · ${cost}`; names that are not known stay as they are."""
     context, cost = state["context_window"]["used_percentage"], state["cost"]["total_cost_usd"]
-    known = {
-        "model": state["model"]["id"],
-        "mode": state["permission_mode"],
-        "cwd": state["cwd"],
-        "branch": state["workspace"]["branch"],
-        "session": state["session_id"],
-        "version": state["version"],
-        "context": "-" if context is None else f"{context:.0f}",
-        "cost": "?" if cost is None else f"{cost:.2f}",
-        "tokens": str(state["context_window"]["total_input_tokens"]),
-        "children": str(len(state["tasks"])),
-    }
+    known = {"mode": state["permission_mode"], "cwd": state["cwd"], "branch": state["workspace"]["branch"]}
+    known |= {"model": state["model"]["id"], "session": state["session_id"], "version": state["version"]}
+    known |= {"tokens": str(state["context_window"]["total_input_tokens"]), "children": str(len(state["tasks"]))}
+    known["context"] = "-" if context is None else f"{context:.0f}"
+    known["cost"] = "?" if cost is None else f"{cost:.2f}"
     return clean(re.sub(r"\{(\w+)\}", lambda match: known.get(match[1], match[0]), template))
 
 
@@ -106,11 +96,9 @@ def rows_of(out: str) -> dict[str, str]:
     """Rows of children by id, from one JSON object a line; lines that are none are left out."""
     rows = {}
     for line in out.splitlines():
-        try:
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             found = json.loads(line)
             rows[str(found["id"])] = clean(str(found["content"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            continue
     return rows
 
 

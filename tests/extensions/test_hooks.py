@@ -17,8 +17,7 @@ from cowork.app.extend.hooks import launcher
 from cowork.core.events import ToolEnded
 from cowork.core.hooks import HOOK_EVENTS, HookCall, HookEvent, HookVerdict
 from cowork.core.workspace import Workspace
-from cowork.extensions.hook_files import HookRule, matched, read_hooks
-from cowork.extensions.hook_process import FileHooks, HookFacts, Launch, Launched, read_answer
+from cowork.extensions.hooks import FileHooks, HookFacts, HookRule, Launch, Launched, matched, read_answer, read_hooks
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 from tests.e2e.test_slash_commands import chat

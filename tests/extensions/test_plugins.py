@@ -12,8 +12,7 @@ from pathlib import Path
 import agent_plugins
 import skills_ref
 
-from cowork.extensions.plugin_store import _split_ref
-from cowork.extensions.plugins import SCHEMAS
+from cowork.extensions.plugins import SCHEMAS, _split_ref
 from tests.fakes.command import COWORK, Command
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cowork.extensions.filling import FILE, pieces
-from cowork.extensions.recipes import LINE_CHARS, Recipe, read_recipe
+from cowork.extensions.recipes import FILE, LINE_CHARS, Recipe, pieces, read_recipe
 
 GOOD = "---\nname: x\ndescription: does x\n---\nDo x."
 

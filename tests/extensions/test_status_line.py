@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cowork.extensions.hook_process import Launched
+from cowork.extensions.hooks import Launched
 from cowork.extensions.status_line import StatusLine, filled, first_line, rows_of
 from cowork.frontends.host import Status
 from cowork.frontends.repl.view.notes import status_line

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,8 +30,7 @@ from cowork.tools.base import AgentState, NoHold, ToolContext, TreeState, unwrap
 
 with later(__name__):
     from cowork.app.project import Project
-    from cowork.extensions.hook_files import HookRule, holds
-    from cowork.extensions.hook_process import FileHooks, HookFacts, Launch, Launched, quoted
+    from cowork.extensions.hooks import FileHooks, HookFacts, HookRule, Launch, Launched, holds
     from cowork.extensions.recipes import Recipe
     from cowork.tools.shell import jobs
     from cowork.tools.shell.output import Capture
@@ -181,9 +181,9 @@ def launcher(tree: TreeState, workspace: Workspace) -> Launch:
 
 def _script(line: str, files: list[Path]) -> str:
     """The line in a shell of its own, with its input from a file and the start of both its outputs in files."""
-    given, out, err = (quoted(str(file)) for file in files)
+    given, out, err = (shlex.quote(str(file)) for file in files)
     keep = f"{{ head -c {MOST_BYTES} >%s; cat >/dev/null; }}"
     return (
-        f"set -o pipefail; {{ /bin/sh -c {quoted(line)} <{given} 2>&3 | {keep % out}; exit ${{PIPESTATUS[0]}}; }}"
+        f"set -o pipefail; {{ /bin/sh -c {shlex.quote(line)} <{given} 2>&3 | {keep % out}; exit ${{PIPESTATUS[0]}}; }}"
         f" 3> >({keep % err})"
     )

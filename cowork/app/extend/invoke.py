@@ -27,7 +27,7 @@ from cowork.tools.base import Tool, ToolContext
 from cowork.tools.task import GENERAL_PURPOSE
 
 with later(__name__):
-    from cowork.extensions.filling import FILE, pieces
+    from cowork.extensions.recipes import FILE, pieces
 
 REPORT = "That was asked for with {name}. Give the result to the user."
 MOST_FILES = 20  # that a text may bring in by @path
