@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from cowork.cli.standard_streams import row, show_rows
-from cowork.cli.typer_help import CommandGroup, JsonArray, argument, made, option, with_options
+from cowork.cli.typer_help import CommandGroup, JsonArray, argument, option, run_options, with_options
 from cowork.core import format, signals
 from cowork.core.hygiene import ascii_json
 from cowork.core.later import later
@@ -51,7 +51,7 @@ def run(
     given: dict[str, Any],
 ) -> int:
     """Run a flow; its result goes to stdout, what happens to stderr."""
-    return flows.run(flows.FlowRequest(file, args or [], made(given), on, jobs, os.environ), dry=dry_run)
+    return flows.run(flows.FlowRequest(file, args or [], run_options(given), on, jobs, os.environ), dry=dry_run)
 
 
 @flow.command("resume")
@@ -118,6 +118,6 @@ def batch(
 
     Run it again to go on: what succeeded is not run twice."""
     try:
-        return signals.run(Batch(tasks, out, made(given), on, jobs, repo, shard, model_name).run())
+        return signals.run(Batch(tasks, out, run_options(given), on, jobs, repo, shard, model_name).run())
     except signals.Stopped as stop:
         return stop.exit_code

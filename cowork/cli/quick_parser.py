@@ -7,7 +7,7 @@ read the table of `RunOptions`, and a test holds that they agree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +20,9 @@ COMMANDS = (
     "plugin", "hooks", "import", "mcp", "batch",
 )  # fmt: skip
 
-CONVERT: dict[str, Callable[[str], Any]] = {
-    "str": str,
-    "Path | None": Path,
-    "int | None": int,
-    "float | None": float,
-    "tuple[str, ...]": str,
-}
+CONVERT: dict[str, Any] = {  # by the type of a field
+    "str": str, "Path | None": Path, "int | None": int, "float | None": float, "tuple[str, ...]": str
+}  # fmt: skip
 
 
 def parse(argv: Sequence[str]) -> tuple[str, str | None, RunOptions] | None:

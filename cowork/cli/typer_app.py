@@ -20,7 +20,7 @@ from cowork.cli import (
 )
 from cowork.cli import main as entry
 from cowork.cli.quick_parser import spell_out
-from cowork.cli.typer_help import CommandGroup, argument, made, option, with_options
+from cowork.cli.typer_help import CommandGroup, argument, option, run_options, with_options
 from cowork.core.errors import UserError
 
 app = CommandGroup(
@@ -83,7 +83,7 @@ def chat(
         print(f"cowork {__version__}")
         raise typer.Exit
     ctx.obj = given  # options before a command count for it
-    return entry.start("chat", None, made(given)) if ctx.invoked_subcommand is None else 0
+    return entry.start("chat", None, run_options(given)) if ctx.invoked_subcommand is None else 0
 
 
 @app.command("run")
@@ -109,7 +109,7 @@ def run_command(
     Exit codes: 0 done, 1 failed, 2 bad usage or configuration, 3 no or refused credentials, 4 a budget or turn limit,
     5 ended on a denied action, 75 service unavailable (try again), 124 timed out, 130 interrupted, 141 output closed,
     143 terminated."""
-    return entry.start("run", prompt, made(given))
+    return entry.start("run", prompt, run_options(given))
 
 
 @app.command("acp")
@@ -126,7 +126,7 @@ def acp_command(*, given: dict[str, Any]) -> int:
       cowork acp --model light                start sessions with the light model"""
     from cowork.app.acp.server import serve
 
-    return serve(made(given))
+    return serve(run_options(given))
 
 
 app.command("import")(plugin_commands.import_)

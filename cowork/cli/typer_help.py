@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cowork.cli.quick_parser import CONVERT
 from cowork.config.options import Option, RunOptions, options_of
 from cowork.core.errors import UserError
 
@@ -31,14 +32,6 @@ def argument(default: Any, metavar: str, help: str = "", **rest: Any) -> Any:
     return typer.Argument(default, help=help or None, metavar=metavar or None, **rest)
 
 
-_TYPES: Mapping[str, Any] = {
-    "str": str | None,
-    "bool": bool,
-    "Path | None": Path | None,
-    "int | None": int | None,
-    "float | None": float | None,
-    "tuple[str, ...]": list[str] | None,
-}
 _GROUP_OF: dict[str, str] = {flag: entry[3].group for entry in options_of(chat=False) for flag in entry[3].flags}
 
 _FEW = 12  # options that need no groups
@@ -53,7 +46,7 @@ def with_options(*, chat: bool, left_out: Collection[str] = ()) -> Callable[[Cal
 
         def command(ctx: typer.Context, **values: Any) -> Any:
             before = {name: value for name, value in (ctx.obj or {}).items() if name in table}
-            given = before | said({name: values.pop(name) for name in table})
+            given = before | given_values({name: values.pop(name) for name in table})
             return function(**values, **({"ctx": ctx} if "ctx" in wanted else {}), given=given)
 
         context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
@@ -68,7 +61,8 @@ def with_options(*, chat: bool, left_out: Collection[str] = ()) -> Callable[[Cal
 
 
 def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Parameter:
-    hint: Any = Literal[option.choices] | None if option.choices else _TYPES[kind]
+    usual: Any = {"bool": bool, "tuple[str, ...]": list[str] | None}.get(kind) or CONVERT[kind] | None
+    hint: Any = Literal[option.choices] | None if option.choices else usual
     spec = typer.Option(
         *option.flags, help=option.help, metavar=option.metavar or None, show_default=bool(default) and kind == "str"
     )
@@ -76,7 +70,7 @@ def _parameter(name: str, kind: str, default: Any, option: Option) -> inspect.Pa
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=empty, annotation=Annotated[hint, spec])
 
 
-def said(values: Mapping[str, Any]) -> dict[str, Any]:
+def given_values(values: Mapping[str, Any]) -> dict[str, Any]:
     """What the command line really said: a 0 counts, an option that was left out does not."""
     for name, _, _, option in options_of(chat=False):
         value = values.get(name)
@@ -86,7 +80,7 @@ def said(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, "", []) and value is not False}
 
 
-def made(given: Mapping[str, Any]) -> RunOptions:
+def run_options(given: Mapping[str, Any]) -> RunOptions:
     """The options a command line stands for."""
     values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
     return RunOptions(**values)

@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from cowork.cli import quick_parser
 from cowork.cli.typer_app import app
-from cowork.cli.typer_help import made, said
+from cowork.cli.typer_help import given_values, run_options
 from cowork.config.options import RunOptions, options_of
 
 _GROUP: Any = get_command(app)
@@ -26,10 +26,10 @@ def by_typer(argv: list[str]) -> tuple[str, str | None, RunOptions]:
     params = dict(context.params)
     prompt = params.pop("prompt", None)
     kinds = {name: kind for name, kind, *_ in options_of(chat=False)}
-    given = said({name: value for name, value in params.items() if name in kinds})
+    given = given_values({name: value for name, value in params.items() if name in kinds})
     # typer makes a Path of the text only when it calls the command
     given = {name: Path(value) if kinds[name] == "Path | None" else value for name, value in given.items()}
-    return "run" if run else "chat", prompt, made(given)
+    return "run" if run else "chat", prompt, run_options(given)
 
 
 def _values(kind: str, choices: tuple[str, ...]) -> st.SearchStrategy[str]:
