@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 from cowork.core.blocks import Json, as_object
+from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.mcp import protocol
 from cowork.mcp.protocol import LEGACY, MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone
@@ -97,13 +98,13 @@ class McpClient:
         for tool in await self._list("tools"):
             name, schema = tool.get("name"), tool.get("inputSchema")
             if not isinstance(name, str) or not name or not isinstance(schema, dict):
-                self._warn(f"a tool without a name or a schema is left out: {protocol.one_line(str(name), 60)}")
+                self._warn(f"a tool without a name or a schema is left out: {one_line(str(name), 60)}")
                 continue
             try:
                 self._headers[name] = header_paths(schema) if self._channel.remote else {}
                 kept.append(tool)
             except ValueError as problem:
-                self._warn(f"the tool {protocol.one_line(name, 60)} is left out: {problem}")
+                self._warn(f"the tool {one_line(name, 60)} is left out: {problem}")
         return kept
 
     async def prompts(self) -> list[Json]:
@@ -167,7 +168,7 @@ class McpClient:
             if found.get("resultType", "complete") == "complete":
                 return found
             if found["resultType"] != "input_required" or not (found.keys() & {"inputRequests", "requestState"}):
-                raise McpError(f"answered with {protocol.one_line(str(found['resultType']), 40)}, which means nothing")
+                raise McpError(f"answered with {one_line(str(found['resultType']), 40)}, which means nothing")
             wanted = found.get("inputRequests")
             given = dict(params)
             if isinstance(wanted, dict):
@@ -179,7 +180,7 @@ class McpClient:
     async def _answer(self, wanted: Any) -> Json:
         method, params = (wanted.get("method"), wanted.get("params")) if isinstance(wanted, dict) else ("", None)
         if method != "elicitation/create" or not isinstance(params, dict):
-            raise McpError(f"asks for {protocol.one_line(str(method), 40)}, which cowork does not offer")
+            raise McpError(f"asks for {one_line(str(method), 40)}, which cowork does not offer")
         return await self._elicit(params)
 
     async def _ask(
@@ -228,7 +229,7 @@ class McpClient:
         supported = refusal.data.get("supported") if isinstance(refusal.data, dict) else None
         known = [v for v in (MODERN, *LEGACY) if isinstance(supported, list) and v in supported]
         if not known:
-            raise McpError(f"speaks no version of MCP that cowork knows ({protocol.one_line(str(supported), 100)})")
+            raise McpError(f"speaks no version of MCP that cowork knows ({one_line(str(supported), 100)})")
         return await (self._discover() if known[0] == MODERN else self._initialize(known[0]))
 
     async def _initialize(self, version: str = LEGACY[0]) -> ServerFacts:
@@ -237,7 +238,7 @@ class McpClient:
         answer = await self._ask("initialize", params)
         chosen = answer.get("protocolVersion")
         if chosen not in LEGACY:
-            raise McpError(f"speaks version {protocol.one_line(str(chosen), 40)} of MCP, which cowork does not know")
+            raise McpError(f"speaks version {one_line(str(chosen), 40)} of MCP, which cowork does not know")
         self._channel.version = str(chosen)
         await self._channel.notify("notifications/initialized")
         return _facts(str(chosen), answer, answer.get("serverInfo"))
@@ -286,8 +287,8 @@ def _facts(version: str, answer: Json, info: Any) -> ServerFacts:
     info, instructions = as_object(info), answer.get("instructions")
     return ServerFacts(
         version,
-        protocol.one_line(str(info.get("name") or ""), 80),
-        protocol.one_line(str(info.get("version") or ""), 80),
+        one_line(str(info.get("name") or ""), 80),
+        one_line(str(info.get("version") or ""), 80),
         instructions if isinstance(instructions, str) else "",
         as_object(answer.get("capabilities")),
     )
@@ -301,7 +302,7 @@ def _progress_line(params: Json) -> str:
     done, total, message = (params.get(name) for name in ("progress", "total", "message"))
     line = f"{done:g}" if _is_figure(done) else ""
     line += f"/{total:g}" if _is_figure(total) else ""
-    line += f" {protocol.one_line(str(message), 200)}" if message else ""
+    line += f" {one_line(str(message), 200)}" if message else ""
     return line.strip() + "\n"
 
 

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ProviderError
+from cowork.core.format import one_line
 from cowork.core.json_rpc import RpcError, encode
 from cowork.http.client import NETWORK_ERRORS, HttpClient, Response, proxy_for
 from cowork.http.errors import connection_error
@@ -181,7 +182,7 @@ class HttpChannel(Channel):
         try:
             yield
         except (*NETWORK_ERRORS, ProviderError) as error:
-            why = protocol.one_line(str(error) or type(error).__name__)
+            why = one_line(str(error) or type(error).__name__, 500)
             raise ServerGone(f"{self.host} broke off: {why}") from error
 
     async def _answer_in(self, response: Response, id: int) -> Json:

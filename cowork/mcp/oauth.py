@@ -16,8 +16,9 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from cowork.core.blocks import Json, as_object
+from cowork.core.format import one_line
 from cowork.mcp.http import fetch
-from cowork.mcp.protocol import LoginNeeded, McpError, one_line
+from cowork.mcp.protocol import LoginNeeded, McpError
 
 Browse = Callable[[str], Awaitable[None]]
 """Shows the person a page to log in on."""

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from cowork import __version__
 from cowork.core import json_rpc
 from cowork.core.blocks import Json
+from cowork.core.format import one_line
 from cowork.core.hygiene import visible_line
 from cowork.core.json_rpc import UNKNOWN_METHOD, Answer, Hear, Peer, RpcError
 
@@ -25,7 +26,6 @@ MODERN_ERRORS = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 CLIENT_INFO = {"name": "cowork", "title": "cowork", "version": __version__}
 CAPABILITIES: Json = {"elicitation": {"form": {}, "url": {}}}
 _META = "io.modelcontextprotocol/"
-_LONGEST = 500
 _PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e\t]*[\x21-\x7e])?|")
 CANCEL = "notifications/cancelled"
 
@@ -149,18 +149,12 @@ def decode(raw: bytes | str) -> Json:
 
 def refusal_of(error: RpcError) -> McpError:
     """A server's error answer, in one line."""
-    return McpError(one_line(error.message), error.code, error.data)
+    return McpError(one_line(error.message, 500), error.code, error.data)
 
 
 async def refuse_all(method: str, params: Json) -> Json:
     """The answer to a server while nobody listens to it."""
     raise RpcError(UNKNOWN_METHOD, f"cowork does not offer {one_line(method, 60)}")
-
-
-def one_line(text: str, most: int = _LONGEST) -> str:
-    """A server's words in one line, without anything that could steer a terminal."""
-    flat = visible_line(" ".join(text[: most * 4].split()))
-    return flat if len(flat) <= most else flat[: most - 1] + "…"
 
 
 def header_value(value: object) -> str:

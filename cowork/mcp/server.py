@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from cowork.core.blocks import Json, as_object
+from cowork.core.format import one_line
 from cowork.core.json_rpc import INVALID_PARAMS, UNKNOWN_METHOD, Peer, RpcError
 from cowork.mcp import protocol
 from cowork.mcp.protocol import LEGACY, MODERN
@@ -51,11 +52,11 @@ class McpServer:
             case "tools/call":
                 name, arguments = str(params.get("name")), params.get("arguments")
                 if name not in self._tools:
-                    raise RpcError(INVALID_PARAMS, f"There is no tool {protocol.one_line(name, 60)!r}")
+                    raise RpcError(INVALID_PARAMS, f"There is no tool {one_line(name, 60)!r}")
                 if not isinstance(arguments, dict | None):
                     raise RpcError(INVALID_PARAMS, "`arguments` must be an object.")
                 return await self._call(name, arguments or {}, self._reporter(token))
-        raise RpcError(UNKNOWN_METHOD, f"There is no method {protocol.one_line(method, 60)!r}")
+        raise RpcError(UNKNOWN_METHOD, f"There is no method {one_line(method, 60)!r}")
 
     def _reporter(self, token: Any) -> Report:
         steps = 0
@@ -63,7 +64,7 @@ class McpServer:
         def report(text: str) -> None:
             nonlocal steps
             steps += 1
-            params = {"progressToken": token, "progress": steps, "message": protocol.one_line(text, 200)}
+            params = {"progressToken": token, "progress": steps, "message": one_line(text, 200)}
             if token is not None:
                 self._peer.notify("notifications/progress", params)
 

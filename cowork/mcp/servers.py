@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from cowork.core.blocks import Json
+from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.mcp import protocol
@@ -263,4 +264,4 @@ class ListCache:
             with contextlib.suppress(OSError):
                 status = os.stat(program)
                 version = f"{status.st_mtime_ns:x}{status.st_size:x}"
-        return self._folder / f"{protocol.one_line(entry.name)}-{entry.digest[:16]}{version}.json"
+        return self._folder / f"{one_line(entry.name, 80)}-{entry.digest[:16]}{version}.json"

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cowork.core.errors import ToolError, UserError
+from cowork.core.format import one_line
 from cowork.core.hygiene import clean_environ
 from cowork.mcp.entries import ServerEntry
-from cowork.mcp.protocol import MOST_BYTES, McpError, one_line
+from cowork.mcp.protocol import MOST_BYTES, McpError
 from cowork.tools.base import TreeState
 from cowork.tools.shell import jobs
 from cowork.tools.shell import reaper as script
@@ -119,7 +120,7 @@ async def start_server(entry: ServerEntry, tree: TreeState, root: Path, environ:
             control, streams = jobs.opened(tree, request, server=True)
         except (UserError, ToolError, OSError) as error:
             said = error.message if isinstance(error, UserError) else str(error)
-            raise McpError(f"cannot be started: {one_line(said)}") from error
+            raise McpError(f"cannot be started: {one_line(said, 500)}") from error
         server = LocalServer(*await asyncio.open_connection(sock=control))
         await server.attach(*streams)
         if not entry.box or await server.began():
