@@ -213,7 +213,7 @@ def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript
         modes=modes,
         kept_tools=(exit_plan.name,),  # the plan is the main agent's
     )
-    return subagents.add(spec).agent
+    return subagents.add(spec)
 
 
 def _kept_files(place: Project, log: SessionLog | None, emitter: Emitter) -> KeptFiles | None:

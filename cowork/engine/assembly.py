@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,7 +15,7 @@ from cowork.core.hooks import Hooks, NoHooks
 from cowork.core.ports import AgentDef, Ask, Decision, Effect, Permit, Provider, ToolSpec
 from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
-from cowork.engine.budget import Ledger, Slot
+from cowork.engine.budget import Ledger
 from cowork.engine.emitter import Emitter
 from cowork.engine.loop import Agent, AgentOptions, Compact
 from cowork.engine.runner import Runner, RunnerPorts
@@ -75,33 +75,11 @@ class AgentSpec:
     isolation: Isolation | None = None  # where it works, with all its children
 
 
-@dataclass(slots=True, eq=False)
-class Delegator:
-    """An agent with what its children inherit and may not exceed."""
-
-    agent: Agent
-    spec: AgentSpec
-    permit: Permit
-    ask: Ask
-    slot: Slot
-    told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its tools were made from, and they
-
-    @property
-    def path(self) -> str:
-        return self.spec.path
-
-    @property
-    def rights(self) -> Rights:
-        tools = self.agent.runner.tools.only(refused=self.spec.kept_tools)
-        return Rights(self.path, tools, self.permit, self.spec.depth)
-
-
-def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Delegator:
+def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Agent:
     """An agent, ready for its first prompt."""
     services = spec.isolation.services if spec.isolation else services
-    ask = spec.ask or services.ask
-    emit, permit = services.emitter.bind(spec.path), services.permit_for(spec.modes)
     prepare = spec.isolation.begin if spec.isolation else None
+    emit, ask, permit = services.emitter.bind(spec.path), spec.ask or services.ask, services.permit_for(spec.modes)
     runner = Runner(
         agent=spec.path,
         tools=spec.tools,
@@ -110,17 +88,13 @@ def build_agent(services: Services, spec: AgentSpec, agents: Subagents) -> Deleg
         state=AgentState(cwd=spec.cwd),
         tree=services.tree,
     )
-    agent = Agent(
-        provider=spec.provider,
-        system=spec.system,
-        runner=runner,
-        transcript=spec.transcript,
-        emit=emit,
-        ledger=spec.ledger,
-        options=replace(spec.options, compact=services.compact),
-        children=agents,
-    )
-    return Delegator(agent, spec, permit, ask, Slot(agents.slots))
+    return Agent(spec, runner, agents, services.compact)
+
+
+def rights_of(agent: Agent) -> Rights:
+    """What an agent's children inherit and may not exceed."""
+    tools = agent.runner.tools.only(refused=agent.spec.kept_tools)
+    return Rights(agent.path, tools, agent.runner.ports.permit, agent.spec.depth)
 
 
 @frozen

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
 from cowork.core.errors import ProviderError
@@ -21,12 +21,13 @@ from cowork.core.events import (
     TurnEnded,
 )
 from cowork.core.frozen import frozen
-from cowork.core.ports import Delta, Emit, Provider, Reply, Request, Retry, ToolSpec, Used
-from cowork.core.transcript import Transcript
-from cowork.engine.budget import BudgetExceeded, Ledger, Reservation
+from cowork.core.ports import Delta, Reply, Request, Retry, ToolSpec, Used
+from cowork.engine.budget import BudgetExceeded, Reservation, Slot, SlotPool
 from cowork.engine.metering import NOTHING, Cost, RequestMeter, upper_bound_tokens
 from cowork.engine.runner import Runner
-from cowork.tools.toolset import ToolSet
+
+if TYPE_CHECKING:
+    from cowork.engine.assembly import AgentSpec
 
 Compact = Callable[["Agent", str], Awaitable[bool]]
 
@@ -42,10 +43,12 @@ PEOPLE = ("user", "queue", "steer")  # the sources of prompts that somebody type
 class Children(Protocol):
     """What the loop asks about the children of its agent."""
 
+    slots: SlotPool
+
     async def wait(self, path: str) -> bool: ...  # for a background child of that agent; False when it has none
     def pending(self, path: str) -> Sequence[str]: ...  # its children at work, a line each
     def is_stopped(self, path: str) -> bool: ...  # whether an agent above it was told to stop
-    def specs(self, path: str, tools: ToolSet) -> tuple[ToolSpec, ...]: ...  # its tools as its model is told of them
+    def specs(self, agent: Agent) -> tuple[ToolSpec, ...]: ...  # its tools as its model is told of them
 
 
 @dataclass(slots=True)
@@ -86,39 +89,25 @@ class AgentOptions:
     max_turns: int = 0  # requests for one prompt; 0: no limit
     report: str = ""  # what it is asked at that limit, in one more turn without tools; empty: the limit ends it
     waits: bool = True  # for its background children before it gives its answer
-    compact: Compact | None = None
     on_progress: Callable[[bool], None] = lambda waiting: None  # told True while the model should speak
 
 
 class Agent:
     """A conversation with one model and one set of tools. It knows its ports and nobody else."""
 
-    def __init__(
-        self,
-        *,
-        provider: Provider,
-        system: str,
-        runner: Runner,
-        transcript: Transcript,
-        emit: Emit,
-        ledger: Ledger,
-        options: AgentOptions,
-        children: Children,
-    ) -> None:
-        self.path = runner.agent
-        self.provider = provider
-        self.system = system
-        self.runner = runner
-        self.transcript = transcript
-        self.emit = emit
-        self.ledger = ledger
-        self.options = options
-        self.children = children
+    def __init__(self, spec: AgentSpec, runner: Runner, children: Children, compact: Compact | None = None) -> None:
+        self.spec, self.runner, self.children = spec, runner, children
+        self.path, self.provider, self.system = spec.path, spec.provider, spec.system
+        self.transcript, self.ledger, self.options = spec.transcript, spec.ledger, spec.options
+        self.emit = runner.ports.emit
+        self.slot = Slot(children.slots)
+        self.told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its specs were made from, and they
         self.turns = 0
         self.usage = Usage()  # of this agent alone; the ledger also holds what is below it
         self.cost_usd: float | None = 0.0
         self.since = 0  # event id of the prompt it answers
         self.task: asyncio.Task[Any] | None = None  # in which it answers
+        self._compact = compact
         self._inbox: list[Prompt] = []
         self._denied: tuple[str, ...] = ()  # tools that were refused in its last calls
         self._finishing = False
@@ -129,7 +118,10 @@ class Agent:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """What its model is told of its tools; they may grow while it works."""
-        return self.children.specs(self.path, self.runner.tools)
+        tools = self.runner.tools
+        if self.told_of[0] is not tools.specs():
+            self.told_of = (tools.specs(), self.children.specs(self))
+        return self.told_of[1]
 
     @property
     def context_tokens(self) -> int:
@@ -259,7 +251,7 @@ class Agent:
 
     async def _turn(self, tool_choice: Literal["auto", "none"]) -> Reply:
         """One request, after making room for it; an overflow of the window is compacted away once."""
-        compact = self.options.compact
+        compact = self._compact
         if compact:
             await compact(self, "overflow" if self._full else "auto")
         try:

@@ -83,9 +83,8 @@ class Runner:
         self.denials: list[Json] = []  # `{tool, input, reason}`
         self.tally = Tally()
         self.exit_codes: list[int] = []
-        self._emit, self._ask, self._permit, self._spawn = ports.emit, ports.ask, ports.permit, ports.spawn
-        self._consult = ports.consult
-        self._prepare = ports.prepare
+        self.ports = ports
+        self._emit, self._permit, self._prepare = ports.emit, ports.permit, ports.prepare
         self._workspace = workspace
         self._failures: dict[str, int] = {}
         self._slots = SlotPool(AT_ONCE)
@@ -335,7 +334,7 @@ class Runner:
         await self.hooks.asking(question)
         answer = Answer("no", "withdrawn: the call was stopped")
         try:
-            answer = await self._ask(question)
+            answer = await self.ports.ask(question)
         finally:
             self._emit(QuestionAnswered(question_id, answer.choice, question.rule, answer.note))
         return answer
@@ -350,8 +349,8 @@ class Runner:
             tree=self.tree,
             emit=self._emit,
             output=lambda text: self._emit(ToolOutput(tool_use_id, text)),
-            spawn=self._spawn,
-            consult=self._consult,
+            spawn=self.ports.spawn,
+            consult=self.ports.consult,
             offer=self.tools.add,
             deferred=lambda: self.tools.deferred,
             ask=self.put,

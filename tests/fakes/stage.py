@@ -169,7 +169,7 @@ class Stage:
             self.workspace.root,
             AgentOptions("testsession", self.max_turns),
         )
-        self.agent = self.subagents.add(spec).agent
+        self.agent = self.subagents.add(spec)
         self.runner = self.agent.runner
         self.started = True
 

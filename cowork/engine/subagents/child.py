@@ -12,7 +12,6 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolErrorCode
 from cowork.core.events import AgentStarted, AgentUpdated, ToolEnded
 from cowork.core.ports import Answer, ToolRecord, ok
-from cowork.engine.assembly import Delegator
 from cowork.engine.budget import Ledger
 from cowork.engine.loop import Agent, Outcome, Prompt
 from cowork.engine.output_schema import SchemaFailed, instruction, typed
@@ -28,7 +27,7 @@ class Child:
 
     id: str
     assignment: Assignment
-    delegator: Delegator  # the child itself, as a parent of others
+    agent: Agent
     clock: Clock
     model_requested: str
     started: float = 0.0  # 0: it still waits for a slot
@@ -40,10 +39,6 @@ class Child:
     view: Json = field(default_factory=dict)  # what programs are told of it once it ended
 
     @property
-    def agent(self) -> Agent:
-        return self.delegator.agent
-
-    @property
     def runner(self) -> Runner:
         return self.agent.runner
 
@@ -53,7 +48,7 @@ class Child:
 
     @property
     def depth(self) -> int:
-        return self.delegator.spec.depth
+        return self.agent.spec.depth
 
     @property
     def label(self) -> str:
@@ -74,7 +69,7 @@ class Child:
             description=self.label,
             prompt=order.prompt,
             subagent_type=definition.name,
-            model=self.delegator.spec.tier,
+            model=self.agent.spec.tier,
             model_id=self.agent.provider.model,
             tools=tuple(spec.name for spec in self.agent.specs),
             max_turns=self.agent.options.max_turns,
@@ -101,7 +96,7 @@ class Child:
         """What its parent gets at once when it does not wait."""
         definition = self.assignment.definition
         return ok(
-            f"Subagent ({definition.name}, {self.delegator.spec.tier}) started in the background as {self.id}. "
+            f"Subagent ({definition.name}, {self.agent.spec.tier}) started in the background as {self.id}. "
             "Its result will come by itself; go on with other work.",
             status="active",
             result="",
@@ -206,7 +201,7 @@ class Child:
             label=self.label,
             depth=self.depth,
             model_requested=self.model_requested,
-            model_used=self.delegator.spec.tier,
+            model_used=self.agent.spec.tier,
             model_id=agent.provider.model,
             turns=agent.turns,
             tally=self.runner.tally,

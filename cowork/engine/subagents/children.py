@@ -18,13 +18,12 @@ from cowork.core.events import AgentEnded, Event, ToolStarted
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, Reply, Request, TaskOrder, ToolRecord, ToolSpec
 from cowork.core.transcript import Transcript
-from cowork.engine.assembly import AgentSpec, Delegator, Isolation, Services, build_agent, with_agents
+from cowork.engine.assembly import AgentSpec, Isolation, Services, build_agent, rights_of, with_agents
 from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
 from cowork.engine.clip import file_name
 from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions, Prompt
 from cowork.engine.subagents.order import Assignment, OrderCheck
 from cowork.tools.base import Interrupted, ToolContext
-from cowork.tools.toolset import ToolSet
 
 with later(__name__):
     from cowork.engine.subagents.child import Child, Clock, background_result
@@ -48,7 +47,7 @@ class Subagents:
         self.accounts = Accounts()
         self.slots = SlotPool(settings.max_concurrent)
         self._number = first_number
-        self._delegators: dict[str, Delegator] = {}  # by path
+        self._agents: dict[str, Agent] = {}  # by path
         self._finished: dict[str, Transcript] = {}  # the latest, by path
         self._background: dict[asyncio.Task[None], str] = {}  # watcher -> path of the parent
         limits = Limits(
@@ -66,8 +65,8 @@ class Subagents:
     def use(self, agents: Agents) -> None:
         """Send out these from now on, and tell every model so."""
         self.agents = agents
-        for delegator in self._delegators.values():
-            delegator.told_of = (None, ())
+        for agent in self._agents.values():
+            agent.told_of = (None, ())
 
     async def consult(self, ctx: ToolContext, request: Request) -> tuple[Reply, Json]:
         """Put a question of a tool to its agent's model; gives the answer, and what it cost as JSON.
@@ -82,16 +81,16 @@ class Subagents:
 
     @property
     def main(self) -> Agent:
-        return self._delegators["main"].agent
+        return self._agents["main"]
 
-    def add(self, spec: AgentSpec) -> Delegator:
+    def add(self, spec: AgentSpec) -> Agent:
         """Put an agent together and let it delegate."""
-        delegator = self._delegators[spec.path] = build_agent(self.services, spec, self)
-        return delegator
+        agent = self._agents[spec.path] = build_agent(self.services, spec, self)
+        return agent
 
     async def spawn(self, ctx: ToolContext, order: TaskOrder) -> ToolRecord:
         """Check an order, run the child, give its record. Raises ToolError when it cannot be sent out."""
-        parent = self._delegators[ctx.agent]
+        parent = self._agents[ctx.agent]
         definition = self.agents.find(order.subagent_type)
         if self.services.prepare and definition and definition.named_servers:
             await self.services.prepare(definition)
@@ -151,7 +150,7 @@ class Subagents:
         """Wait for one background child of an agent; False when it has none."""
         mine = [task for task, owner in self._background.items() if owner == path]
         if mine:
-            async with self._delegators[path].slot.lent():
+            async with self._agents[path].slot.lent():
                 await asyncio.wait(mine, return_when=asyncio.FIRST_COMPLETED)
         return bool(mine)
 
@@ -162,27 +161,24 @@ class Subagents:
     def is_stopped(self, path: str) -> bool:
         """Whether an agent above this one was told to stop."""
         names = path.split("/")
-        above = (self._delegators.get("/".join(names[:depth])) for depth in range(1, len(names)))
-        return any(one.agent.task.cancelling() for one in above if one and one.agent.task)
+        above = (self._agents.get("/".join(names[:depth])) for depth in range(1, len(names)))
+        return any(agent.task.cancelling() for agent in above if agent and agent.task)
 
-    def specs(self, path: str, tools: ToolSet) -> tuple[ToolSpec, ...]:
+    def specs(self, agent: Agent) -> tuple[ToolSpec, ...]:
         """An agent's tools as its model is told of them: Task with the agents it may send out, or no Task at all."""
-        delegator, plain = self._delegators[path], tools.specs()
-        if delegator.told_of[0] is not plain:
-            delegator.told_of = (plain, with_agents(tools, self.offered(path)))
-        return delegator.told_of[1]
+        return with_agents(agent.runner.tools, self.offered(agent.path))
 
     def agent(self, path: str) -> Agent:
         """An agent at work."""
-        return self._delegators[path].agent
+        return self._agents[path]
 
     def offered(self, path: str) -> list[tuple[AgentDef, tuple[str, ...]]]:
         """The agents that an agent may send out, with the tools each would have."""
-        return self._delegators[path].rights.offers(self.agents, self.settings)
+        return rights_of(self._agents[path]).offers(self.agents, self.settings)
 
     # ------------------------------------------------------------ before a child runs
 
-    def _create(self, parent: Delegator, ctx: ToolContext, order: TaskOrder) -> Child:
+    def _create(self, parent: Agent, ctx: ToolContext, order: TaskOrder) -> Child:
         check = OrderCheck(order, parent, self.settings, self.agents)
         depth, deepest = parent.spec.depth, self.settings.max_depth
         if depth >= deepest and not order.resume:
@@ -210,12 +206,12 @@ class Subagents:
         """The child, ready to run. Raises when its model cannot be had."""
         order, parent, definition = assignment.order, assignment.parent, assignment.definition
         # The call's model, else the file's, else the parent's.
-        requested, provider, tier = order.model or definition.model, parent.agent.provider, parent.spec.tier
+        requested, provider, tier = order.model or definition.model, parent.provider, parent.spec.tier
         if requested == "inherit":
             requested = tier
         else:
             provider, tier = self.services.model(requested)
-        ledger = Ledger(parent=parent.agent.ledger if parent.spec.depth else self._ledger)
+        ledger = Ledger(parent=parent.ledger if parent.spec.depth else self._ledger)
         if ledger.cost_limited and provider.price(Usage(1, 1)) is None:
             raise UserError(f"a cost limit is set and no prices are known for {provider.model}")
         id = order.resume or f"{definition.name}-{self._number}"
@@ -241,7 +237,7 @@ class Subagents:
             modes=(*parent.spec.modes, definition.permission_mode),
             depth=parent.spec.depth + 1,
             chain=(*parent.spec.chain, (assignment.key, definition.name)),
-            ask=lambda question: clock.pause_for(parent.ask(question)),
+            ask=lambda question: clock.pause_for(parent.runner.ports.ask(question)),
             isolation=isolation,
         )
         return Child(id, assignment, self.add(spec), clock, requested)
@@ -259,7 +255,7 @@ class Subagents:
         if self.slots.full:
             child.status = "waiting"
         else:
-            await child.delegator.slot.take()
+            await child.agent.slot.take()
         self.running[child.id] = child
         self.accounts.enter(child)
         if not child.assignment.order.resume:
@@ -272,7 +268,7 @@ class Subagents:
     def _leave_running(self, child: Child) -> ToolRecord:
         async def deliver() -> None:
             record = await self._finish(child)
-            parent.agent.tell(background_result(child.id, record.data["status"], record.text))
+            parent.tell(background_result(child.id, record.data["status"], record.text))
 
         parent = child.assignment.parent
         watcher = asyncio.create_task(deliver())
@@ -303,7 +299,7 @@ class Subagents:
         end = await self._run_in_slot(child)
         if end.status in ("error", "aborted") and (jobs := child.jobs()):
             await asyncio.wait([asyncio.ensure_future(job.kill()) for job in jobs])
-        place, order = child.delegator.spec.isolation, child.assignment.order
+        place, order = child.agent.spec.isolation, child.assignment.order
         if place is None or place is child.assignment.parent.spec.isolation:
             return end
         try:  # merge, keep or remove what it worked in
@@ -317,7 +313,7 @@ class Subagents:
         for sink in sinks:
             emitter.add(sink, child.path)
         try:
-            await child.delegator.slot.take()
+            await child.agent.slot.take()
             child.status, child.started = "active", time.monotonic()
             child.since = emitter.next_id
             emitter.publish(child.updated_event(), child.path)
@@ -344,7 +340,7 @@ class Subagents:
     def _close(self, child: Child, end: ChildResult) -> ToolRecord:
         """Count it, tell everybody, and give the parent's record."""
         self.running.pop(child.id, None)
-        self._delegators.pop(child.path, None)
+        self._agents.pop(child.path, None)
         self._finished.pop(child.path, None)
         self._finished[child.path] = child.agent.transcript
         if len(self._finished) > KEPT_TRANSCRIPTS:
@@ -359,5 +355,5 @@ class Subagents:
         child.status = end.status
         self.services.emitter.publish(child.updated_event(), child.path)
         self.services.emitter.publish(AgentEnded(child.id, end.status, record.to_dict()), child.path)
-        child.delegator.slot.release()
+        child.agent.slot.release()
         return record

@@ -11,7 +11,8 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import AgentDef, TaskOrder
 from cowork.core.transcript import Transcript
-from cowork.engine.assembly import Delegator
+from cowork.engine.assembly import rights_of
+from cowork.engine.loop import Agent
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):
@@ -25,7 +26,7 @@ class Assignment:
     """An order that passed its checks: who does it, and with what."""
 
     order: TaskOrder
-    parent: Delegator
+    parent: Agent
     definition: AgentDef
     tools: ToolSet
     matched_from: str = ""  # the name that was asked for, where it was not this agent's
@@ -52,7 +53,7 @@ def lost_tools(definition: AgentDef, tools: ToolSet) -> tuple[str, ...]:
 class OrderCheck:
     """The checks of one order, each of which raises the refusal its parent is told."""
 
-    def __init__(self, order: TaskOrder, parent: Delegator, settings: Settings, agents: Agents) -> None:
+    def __init__(self, order: TaskOrder, parent: Agent, settings: Settings, agents: Agents) -> None:
         self.order, self.parent, self.settings, self.agents = order, parent, settings, agents
 
     def assign(self, running: Container[str], recall: Callable[[str], Transcript | None]) -> Assignment:
@@ -103,7 +104,7 @@ class OrderCheck:
         if not similar:
             raise self.refusal("INVALID_PARAM", unknown + (f". Nearest: {names}" if near else ""))
         # Of agents whose names fit as well, never one with more tools than another; more than one is a tie.
-        tools = {agent.name: set(self.parent.rights.tools_of(agent, self.settings)) for agent in near}
+        tools = {agent.name: set(rights_of(self.parent).tools_of(agent, self.settings)) for agent in near}
         fit = [one for one in near if not any(tools[other.name] < tools[one.name] for other in near)]
         if len(fit) != 1:
             raise self.refusal("INVALID_PARAM", unknown + (f". It could be {names}: name one" if near else ""))
@@ -111,14 +112,14 @@ class OrderCheck:
 
     def _check_rules(self, definition: AgentDef) -> None:
         """Rules were asked about the name as it was spelled; the agent found under it may be called otherwise."""
-        name, decision = definition.name, self.parent.rights.decide(definition)
+        name, decision = definition.name, rights_of(self.parent).decide(definition)
         if name != self.order.subagent_type and decision.verdict != "allow":
             message = f"Task was denied: {decision.reason}. It would be {name}; ask for it by that name."
             raise self.refusal("PERMISSION_DENIED", message)
 
     def _tools_for(self, definition: AgentDef) -> ToolSet:
         """The agent's tools, narrowed by the order."""
-        tools = self.parent.rights.tools_of(definition, self.settings)
+        tools = rights_of(self.parent).tools_of(definition, self.settings)
         if definition.tools and not tools and (lost := lost_tools(definition, tools)):
             raise self._lacks(lost)
         allowed = self.order.allowed_tools
