@@ -33,8 +33,7 @@ from cowork.engine.emitter import Emitter, SinkFailed
 from cowork.engine.loop import Agent, AgentOptions
 from cowork.engine.subagents.children import Subagents
 from cowork.sessions.log.reader import events_of
-from cowork.sessions.log.writer import SessionLog, is_id, new_id
-from cowork.sessions.retention import OUTPUTS, drop_old_outputs
+from cowork.sessions.log.writer import OUTPUTS, SessionLog, drop_old_outputs, is_id, new_id
 from cowork.tools.ask import ask_user, exit_plan
 from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet

@@ -3,8 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cowork.sessions.log.writer import SessionLog
-from cowork.sessions.retention import DAY, drop_old_outputs
+from cowork.sessions.log.writer import DAY, SessionLog, drop_old_outputs
 
 NOW = 2_000_000_000.0
 

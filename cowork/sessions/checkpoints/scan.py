@@ -6,6 +6,7 @@ beside a command: entries the command changed before the scan reached them are m
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -187,7 +188,8 @@ class Scanner:
         digests, links, places = [UNKNOWN] * len(listing), {}, []
         for place, (name, status) in enumerate(listing):
             if stat.S_ISLNK(status.st_mode):
-                links[name] = _target(self._full(folder) + name)
+                with contextlib.suppress(OSError):
+                    links[name] = os.readlink(self._full(folder) + name)
             if not stat.S_ISREG(status.st_mode):
                 continue
             row = earlier.get(name, TableRow(b""))
@@ -339,23 +341,12 @@ def _read(full: str, record: bytes) -> tuple[bytes | None, bool]:
     _, _, size, mtime, ctime, inode = STAT.unpack(record)
     try:
         fd = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
+        with os.fdopen(fd, "rb", buffering=0) as file:
             found = os.fstat(fd)
             if found.st_ino != inode or not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE:
                 return None, True
-            data = os.read(fd, found.st_size + 1)
-            while len(data) < found.st_size and (more := os.read(fd, found.st_size + 1 - len(data))):
-                data += more
-            changed = (found.st_mtime_ns, found.st_ctime_ns) != (mtime, ctime) or size not in (-1, len(data))
-            return data, changed
-        finally:
-            os.close(fd)
+            data = file.read(found.st_size + 1)
+        changed = (found.st_mtime_ns, found.st_ctime_ns) != (mtime, ctime) or size not in (-1, len(data))
+        return data, changed
     except OSError:
         return None, True
-
-
-def _target(path: str) -> str:
-    try:
-        return os.readlink(path)
-    except OSError:
-        return ""

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import stat
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -22,9 +23,10 @@ from pathlib import Path
 
 from cowork.core.errors import UserError
 from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, TurnEnded
+from cowork.core.format import plural
 from cowork.core.later import later
 from cowork.private_files import open_private, own_mode, private_folder, replace_private
-from cowork.sessions.log.lock import Lock
+from cowork.sessions.log.lock import Lock, holder
 from cowork.sessions.log.reader import Loaded, encode, read
 
 with later(__name__):
@@ -36,6 +38,9 @@ LOCK = "lock"
 WAITING = "typed-ahead.json"
 FORKED = "session.forked"  # the code of the notice at the end of a copied past
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+OUTPUTS = "outputs"  # in the folder of a session: results too long to be shown
+_OUTPUTS_STAMP = ".outputs-looked-at"
+DAY = 86_400
 BACKLOG_BYTES = 64 * 1024 * 1024
 
 Report = Callable[[str], None]
@@ -235,6 +240,30 @@ class SessionLog:
         if not self._failing:
             self._failing = True
             self.report(f"The session cannot be saved ({error.strerror}); it goes on in memory.")
+
+
+def drop_old_outputs(sessions: Path, days: int, now: float | None = None) -> str:
+    """Delete outputs older than `days` of sessions that nobody writes; gives a line that says so, or nothing."""
+    now = time.time() if now is None else now
+    with contextlib.suppress(OSError):
+        if 0 <= now - os.stat(sessions / _OUTPUTS_STAMP).st_mtime < DAY:
+            return ""
+    files = size = 0
+    with contextlib.suppress(OSError):
+        replace_private(sessions / _OUTPUTS_STAMP, b"")
+        os.utime(sessions / _OUTPUTS_STAMP, (now, now))
+        for folder in sessions.glob(f"*/{OUTPUTS}"):
+            with contextlib.suppress(OSError):
+                in_use = holder(folder.parent / LOCK) is not None
+                for file in () if in_use or not is_id(folder.parent.name) else folder.iterdir():
+                    status = file.lstat()
+                    if stat.S_ISREG(status.st_mode) and status.st_mtime < now - days * DAY:
+                        file.unlink()
+                        files, size = files + 1, size + status.st_size
+    if not files:
+        return ""
+    what = f"{plural(files, 'output')} of commands older than {plural(days, 'day')} ({size / 1e6:,.1f} MB)"
+    return f"Removed {what}; output_days under [session] sets how long they are kept."
 
 
 def origins(events: Iterable[Event]) -> list[str]:
