@@ -104,23 +104,23 @@ def _take_up(run: Run, past: Sequence[Event], found: ResumeState) -> None:
     if found.jobs:
         lines = "\n".join(job.line for job in found.jobs)
         run.agent.tell(Prompt(f"Background commands:\n{lines}", source="system", label="background commands ended"))
-    starts = {e.agent: e for e in past if isinstance(e, AgentStarted)}
     open_calls = {call.id: call for call in run.agent.transcript.open_calls()}
     for prompt in _undelivered(surviving(past)):
         run.agent.tell(prompt)
     for child in found.children:
-        _end(run, child, starts[child.agent], open_calls)
+        _end(run, child, open_calls)
 
 
-def _end(run: Run, child: InterruptedChild, start: AgentStarted, open_calls: dict[str, ToolUse]) -> None:
+def _end(run: Run, child: InterruptedChild, open_calls: dict[str, ToolUse]) -> None:
     """What a child had when the process died, told as the result of the call that sent it out."""
-    record, _ = record_of(_child_end(child, start), keep_in=run.tree.scratch / file_name(f"result-{child.subagent_id}"))
-    run.emitter.publish(AgentEnded(child.subagent_id, "aborted", record.to_dict()), child.agent)
+    start = child.start
+    record, _ = record_of(_child_end(child), keep_in=run.tree.scratch / file_name(f"result-{start.subagent_id}"))
+    run.emitter.publish(AgentEnded(start.subagent_id, "aborted", record.to_dict()), start.agent)
     if start.parent == "main" and (call := open_calls.get(start.tool_use_id)):
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
         run.emit(ToolEnded(call.id, call.name, replace(record, context=context).to_dict(), record.display))
     elif start.parent == "main":  # it ran in the background, so its call has a result already
-        run.agent.tell(background_result(child.subagent_id, "aborted", record.text))
+        run.agent.tell(background_result(start.subagent_id, "aborted", record.text))
 
 
 def _undelivered(past: Sequence[Event]) -> list[Prompt]:
@@ -139,13 +139,14 @@ def _undelivered(past: Sequence[Event]) -> list[Prompt]:
     return [prompt for prompt in waiting.values() if prompt]
 
 
-def _child_end(child: InterruptedChild, start: AgentStarted) -> ChildResult:
+def _child_end(child: InterruptedChild) -> ChildResult:
+    start = child.start
     return ChildResult(
         status="aborted",
         result=child.text,
-        subagent_type=child.subagent_type,
-        subagent_id=child.subagent_id,
-        label=child.description,
+        subagent_type=start.subagent_type,
+        subagent_id=start.subagent_id,
+        label=start.description,
         depth=start.depth,
         model_requested=start.model,
         model_used=start.model,

@@ -25,7 +25,7 @@ from cowork.core.events import (
 from cowork.core.frozen import frozen
 from cowork.core.transcript import Transcript
 from cowork.sessions.cost import Spending, charges
-from cowork.sessions.log.reader import Loaded
+from cowork.sessions.log.reader import Loaded, is_undone
 
 MAIN = "main"
 _PEOPLE = ("user", "queue", "steer")
@@ -35,18 +35,13 @@ _PEOPLE = ("user", "queue", "steer")
 class InterruptedChild:
     """A child that was cut off, with what it had."""
 
-    agent: str
-    subagent_id: str
-    subagent_type: str
-    description: str
-    model: str = ""
-    turns: int = 0
-    tool_calls: int = 0
-    text: str = ""  # the last it said
-    doing: str = ""  # the tool that ran when it stopped
-    files_changed: tuple[str, ...] = ()
-    spent: Spending = field(default_factory=Spending)
-    tally: Tally = field(default_factory=Tally)
+    start: AgentStarted
+    turns: int
+    text: str  # the last it said
+    doing: str  # the tool that ran when it stopped
+    files_changed: tuple[str, ...]
+    spent: Spending
+    tally: Tally  # of its calls
 
     @property
     def line(self) -> str:
@@ -54,8 +49,8 @@ class InterruptedChild:
         changed = f", changed {', '.join(self.files_changed)}" if self.files_changed else ""
         said = f"; last words: {' '.join(self.text.split())[:200]}" if self.text else ""
         return (
-            f"{self.subagent_type} ({self.description}) was interrupted after {self.turns} turns and "
-            f"{self.tool_calls} tool calls{changed}{said} [subagent_id {self.subagent_id}]"
+            f"{self.start.subagent_type} ({self.start.description}) was interrupted after {self.turns} turns and "
+            f"{self.tally.total()} tool calls{changed}{said} [subagent_id {self.start.subagent_id}]"
         )
 
 
@@ -130,12 +125,9 @@ def restore(events: Iterable[Event], root: Path) -> ResumeState:
 
 def surviving(events: Iterable[Event]) -> list[Event]:
     """The events that rewinding left in the conversation."""
-    kept: list[Event] = []
-    for event in events:
-        if isinstance(event, SessionRewound) and event.conversation:
-            kept = [e for e in kept if e.id < event.to]
-        kept.append(event)
-    return kept
+    history = list(events)
+    rewinds = [event for event in history if isinstance(event, SessionRewound) and event.conversation]
+    return [event for event in history if not is_undone(event.id, rewinds)]
 
 
 def todos(events: Iterable[Event], agent: str = MAIN) -> tuple[Json, ...]:
@@ -187,7 +179,10 @@ def diagnose(loaded: Loaded) -> list[str]:
         found.append("It holds no prompt: there is nothing to go on with.")
     found += _unpaired(events)
     found += [f"A child was cut off: {child.line}." for child in interrupted(events)]
-    found += _foreign(events)
+    replies = [event for event in events if isinstance(event, ReplyAdded) and event.agent == MAIN]
+    models = {block.model for reply in replies for block in reply.content if isinstance(block, Thinking)}
+    if len(models) > 1:
+        found.append(f"It holds reasoning of {len(models)} models: each is only shown its own.")
     return found
 
 
@@ -208,29 +203,14 @@ def _unpaired(events: Sequence[Event]) -> list[str]:
     return found
 
 
-def _foreign(events: Sequence[Event]) -> list[str]:
-    models = {
-        b.model
-        for e in events
-        if isinstance(e, ReplyAdded) and e.agent == "main"
-        for b in e.content
-        if isinstance(b, Thinking)
-    }
-    if len(models) < 2:
-        return []
-    return [f"It holds reasoning of {len(models)} models: each is only shown its own."]
-
-
 def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
     path = started.agent
     text, turns = "", 0
     tally = Tally()
     running: dict[str, str] = {}
     changed: dict[str, None] = {}
-    for event in events:
-        below = event.agent == path or event.agent.startswith(path + "/")
-        if not below or event.id < started.id:
-            continue
+    own = [e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/")]
+    for event in own:
         if isinstance(event, ToolEnded):
             changed.update(dict.fromkeys(_changed(event)))
         if event.agent != path:
@@ -247,22 +227,8 @@ def _child(started: AgentStarted, events: Sequence[Event]) -> InterruptedChild:
                     tally.end(event.name, outcome_of(event.record))
     for name in running.values():
         tally.end(name, "failed")
-    own = (e for e in events if e.id >= started.id and f"{e.agent}/".startswith(f"{path}/"))
     spent = sum((charge.spent for charge in charges(own)), Spending())
-    return InterruptedChild(
-        path,
-        started.subagent_id,
-        started.subagent_type,
-        started.description,
-        started.model_id or started.model,
-        turns,
-        tally.total(),
-        text,
-        ", ".join(running.values()),
-        tuple(changed),
-        spent,
-        tally,
-    )
+    return InterruptedChild(started, turns, text, ", ".join(running.values()), tuple(changed), spent, tally)
 
 
 def _number(event: Event) -> int:

@@ -107,7 +107,7 @@ def test_a_sibling_that_ended_meanwhile_is_no_part_of_an_interrupted_child(stamp
         AgentEnded("id1", "completed", {"status": "success", "data": spent}, agent=first),
     ]
     (found,) = interrupted(stamp(events))
-    assert (found.subagent_id, found.spent.cost_usd) == ("id2", 0.25)
+    assert (found.start.subagent_id, found.spent.cost_usd) == ("id2", 0.25)
 
 
 def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
@@ -132,8 +132,9 @@ def test_a_child_without_an_end_is_interrupted_with_what_it_had(stamp):
         *of(grandchild, ReplyAdded((Text("x"),), "end_turn", Usage(1), 0.125), ended("Write", "b.py", added=1)),
     ]
     (found,) = interrupted(stamp(events))
-    assert (found.agent, found.subagent_id, found.subagent_type, found.model) == (child, "id1", "explore", "small")
-    assert (found.turns, found.tool_calls, found.text, found.doing) == (2, 2, "I start.", "Bash")
+    start = found.start
+    assert (start.agent, start.subagent_id, start.subagent_type, start.model_id) == (child, "id1", "explore", "small")
+    assert (found.turns, found.tally.total(), found.text, found.doing) == (2, 2, "I start.", "Bash")
     assert found.files_changed == ("a.py", "b.py")
     assert found.spent == Spending(3, Usage(21, 2), 0.875, 0.875)
     assert found.line == (
