@@ -31,6 +31,8 @@ MAIN = "main"
 _NOT_KEPT = "*Its conversation was not kept.*"
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_LESS_THAN = re.compile("<")
+_MARKUP = re.compile(f"{_CODE.pattern}|<")
 
 
 class Story:
@@ -216,16 +218,8 @@ def _prose(text: str) -> str:
             lines.append(line)
         else:
             plain = not line.strip() or (plain and "\\`" not in line and "`" not in _CODE.sub("", line))
-            lines.append(_harmless(line) if plain else line.replace("<", "&lt;"))
+            markup = _MARKUP if plain else _LESS_THAN
+            lines.append(markup.sub(lambda found: "&lt;" if found[0] == "<" else found[0], line))
     if fence:
         lines.append(fence)
     return "\n".join(lines)
-
-
-def _harmless(line: str) -> str:
-    """The line with `<` escaped, but for what is in code spans."""
-    out, start = "", 0
-    for span in _CODE.finditer(line):
-        out += line[start : span.start()].replace("<", "&lt;") + span[0]
-        start = span.end()
-    return out + line[start:].replace("<", "&lt;")

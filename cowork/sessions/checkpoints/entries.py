@@ -68,8 +68,7 @@ def from_list(raw: Any) -> Node | None:
     """A node as JSON gives it back."""
     if raw is None:
         return None
-    kind, mode, content, stamp = raw
-    size, mtime, ctime, inode = stamp
+    kind, mode, content, (size, mtime, ctime, inode) = raw
     return Node(str(kind), int(mode), str(content), (size, mtime, ctime, inode))
 
 
@@ -79,19 +78,13 @@ def targets(path: Path) -> set[Path]:
     return {entry, Path(os.path.realpath(path))}
 
 
-def read_bytes(workspace: Workspace, path: Path, limit: int = MAX_FILE) -> bytes | None:
-    """The bytes of a regular file, None if it is none, is gone, or is larger than `limit`."""
-    try:
-        fd = workspace.open(path, os.O_RDONLY)
-    except (OSError, ToolError):
-        return None
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > limit:
-            return None
-        with contextlib.suppress(OSError):
-            data = file.read(limit + 1)
-            return data if len(data) <= limit else None
+def read_bytes(workspace: Workspace, path: Path) -> bytes | None:
+    """The bytes of a regular file, None if it is none, is gone, or is too large to be kept."""
+    with contextlib.suppress(OSError, ToolError), os.fdopen(workspace.open(path, os.O_RDONLY), "rb") as file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size <= MAX_FILE:
+            data = file.read(MAX_FILE + 1)
+            return data if len(data) <= MAX_FILE else None
     return None
 
 
@@ -195,9 +188,8 @@ class TableRow(NamedTuple):
     link: str = ""
 
     def node(self) -> Node:
-        kind, mode, *stamp = STAT.unpack(self.stat)
+        kind, mode, size, mtime, ctime, inode = STAT.unpack(self.stat)
         content = self.link if kind == b"l" else "" if self.digest == UNKNOWN else self.digest.hex()
-        size, mtime, ctime, inode = stamp
         return Node(kind.decode(), mode, content, (size, mtime, ctime, inode))
 
 
@@ -259,9 +251,6 @@ class Snapshot:
     tables: dict[str, FolderTable] = field(default_factory=dict)
     hidden: dict[str, set[str]] = field(default_factory=dict)  # folder -> names that git ignores
     _inodes: set[int] = field(default_factory=set)
-
-    def __len__(self) -> int:
-        return sum(len(table.stats) for table in self.tables.values()) // STAT.size
 
     def get(self, path: str) -> Node | None:
         folder, slash, name = path.rpartition("/")
