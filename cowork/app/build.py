@@ -39,7 +39,7 @@ from cowork.tools.task import subagent
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
-    from cowork.app.mcp.join import McpRun
+    from cowork.app.mcp.servers import McpRun
     from cowork.sessions import index
     from cowork.sessions.log.writer import origins
     from cowork.telemetry import TelemetryExport

@@ -29,7 +29,7 @@ from cowork.tools.base import NoHold, Tool, unwrapped
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):  # loaded only where they are used
-    from cowork.app.mcp.join import McpRun
+    from cowork.app.mcp.servers import McpRun
     from cowork.app.safety import KeptFiles
     from cowork.engine import output_schema
     from cowork.sessions.checkpoints.recorder import Checkpoints

@@ -17,7 +17,7 @@ from cowork.core.hygiene import ascii_json, visible_line
 from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
-    from cowork.app.mcp import commands, sources
+    from cowork.app.mcp import commands, servers
     from cowork.app.project import load_project
     from cowork.core.git import project_root
     from cowork.extensions.importing import servers_elsewhere
@@ -92,7 +92,7 @@ def add(
     except ValueError as problem:
         raise UserError(f"The server {problem}.") from None
     path, folder = _file(scope or "local", cwd)
-    sources.change_file(path, name, raw, folder)
+    servers.change_file(path, name, raw, folder)
     row(f"added {name} to {paths.short(path, os.environ)}{' for this folder' if folder else ''}")
 
 
@@ -101,7 +101,7 @@ def remove(name: Name, scope: WhichScope = None, cwd: Cwd = None) -> None:
     """Remove a server, from wherever it is found first."""
     for where in (scope,) if scope else ("local", "project", "user"):
         path, folder = _file(where, cwd)
-        if path.exists() and sources.change_file(path, name, None, folder):
+        if path.exists() and servers.change_file(path, name, None, folder):
             row(f"removed {name} from {paths.short(path, os.environ)}")
             return
     raise UserError(f"There is no MCP server {name!r} to remove.", "cowork mcp list shows those there are.")
@@ -114,7 +114,7 @@ def approve(name: Name, cwd: Cwd = None) -> None:
     entry = found.get(name)
     if entry is None or entry.scope != "project":
         raise UserError(f"This project names no MCP server {name!r}.", "Yours need no approval.")
-    sources.Approvals(os.environ).add(_root(cwd), entry)
+    servers.Approvals(os.environ).add(_root(cwd), entry)
     row(f"approved {name}: {visible_line(entry.line)}")
 
 
@@ -148,7 +148,7 @@ def logout(name: Name, cwd: Cwd = None, trust: Trust = False) -> None:
     found, _ = _configured(cwd, trust=trust)
     if name not in found:
         raise UserError(f"There is no MCP server {name!r}.", "cowork mcp list shows those there are.")
-    kept = sources.KeptTokens(filled(found[name], os.environ), os.environ)
+    kept = servers.KeptTokens(filled(found[name], os.environ), os.environ)
     row(f"logged out of {name}" if kept.get() else f"you were not logged in to {name}")
     kept.put({})
 
@@ -160,12 +160,12 @@ def import_(cwd: Cwd = None, dry_run: bool = option(False, "--dry-run", "Only sh
     path, _ = _file("user", cwd)
     taken: set[str] = set(have)
     for program, name, raw in servers_elsewhere(_root(cwd), paths.home(os.environ)):
-        if why := sources.why_not(name, raw, taken):
+        if why := servers.why_not(name, raw, taken):
             row(f"- {visible_line(name)} of {program} {why}")
             continue
         taken.add(name)
         if not dry_run:
-            sources.change_file(path, name, raw)
+            servers.change_file(path, name, raw)
         row(f"+ {name} of {program}: {visible_line(entry_of(name, raw, 'user').line)[:100]}")
     if not taken - set(have):
         row("Nothing new was found.")
@@ -180,7 +180,7 @@ def serve(
 
 
 def _configured(cwd: Path | None, *, trust: bool) -> Any:
-    return sources.configured(load_project(_options(cwd, trust=trust), os.environ))
+    return servers.configured(load_project(_options(cwd, trust=trust), os.environ))
 
 
 def _options(cwd: Path | None, *, trust: bool) -> RunOptions:
@@ -194,8 +194,8 @@ def _root(cwd: Path | None) -> Path:
 def _file(scope: str, cwd: Path | None) -> tuple[Path, Path | None]:
     root = _root(cwd)
     if scope == "project":
-        return root / sources.PROJECT_FILE, None
-    return sources.user_file(os.environ), root if scope == "local" else None
+        return root / servers.PROJECT_FILE, None
+    return servers.user_file(os.environ), root if scope == "local" else None
 
 
 def _pair(text: str, mark: str, option: str) -> tuple[str, str]:

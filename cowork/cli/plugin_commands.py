@@ -22,7 +22,7 @@ from cowork.core.later import later
 
 with later(__name__):  # each command loads what it uses
     from cowork.app.extend.hooks import run_trial
-    from cowork.app.mcp.sources import change_file, user_file, why_not
+    from cowork.app.mcp.servers import change_file, user_file, why_not
     from cowork.extensions import importing
     from cowork.extensions.plugins import FetchedPlugin, PluginStore
     from cowork.mcp.entries import read_file

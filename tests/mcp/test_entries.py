@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cowork.app.mcp.sources import KeptTokens, change_file
+from cowork.app.mcp.servers import KeptTokens, change_file
 from cowork.core.errors import UserError
 from cowork.extensions.importing import servers_elsewhere
 from cowork.mcp.client import header_paths, headers_for

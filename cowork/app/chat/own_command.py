@@ -114,14 +114,10 @@ class _OwnCommand:
         while len(self._output) < before + _KEPT and select.select([self._ours], [], [], 0)[0]:
             self._output += os.read(self._ours, _CHUNK)
         new = bytes(self._output[before:])
-        self._take(new)
-        return new
-
-    def _take(self, new: bytes) -> None:
-        """Note output that is kept already."""
         self._full_screen = self._full_screen or bool(_FULL_SCREEN.search(self._output[-len(new) - 8 :]))
         self._heard = time.monotonic() if new else self._heard
         del self._output[:-_KEPT]
+        return new
 
     def _needs_terminal(self) -> bool:
         """Whether it reads keys as they come or unseen (editors, pagers, passwords), or waits at a prompt.
@@ -144,9 +140,7 @@ class _OwnCommand:
                 if keys in ready:
                     write_all(self._ours, os.read(keys, _CHUNK))
                 if self._ours in ready:
-                    self._output += (new := os.read(self._ours, _CHUNK))
-                    self._take(new)
-                    write_all(screen, new)
+                    write_all(screen, self._read())
                 elif self._process.poll() is not None:
                     return
 

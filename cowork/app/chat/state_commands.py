@@ -25,7 +25,7 @@ from cowork.tools.shell.bash import bash
 from cowork.tools.shell.jobs import RunningCommand
 
 with later(__name__):  # a chat without servers loads none of it
-    from cowork.app.mcp.join import McpRun
+    from cowork.app.mcp.servers import McpRun
     from cowork.app.mcp.tools import elicit_by, tools_of
     from cowork.mcp.content import cut_text, one_liner, prompt_text
     from cowork.mcp.servers import Server

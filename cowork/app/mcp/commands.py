@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from itertools import count
 
 from cowork.app.build import build
-from cowork.app.mcp.sources import KeptTokens
+from cowork.app.mcp.servers import KeptTokens
 from cowork.app.mcp.tools import tokens_of, tools_of
 from cowork.app.resume import begin
 from cowork.app.run import Run
