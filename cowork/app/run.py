@@ -93,15 +93,11 @@ class Run:
                 agents=tuple(self.agents),
             )
         )
-        for problem in self.agents.problems:
-            code = "agents.bad_file" if problem.fatal else "agents.unknown_tool"
-            if problem.fatal or problem.unknown_tool:
-                self.emit(Notice(f"agent file {problem}", "warning", code))
-        for wrong in self.project.invoker.extensions.problems:
-            if wrong.fatal:
-                self.emit(Notice(str(wrong), "warning", "extensions.bad_file"))
-        for note in self.config.notes:
-            self.emit(Notice(note, "warning", "config.note"))
+        bad = [p for p in self.agents.problems if p.fatal or p.unknown_tool]
+        told = [(f"agent file {p}", "agents.bad_file" if p.fatal else "agents.unknown_tool") for p in bad]
+        told += [(str(p), "extensions.bad_file") for p in self.project.invoker.extensions.problems if p.fatal]
+        for text, code in (*told, *((note, "config.note") for note in self.config.notes)):
+            self.emit(Notice(text, "warning", code))
         source = "resume" if resumed else "clear" if cleared else "startup"
         if self._hooks.listens("SessionStart", source):
             data = {"source": source, "model": self.agent.provider.model, "cwd": str(self.root)}

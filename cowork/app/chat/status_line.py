@@ -8,22 +8,17 @@ from collections.abc import Callable, Mapping
 from cowork import __version__
 from cowork.app.extend.hooks import launcher
 from cowork.app.run import Run
+from cowork.core import events
 from cowork.core.blocks import Json
-from cowork.core.events import (
-    AgentEnded,
-    AgentStarted,
-    AgentUpdated,
-    ContextCompacted,
-    Event,
-    Notice,
-    ReplyAdded,
-    SessionStarted,
-)
+from cowork.core.events import Event, Notice
 from cowork.core.ports import Emit
 from cowork.extensions.status_line import StatusLine
 from cowork.frontends.host import StatusLines
 
-_TELLING = (SessionStarted, ReplyAdded, ContextCompacted, AgentStarted, AgentUpdated, AgentEnded)
+_TELLING = (
+    *(events.SessionStarted, events.ReplyAdded, events.ContextCompacted),
+    *(events.AgentStarted, events.AgentUpdated, events.AgentEnded),
+)
 
 
 class ChatStatusLine:
