@@ -1,21 +1,9 @@
 """A model that plays a script of turns, for the main conversation and for every child, faults included.
 
-A script is a list of turns, or a mapping `{main: [turns], agents: {explore: [turns]}}` with an optional head. A turn:
-
-    - say: text                    # and/or
-      call: {Read: {file_path: a}} # or calls: [{name, input, id?, malformed?}]
-      think: text
-      expect: {contains: text}     # of the last user message; a mismatch is an error
-      take: {job: 'id: (\\w+)'}     # from the last user message, for ${job} in this and later turns
-      chunks: 4                    # the text in so many pieces
-      delay_ms: 30                 # before each piece
-      usage: {input_tokens: 10}    # else estimated from lengths
-      stop_reason: max_tokens
-      fault: {status: 529, at: middle, retry_after: 2, times: 1}
-
 The main conversation is one sequence, whatever compaction or /clear make of its messages. A child has the `# Task` part
 in its system prompt and a session id of its own, which ends with its agent's name and a number; each plays its own copy
-of the agent's turns. A fault costs a try, not the turn. docs/scripts.md has examples.
+of the agent's turns. A fault costs a try, not the turn. docs/scripts.md
+has the keys of a turn.
 """
 
 from __future__ import annotations
