@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import zip_longest
 from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse
@@ -173,8 +173,8 @@ class ChatCodec(Codec):
             out["reasoning_details"] = details
         if message.calls:
             extras = [extra for b in thoughts for extra in b.wire.get("extra_content", ())]
-            beside = zip(message.calls, _beside(extras), strict=False)
-            out["tool_calls"] = [_call(call) | extra for call, extra in beside]
+            beside = zip_longest(message.calls, extras[: len(message.calls)])
+            out["tool_calls"] = [_call(call) | ({"extra_content": extra} if extra else {}) for call, extra in beside]
         return out
 
 
@@ -187,12 +187,6 @@ def _join(details: list[Json], piece: Json) -> None:
         details[-1] = last | said | {name: (last[name] or "") + (piece[name] or "")}
     else:
         details.append(piece)
-
-
-def _beside(extras: Sequence[Any]) -> Iterator[Json]:
-    """What goes beside each call, for as many as there are."""
-    yield from ({"extra_content": extra} if extra else {} for extra in extras)
-    yield from repeat({})
 
 
 def _user(message: Message) -> list[Json]:
@@ -252,18 +246,11 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
     extra: Any = None  # what a service wants back with the call, such as a signature
 
-    @property
-    def began(self) -> bool:
-        return any(self.arguments)
-
-    @property
-    def complete(self) -> bool:
-        """Whether its arguments are whole, so that another name must mean another call."""
-        try:
-            json.loads("".join(self.arguments))
-        except (ValueError, RecursionError):
-            return False
-        return True
+    def goes_on_with(self, id: str, name: str) -> bool:
+        """Whether a piece that seems to belong to this call does, and does not start the next one."""
+        if id and self.id:
+            return id == self.id
+        return not (name and self.name and _is_json("".join(self.arguments)))
 
 
 class CallPieces:
@@ -278,8 +265,9 @@ class CallPieces:
         function = piece.get("function") or {}
         name, arguments = function.get("name") or "", function.get("arguments")
         call = self._owner(piece.get("index"), piece.get("id") or "", name)
-        shown = name if name and not call.name else ""
-        _extend_name(call, name)
+        shown = "" if call.name else name
+        if not call.name or not any(call.arguments):  # names come in pieces too, or whole each time
+            call.name = name if name.startswith(call.name) else call.name + name
         call.extra = piece.get("extra_content") or call.extra
         if isinstance(arguments, str):
             call.arguments.append(arguments)
@@ -311,28 +299,20 @@ class CallPieces:
         """The call a piece belongs to, begun if it is a new one."""
         index = index if isinstance(index, int) else None
         if index is not None:
-            found = next((call for call in reversed(self._calls) if call.index == index), None)
-        elif id:
-            found = next((call for call in reversed(self._calls) if call.id == id), None)
+            found = [call for call in self._calls if call.index == index]
         else:
-            found = self._calls[-1] if self._calls else None
-        if found is not None and not _is_another(found, id, name):
-            found.id = found.id or id
-            return found
-        call = _Call(index, id)
-        self._calls.append(call)
-        return call
+            found = [call for call in self._calls if call.id == id] if id else self._calls
+        if found and found[-1].goes_on_with(id, name):
+            found[-1].id = found[-1].id or id
+            return found[-1]
+        self._calls.append(_Call(index, id))
+        return self._calls[-1]
 
 
-def _is_another(call: _Call, id: str, name: str) -> bool:
-    """Whether a piece that seems to go on with a call starts the next one."""
-    if id and call.id:
-        return id != call.id
-    return bool(name and call.name and call.complete)
-
-
-def _extend_name(call: _Call, name: str) -> None:
-    if not call.name:
-        call.name = name
-    elif name and name != call.name and not call.began:
-        call.name = name if name.startswith(call.name) else call.name + name
+def _is_json(text: str) -> bool:
+    """Whether arguments are whole, so that another name must mean another call."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
