@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, ToolResult, ToolUse, Usage
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason
 from cowork.providers.catalog import ThinkingStyle, known
-from cowork.providers.codecs.base import (
-    NO_OUTPUT,
-    Codec,
-    Decoder,
-    Pieces,
-    assemble,
-    dump,
-    effort,
-    fit_id,
-    load_arguments,
-    plain_name,
-)
+from cowork.providers.codecs import base
+from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
 
 VERSION = "2026-10-21"
 BASE_URL = "https://api.anthropic.com"
@@ -31,11 +21,10 @@ _MARK_BYTES = b',"cache_control":' + dump(_MARK)
 _BUDGETS = {"low": 4_000, "medium": 12_000, "high": 31_999}
 _LEAST_BUDGET = 1_024
 _ROOM_TO_ANSWER = 4_096
-_call_id = partial(fit_id, r"[a-zA-Z0-9_-]{1,128}", "toolu_")
+_call_id = partial(base.fit_id, r"[a-zA-Z0-9_-]{1,128}", "toolu_")
 _SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
-_DELTAS: dict[
-    str, tuple[Literal["text", "thinking", "tool"], str]
-] = {  # kind -> what it adds to, and the field that holds it
+# kind -> what it adds to, and the field that holds it
+_DELTAS: dict[str, tuple[base.Kind, str]] = {
     "text_delta": ("text", "text"),
     "input_json_delta": ("tool", "partial_json"),
     "thinking_delta": ("thinking", "thinking"),
@@ -163,7 +152,7 @@ class AnthropicCodec(Codec):
         for n in [n for n, message in enumerate(request.messages) if message.role == "user" and message.content][-2:]:
             if encoded[n].endswith(b"}]}"):  # the end of the last block, of the content, of the message
                 encoded[n] = encoded[n][:-3] + _MARK_BYTES + b"}]}"
-        return assemble(head, "messages", encoded, tail)
+        return base.assemble(head, "messages", encoded, tail)
 
     def adapt(self, error: ProviderError) -> bool:
         """Models differ in how they may be told to think; a refusal names the way."""
@@ -194,7 +183,7 @@ class AnthropicCodec(Codec):
             if level not in ("off", 0):
                 tail["thinking"] = {"type": "adaptive", "display": "summarized"}
                 if self._effort:
-                    tail["output_config"] = {"effort": effort(level)}
+                    tail["output_config"] = {"effort": base.effort(level)}
             elif self._style == "adaptive":
                 tail["thinking"] = {"type": "disabled"}
         return tail
@@ -234,7 +223,7 @@ class AnthropicCodec(Codec):
             case Text(text):
                 return {"type": "text", "text": text} if text.strip() else None
             case ToolUse(id, name, input):
-                return {"type": "tool_use", "id": _call_id(id), "name": plain_name(name), "input": input}
+                return {"type": "tool_use", "id": _call_id(id), "name": base.plain_name(name), "input": input}
             case ToolResult():
                 return _result(block)
             case Image():
@@ -265,7 +254,7 @@ class _Open:
                 return Thinking("", self.start, model)
             case "tool_use":
                 given = self.start.get("input")
-                arguments, malformed = load_arguments(text)
+                arguments, malformed = base.load_arguments(text)
                 if not text.strip() and isinstance(given, dict):
                     arguments = given  # some services send it whole with the start
                 return ToolUse(str(self.start.get("id", "")), str(self.start.get("name", "")), arguments, malformed)
@@ -279,7 +268,7 @@ def _result(block: ToolResult) -> Json:
         content = [{"type": "text", "text": b.text} if isinstance(b, Text) else _image(b) for b in kept]
     elif not content.strip():
         content = ""
-    out = {"type": "tool_result", "tool_use_id": _call_id(block.tool_use_id), "content": content or NO_OUTPUT}
+    out = {"type": "tool_result", "tool_use_id": _call_id(block.tool_use_id), "content": content or base.NO_OUTPUT}
     return out | {"is_error": True} if block.is_error else out
 
 

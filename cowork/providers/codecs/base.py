@@ -18,8 +18,8 @@ from cowork.core.ports import Delta, ModelSpec, Reply, Request, Source, StopReas
 from cowork.http.errors import broken_stream
 from cowork.providers.errors import event_error
 
-# What the events of one read add to the answer: neighbours of a kind are joined, so that a burst is one Delta.
-Pieces = list[tuple[Literal["text", "thinking", "tool"], str]]
+Kind = Literal["text", "thinking", "tool"]
+Pieces = list[tuple[Kind, str]]  # what one read adds: neighbours of a kind are joined, so that a burst is one Delta
 
 
 class EncodedMessages:

@@ -13,20 +13,8 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.codecs.base import (
-    NO_OUTPUT,
-    Codec,
-    Decoder,
-    Pieces,
-    assemble,
-    data_url,
-    dump,
-    effort,
-    failure_mark,
-    load_arguments,
-    openai_usage,
-    plain_name,
-)
+from cowork.providers.codecs import base
+from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
 
 BASE_URL = "https://api.openai.com/v1"
 
@@ -72,7 +60,7 @@ class ChatDecoder(Decoder):
             raise self._failure(event)
         if event.get("usage"):
             self.beats += 1
-            self.usage = openai_usage(event["usage"], "prompt_tokens", "completion_tokens")
+            self.usage = base.openai_usage(event["usage"], "prompt_tokens", "completion_tokens")
         if choices := event.get("choices"):
             self.beats += 1
             self._choice(choices[0], pieces)
@@ -132,13 +120,13 @@ class ChatCodec(Codec):
             tail["tool_choice"] = "none"
         level = self._level(request)
         if level not in ("off", 0):
-            tail["reasoning_effort"] = effort(level)
+            tail["reasoning_effort"] = base.effort(level)
         name = "max_completion_tokens" if self._swap_limit else "max_tokens"
         tail[name] = request.max_output_tokens or self._limit
         head, tail = ({k: v for k, v in part.items() if k not in self._refused} for part in (head, tail))
         encoded = [dump({"role": "system", "content": request.system})] if request.system.strip() else []
         encoded += [each for message in request.messages if (each := self._messages.get(message, self._empty))]
-        return assemble(head, "messages", encoded, tail)
+        return base.assemble(head, "messages", encoded, tail)
 
     def adapt(self, error: ProviderError) -> bool:
         """Leave out, or rename, the optional field a refusal names."""
@@ -215,19 +203,19 @@ def _result_text(block: ToolResult) -> str:
     texts = [text for text in texts if text.strip()]
     if not isinstance(content, str) and any(isinstance(b, Image) for b in content):
         texts.append("(the image follows in the next message)")
-    return failure_mark(block) + ("\n\n".join(texts) or NO_OUTPUT)
+    return base.failure_mark(block) + ("\n\n".join(texts) or base.NO_OUTPUT)
 
 
 def _call(call: ToolUse) -> Json:
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": plain_name(call.name), "arguments": dump(call.input).decode()},
+        "function": {"name": base.plain_name(call.name), "arguments": dump(call.input).decode()},
     }
 
 
 def _image(block: Image) -> Json:
-    return {"type": "image_url", "image_url": {"url": data_url(block)}}
+    return {"type": "image_url", "image_url": {"url": base.data_url(block)}}
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -287,7 +275,7 @@ class CallPieces:
         made: list[ToolUse] = []
         used: set[str] = set()
         for n, call in enumerate(call for call in self._calls if call.name):
-            arguments, malformed = load_arguments("".join(call.arguments))
+            arguments, malformed = base.load_arguments("".join(call.arguments))
             id = call.id or f"call_{self._turn}_{n}"
             while id in used:
                 id += "_2"

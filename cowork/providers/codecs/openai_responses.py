@@ -11,27 +11,13 @@ from cowork.core.blocks import Block, Image, Json, Message, Text, Thinking, Tool
 from cowork.core.errors import ProviderError
 from cowork.core.ports import ModelSpec, Request, StopReason, ToolSpec
 from cowork.providers.catalog import known
-from cowork.providers.codecs.base import (
-    CUT_OFF,
-    NO_OUTPUT,
-    Codec,
-    Decoder,
-    Pieces,
-    assemble,
-    data_url,
-    dump,
-    effort,
-    failure_mark,
-    fit_id,
-    load_arguments,
-    openai_usage,
-    plain_name,
-)
+from cowork.providers.codecs import base
+from cowork.providers.codecs.base import Codec, Decoder, Pieces, dump
 
 BASE_URL = "https://api.openai.com/v1"
 
 _LEAST_OUTPUT = 16
-_call_id = partial(fit_id, r"(?s:.{1,64})", "call_")
+_call_id = partial(base.fit_id, r"(?s:.{1,64})", "call_")
 _ENCRYPTED = "reasoning.encrypted_content"
 _FOUND = "web_search_call.action.sources"
 # Said of past reasoning.
@@ -104,7 +90,7 @@ class OpenAIDecoder(Decoder):
                 self._end(f"response.{event.get('status')}", event)
 
     def _end(self, kind: str, response: Json) -> None:
-        self.usage = openai_usage(response.get("usage"), "input_tokens", "output_tokens")
+        self.usage = base.openai_usage(response.get("usage"), "input_tokens", "output_tokens")
         if kind in ("response.failed", "response.cancelled"):
             raise self._failure(response.get("error"))
         self._items = self._items or dict(enumerate(response.get("output") or ()))
@@ -136,7 +122,7 @@ class OpenAICodec(Codec):
         reasons = self._reasons and "reasoning" not in self._refused
         recalls = reasons and "past reasoning" not in self._refused
         encoded = [item for message in request.messages if (item := self._messages.get(message, recalls))]
-        return assemble(head, "input", encoded, self._tail(request, reasons))
+        return base.assemble(head, "input", encoded, self._tail(request, reasons))
 
     def adapt(self, error: ProviderError) -> bool:
         """Models without reasoning refuse what belongs to it, services that of others; some lack the cache key."""
@@ -162,7 +148,7 @@ class OpenAICodec(Codec):
         if reasons:
             tail["include"] = [*tail.get("include", ()), _ENCRYPTED]
             if level not in ("off", 0):
-                tail["reasoning"] = {"effort": effort(level), "summary": "auto"}
+                tail["reasoning"] = {"effort": base.effort(level), "summary": "auto"}
         return tail
 
     def _encode_message(self, message: Message, recalls: bool) -> bytes:
@@ -183,7 +169,7 @@ class OpenAICodec(Codec):
                     part = {"type": "output_text", "text": text}
                     item: Json = {"type": "message", "role": "assistant", "content": [part]}
                 case ToolUse(id, name, input):
-                    item = {"type": "function_call", "call_id": _call_id(id), "name": plain_name(name)}
+                    item = {"type": "function_call", "call_id": _call_id(id), "name": base.plain_name(name)}
                     item["arguments"] = dump(input).decode()
                 case _:
                     continue
@@ -209,17 +195,17 @@ def _user_items(message: Message) -> list[Json]:
 
 
 def _output(block: ToolResult) -> Json:
-    mark, content = failure_mark(block), block.content
+    mark, content = base.failure_mark(block), block.content
     if isinstance(content, str):
-        output: Any = mark + (content if content.strip() else NO_OUTPUT)
+        output: Any = mark + (content if content.strip() else base.NO_OUTPUT)
     else:
         parts = [Text(mark)] * bool(mark) + [b for b in content if not isinstance(b, Text) or b.text.strip()]
         output = [{"type": "input_text", "text": b.text} if isinstance(b, Text) else _image(b) for b in parts]
-    return {"type": "function_call_output", "call_id": _call_id(block.tool_use_id), "output": output or NO_OUTPUT}
+    return {"type": "function_call_output", "call_id": _call_id(block.tool_use_id), "output": output or base.NO_OUTPUT}
 
 
 def _image(block: Image) -> Json:
-    return {"type": "input_image", "image_url": data_url(block), "detail": "auto"}
+    return {"type": "input_image", "image_url": base.data_url(block), "detail": "auto"}
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -233,9 +219,9 @@ def _tool(tool: ToolSpec) -> Json:
 
 
 def _call(item: Json) -> ToolUse:
-    arguments, malformed = load_arguments(item.get("arguments") or "")
+    arguments, malformed = base.load_arguments(item.get("arguments") or "")
     if item.get("status") == "incomplete" and not malformed:
-        arguments, malformed = {}, CUT_OFF
+        arguments, malformed = {}, base.CUT_OFF
     return ToolUse(str(item.get("call_id") or item.get("id") or ""), str(item.get("name") or ""), arguments, malformed)
 
 
