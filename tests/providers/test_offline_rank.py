@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cowork.providers.offline.plans import Line
-from cowork.providers.offline.ranking import files, places
-from cowork.providers.offline.words import either, terms
+from cowork.providers.offline.words import either, rank_files, rank_places, terms
 
 TREE = {
     "src/http.py": '''
@@ -71,17 +70,19 @@ def lines() -> dict[str, list[Line]]:
     ],
 )
 def test_the_place_that_is_meant_comes_first(question: str, name: str) -> None:
-    assert places(terms(question), lines())[0].at.name == name
+    assert rank_places(terms(question), lines())[0].at.name == name
 
 
 def test_a_file_that_speaks_of_it_comes_before_its_test_and_before_others() -> None:
-    found = files(terms("cookies parsed out of the header"), [each for rows in lines().values() for each in rows], [])
+    found = rank_files(
+        terms("cookies parsed out of the header"), [each for rows in lines().values() for each in rows], []
+    )
     assert found[0] == "src/http.py"
     assert found.index("tests/test_http.py") > 0
 
 
 def test_the_evidence_names_only_words_that_stand_there() -> None:
-    best = places(terms("cookies read out of the header by magic"), lines())[0]
+    best = rank_places(terms("cookies read out of the header by magic"), lines())[0]
     assert best.at.name == "cookies"
     assert set(best.named) == {"cookies", "header"}
     assert "magic" not in best.said

@@ -42,12 +42,12 @@ def read_request(request: Request) -> Talk:
     asked = _prompts(messages)
     if not may_call and request.tools and len(asked) > 1:
         asked = asked[:-1]  # a demand for the report, a summary or a repair: the question is the one before
-    start = asked[-1][0] if asked else 0
-    while may_call and start > 0 and messages[start].results and _unanswered(messages, start):
-        before = [at for at, _ in asked if at < start]
-        if not before:
+    start = 0
+    for start, _ in reversed(asked):
+        # A prompt beside results came while calls of an earlier one were at work, so that one is open too.
+        calls = messages[start - 1].calls if may_call and start and messages[start].results else ()
+        if not calls or any(call.id.startswith("user_") for call in calls):
             break
-        start = before[-1]
     return Talk(
         questions=tuple(text for at, text in asked if at >= start),
         earlier=tuple(text for at, text in asked if at < start),
@@ -71,12 +71,6 @@ def _prompts(messages: tuple[Message, ...]) -> list[tuple[int, str]]:
     return out
 
 
-def _unanswered(messages: tuple[Message, ...], index: int) -> bool:
-    """Whether the prompt at `index` came while calls of an earlier one were at work."""
-    before = messages[index - 1]
-    return bool(before.calls) and not any(call.id.startswith("user_") for call in before.calls)
-
-
 def _schema(messages: tuple[Message, ...]) -> Json | None:
     typed = [message.text for message in messages if message.role == "user" and _TYPED in message.text]
     try:
@@ -86,19 +80,19 @@ def _schema(messages: tuple[Message, ...]) -> Json | None:
     return schema if isinstance(schema, dict) else None
 
 
-def as_json(answer: str, schema: Json) -> str:
+def as_json(schema: Json, answer: str) -> str:
     """The answer as a value of the schema: places go to paths and lines, the text to whatever takes text."""
-    return json.dumps(_value(schema, "", answer), ensure_ascii=False)
+    return json.dumps(_value(schema, answer), ensure_ascii=False)
 
 
-def _value(schema: Json, name: str, answer: str) -> Any:
+def _value(schema: Json, answer: str, name: str = "") -> Any:
     place = _AT.search(answer)
     match schema.get("type"):
         case "object":
-            return {key: _value(inner, key, answer) for key, inner in (schema.get("properties") or {}).items()}
+            return {key: _value(inner, answer, key) for key, inner in (schema.get("properties") or {}).items()}
         case "array":
             each = [row for row in answer.splitlines() if _AT.search(row)] or [answer]
-            return [_value(schema.get("items") or {}, name, row) for row in each[:20]]
+            return [_value(schema.get("items") or {}, row, name) for row in each[:20]]
         case "integer" | "number":
             number = place[2] if place else (re.findall(r"\d[\d,]*", answer) or ["0"])[0]
             return int(number.replace(",", ""))

@@ -11,7 +11,7 @@ from cowork.providers.offline.locate import describe, resolve
 from cowork.providers.offline.plans import Plan, bullets, code, evidence, fence, glob, grep, ls, plural, read
 from cowork.providers.offline.project import outline
 from cowork.providers.offline.questions import Intent, clean
-from cowork.providers.offline.ranking import is_source, path_affinity, place_weight
+from cowork.providers.offline.words import is_source, path_affinity, place_weight
 
 _FILES = {  # how people name files of a sort, and the glob for them
     r"\btests? files?\b": "{test_*,*_test.*,*.test.*,*.spec.*}",

@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from cowork.providers.offline import languages, plans, ranking, words
+from cowork.providers.offline import languages, plans, words
 from cowork.providers.offline.languages import INNER, Definition, definition
 from cowork.providers.offline.plans import Line, Plan, Steps, bullets, code, fence, glob, grep, plural, read, shorten
 from cowork.providers.offline.questions import Intent, clean
-from cowork.providers.offline.ranking import RankedPlace, by_place, is_source, is_test, place_weight
-from cowork.providers.offline.words import Term, either, terms
+from cowork.providers.offline.words import RankedPlace, Term, by_place, either, is_source, is_test, place_weight, terms
 
 _ASIDE = (
     "!test,!tests,!test_*,!*_test.*,!*.test.*,!docs,!doc,!*.md,!*.rst,!*.txt,!*.min.js,!*.lock,!node_modules,!vendor"
@@ -49,7 +48,7 @@ def definitions(intent: Intent, name: str, container: str = "") -> Steps[list[De
         if not hits:
             (result,) = yield [grep(pattern, path=intent.path, ignore_case=any_case, head_limit=600)]
             items = (definition(h.path, h.number, h.text, name, ignore_case=any_case) for h in result.hits)
-            hits = ranking.likeliest([item for item in items if item], intent.text, intent.hint)
+            hits = words.likeliest([item for item in items if item], intent.text, intent.hint)
     if not container or not hits:
         return hits
     outlines = yield from _outlines(d.path for d in sorted(hits, key=lambda d: _stem(d.path) != container.lower()))
@@ -166,9 +165,14 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
         glob(f"**/*{{{spelled}}}*" if "," in spelled else f"**/*{spelled}*", path),
     ]
     lines = [*named.hits, *said.hits]
-    best = ranking.files(asked, lines, [p for p in files.paths if not aside or is_source(p)])[:6]
+    best = words.rank_files(asked, lines, [p for p in files.paths if not aside or is_source(p)])[:6]
     looks = yield [  # two searches, so that a long one leaves room for the other
-        grep(f"{languages.OUTLINE_PATTERN}|{any_}", ignore_case=True, glob=_only(group), head_limit=1900)
+        grep(
+            f"{languages.OUTLINE_PATTERN}|{any_}",
+            ignore_case=True,
+            glob=re.sub(r"[\s*?\[\]{}!]", "?", ",".join(group)),
+            head_limit=1900,
+        )
         for group in (best[:3], best[3:])
         if group
     ]
@@ -176,12 +180,7 @@ def _places(path: str, asked: Sequence[Term], aside: str) -> Steps[list[RankedPl
     for line in dict.fromkeys([*lines, *(line for look in looks for line in look.hits)]):
         if line.path in by_file:
             by_file[line.path].append(line)
-    return ranking.places(asked, by_file)
-
-
-def _only(paths: Sequence[str]) -> str:
-    """A glob that means these files; what has a meaning in globs stands for itself."""
-    return ",".join(re.sub(r"[\s,*?\[\]{}!]", "?", path) for path in paths)
+    return words.rank_places(asked, by_file)
 
 
 _IMPORT = re.compile(r"\s*(?:from\s+\S+\s+import\b|import\b|use\s|#\s*include|.*\brequire\b|export\s+.*\bfrom\b)")

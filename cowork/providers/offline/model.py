@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from cowork.core.blocks import Block, Text, ToolUse, Usage
 from cowork.core.ports import Delta, ModelSpec, Reply, Request, Retry
 from cowork.providers.offline import commands, conversation, listing, locate, plans, project
-from cowork.providers.offline.conversation import Talk, read_request
+from cowork.providers.offline.conversation import read_request
 from cowork.providers.offline.plans import Call, Plan, advance
 from cowork.providers.offline.questions import Intent, clean, intents
 from cowork.providers.prices import reply_tokens, request_tokens
@@ -69,28 +69,26 @@ def respond(request: Request) -> tuple[Block, ...]:
     talk = read_request(request)
     if talk.to_compact:
         return (Text(conversation.summary(talk.to_compact)),)
-    parts = _parts(talk)
+    before: Intent | None = None
+    for question in talk.earlier:  # "it" is what the question before was about
+        before = next((intent for intent in reversed(intents(question, before)) if intent.subject), before)
+    parts = [intent for question in talk.questions for intent in intents(question, before)]
     may_delegate = len(parts) > 1 and not talk.is_child and "Task" in talk.memory.tools
     ends = [advance(_delegate(p) if may_delegate and p.is_search else _plan(p), talk.memory) for p in parts]
     if missing := {call.key: call for end in ends if not isinstance(end, str) for call in end}:
         tasks = sum(call.name == "Task" for call in missing.values())
         opening = (Text(f"I'll look into {tasks} parts at once."),) if tasks > 1 else ()
-        return (*opening, *(_use(call, request, index) for index, call in enumerate(missing.values())))
+        seeds = [f"{len(request.messages)} {index} {key}" for index, key in enumerate(missing)]
+        ids = (
+            f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}" for seed in seeds
+        )  # the same for the same request
+        return (*opening, *(ToolUse(id, call.name, call.input) for id, call in zip(ids, missing.values(), strict=True)))
     answers = [str(end) for end in ends] or [plans.HELLO]
     said = answers[0]
     if len(parts) > 1:  # the answers under their questions
         titles = [plans.shorten(_standalone(intent), 120).replace("*", "") for intent in parts]
         said = "\n\n".join(f"**{title}**\n\n{answer}" for title, answer in zip(titles, answers, strict=True))
-    return (Text(conversation.as_json(said, talk.schema) if talk.schema is not None else said),)
-
-
-def _parts(talk: Talk) -> list[Intent]:
-    """What is wanted now; "it" is what the question before was about."""
-    before: Intent | None = None
-    for question in talk.earlier:
-        known = [intent for intent in intents(question, before) if intent.subject]
-        before = known[-1] if known else before
-    return [intent for question in talk.questions for intent in intents(question, before)]
+    return (Text(conversation.as_json(talk.schema, said) if talk.schema is not None else said),)
 
 
 def _plan(intent: Intent) -> Plan:
@@ -118,9 +116,3 @@ def _standalone(intent: Intent) -> str:
     """The part as a question that needs no other."""
     question = clean(intent.text)
     return question[:1].upper() + question[1:] + "?"
-
-
-def _use(call: Call, request: Request, index: int) -> ToolUse:
-    """A call with an id that is the same whenever the same request comes."""
-    seed = f"{len(request.messages)} {index} {call.key}"
-    return ToolUse(f"off_{hashlib.sha256(seed.encode()).hexdigest()[:16]}", call.name, call.input)

@@ -22,7 +22,7 @@ from cowork.providers.offline.plans import (
     shorten,
 )
 from cowork.providers.offline.questions import ENTRY, Intent
-from cowork.providers.offline.ranking import by_place, is_test
+from cowork.providers.offline.words import by_place, is_test
 
 _MANIFESTS = re.compile(
     r"readme(?:\.\w+)?|pyproject\.toml|setup\.(?:cfg|py)|package\.json|Cargo\.toml|go\.mod|Makefile|justfile|tox\.ini"
@@ -70,6 +70,10 @@ def look(path: str = "") -> Steps[Files]:
     return Files(tree, {name: page.page for name, page in zip(wanted, pages, strict=False)})
 
 
+_DESCRIPTION = r"""\s*["']?description["']?\s*[=:]\s*["']?([^"'\[{]{9,})"""
+_PROSE = r"\s*(?![#<\[!=*|:.-])\S.{30,}"
+
+
 def outline(intent: Intent) -> Plan:
     """What is in this repo: purpose, layout, how to start."""
     files = yield from look(intent.path)
@@ -79,19 +83,15 @@ def outline(intent: Intent) -> Plan:
     base = f"{intent.path.rstrip('/')}/" if intent.path else ""
     layout = [code(f"{base}{row}") for row in rows if not row.startswith((" ", "Ignored", "."))]
     parts = [f"**Layout** ({first.split(': ', 1)[-1]}):\n{bullets(sorted(layout, key=lambda row: '/' not in row))}"]
-    if purpose := _purpose(files):
-        parts.insert(0, f"{shorten(purpose.text, 220)} (`{base}{purpose.at}`)")
+    # What the project says it is: the description of a manifest, else the first prose of the README.
+    described = [(line, re.match(_DESCRIPTION, line.text)) for line in files.lines("pyproject|setup|package|cargo")]
+    purposes = [(line, said[1]) for line, said in described if said]
+    purposes += [(line, line.text) for line in files.lines("readme") if re.match(_PROSE, line.text)]
+    for line, said in purposes[:1]:
+        parts.insert(0, f"{shorten(said, 220)} (`{base}{line.at}`)")
     if rows := [f"{code(command)} (`{at}`)" for verb in ("run", "test") for command, at in commands(files, verb)]:
         parts.append(f"**Run and test**:\n{bullets(rows[:6])}")
     return "\n\n".join(parts)
-
-
-def _purpose(files: Files) -> Line | None:
-    """What the project says it is: the description of a manifest, else the first prose of the README."""
-    for line in files.lines("pyproject|setup|package|cargo"):
-        if said := re.match(r"""\s*["']?description["']?\s*[=:]\s*["']?([^"'\[{]{9,})""", line.text):
-            return Line(line.path, line.number, said[1])
-    return next((ln for ln in files.lines("readme") if re.match(r"\s*(?![#<\[!=*|:.-])\S.{30,}", ln.text)), None)
 
 
 _TOOLS = (
