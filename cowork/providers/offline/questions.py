@@ -213,19 +213,13 @@ def _show(text: str, hit: re.Match[str]) -> Intent | None:
 _LISTED = ("public", "top", "level", "workspace", "python", "make", "makefile", "names", "name", "available", "unit")
 _X = r"(?P<x>.+)"
 _USE = r"(?:us|call|import|referenc|invok|instantiat|subclass|inherit|extend|rais|overrid|mention|cover|occurrenc)"
-_ASKS = r"^(?:what|which|list|show|are there|name|give|where are|how many|count|number of)\b(?:\s+[\w-]+){0,3}?\s+"
-_FOLLOWS = (
-    r"\b(?=\s*(?:$|(?:are|is|does|do|exist|in|of|for|there|supported|available|defined|declared|used|read|needed|that|it"
-    r"|can (?:i|you|we|it|be))\b))(?!\s+(?:are|is) (?:handled|caught|parsed|processed|logged|raised|thrown|checked))"
-)
-_CHANGED = r"(?:changed?|changes|modified|modifications|edited|edits|touched|updated)"
+_ASKS = r"^(?:what|which|list|show|are there|name|give|how many|count)\b(?:\s+[\w-]+){0,3}?\s+"
 _PROJECT = r"(?:repo|repository|project|codebase|folder|directory|code|package|library|program|tool|app)"
 _GIT = (  # what only the history or the working tree can tell
     r"^(?!where|how|why|explain|run|find|who (?:calls|uses|wrote)|.*\b(?:function|class|method|module|code|author)\b)"
-    r"(?:status$|.*\b(?:git \w+|working (?:tree|copy)|un-?committed|untracked|(?:un)?staged|commit(?:s|ted)?"
-    r"|contributors?|HEAD|history|(?:latest|last|newest) (?:tag|release))\b"
-    rf"|(?:which|what|current|list|show)\b.*\bbranch(?:es)?\b|(?:\w+ ){{0,6}}{_CHANGED}\b|what(?:'s| is)? new\b"
-    r"|who\b.*\b(?:added|introduced|removed|created)\b|when (?:was|were|did)\b)"
+    r"(?:status$|what(?:'s| is)? new\b|who\b.*\b(?:added|introduced|removed|created)\b|when (?:was|were|did)\b"
+    r"|.*\b(?:git \w+|working (?:tree|copy)|un-?committed|untracked|(?:un)?staged|commits?|committed|contributors?|HEAD"
+    r"|history|branch(?:es)?|changed?|changes|modified|edited|touched|(?:latest|last|newest) (?:tag|release))\b)"
 )
 ENTRY = (
     r"\bentry ?points?\b|\bwhere does (?:it|the program|execution|the app(?:lication)?) (?:start|begin)\b"
@@ -241,8 +235,7 @@ _FACTS = (  # what manifests say
 )
 _RUN_TESTS = (
     r"^(?:re-?run|run|execute|start)\b.*test|^(?:pytest|test (?:it|this|everything|\S+\.\w+)|make test)$"
-    r"|\b(?:tests?|test suite|build) (?:in \S+ )?(?:(?:are |is |currently )*fail(?:ing|s)?|pass(?:ing)?|green|red)\b"
-    r"|^(?:do|does|is)\b.*test\S* (?:pass|fail)|^(?:check|see) (?:if|whether)\b.*\btests?\b.*\bpass"
+    r"|\btests?\b(?: in \S+| suite| are| is| all| still| currently)* (?:fail|pass|green\b|red\b)"
 )
 _TABLE: tuple[tuple[str, Make], ...] = (
     (r"^(?:hi|hello|hey|help|thanks?|thank you|(?:who|what) are you|what can you do|test|ping|\?)?$",
@@ -254,7 +247,7 @@ _TABLE: tuple[tuple[str, Make], ...] = (
      _whole("count", "lines")),
     (r"^(?!.*\b(?:tool|class|panel)\b).*\b(?:todos?|fixmes?|xxx|hacks?)\b(?! (?:list|item|write))",
      _inventory("todos")),
-    *((rf"{_ASKS}(?:{kind.asked}){_FOLLOWS}", _inventory(name)) for name, kind in KINDS.items() if kind.everywhere),
+    *((rf"{_ASKS}(?:{kind.asked})\b", _inventory(name)) for name, kind in KINDS.items() if kind.everywhere),
     (rf"^(?:how (?:many|much)|(?:count|number of)(?: the| all)?(?: number of)?) (?!.*(?:dependenc|commit)){_X}",
      lambda t, h: Intent("count", h["x"].strip(), place_of(t))),
     (_RUN_TESTS, _whole("tests", "")),
