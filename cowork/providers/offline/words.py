@@ -110,22 +110,18 @@ def keywords(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-_ENDINGS_TEXT = "ization 5 ions 6 ion 6 ings 4 ing 4 ies 3 ers 4 ors 4 er 4 or 4 ed 4 es 4 y 4 e 3"
-_ENDINGS = {ending: int(least) for ending, least in re.findall(r"(\w+) (\d)", _ENDINGS_TEXT)}
+_ENDING = re.compile(
+    r"(\w{5,})ization|(\w{6,}?)ions?|(\w{3,}?)ies|(\w{4,}?)(?:ings?|ers?|ors?|ed|es|y)|(\w{3,}?)e|(\w{3,})(?<!s)s"
+)
 
 
 @functools.lru_cache(maxsize=8192)
 def stem(word: str) -> str:
     """The part of a word its relatives share, for use as a prefix."""
-    if found := re.match(r"(\w{3,}y)[sz](?:is|es?|ed|ing|ers?)$", word):
-        return found[1]  # analysis, analyzer
-    for ending, least in _ENDINGS.items():
-        if word.endswith(ending) and len(word) - len(ending) >= least:
-            root = word[: -len(ending)]  # a doubled consonant, as in running, comes from the ending
-            return root[:-1] if len(root) > 3 and root[-1] == root[-2] and root[-1] not in "sl" else root
-    if word.endswith("s") and not word.endswith("ss") and len(word) > 3:
-        return stem(word[:-1])
-    return word
+    found = _ENDING.fullmatch(word)
+    root = next(filter(None, found.groups())) if found else word
+    # A doubled consonant, as in running, comes from the ending.
+    return root[:-1] if found and len(root) > 3 and root[-1] == root[-2] and root[-1] not in "sl" else root
 
 
 @functools.lru_cache(maxsize=65536)
@@ -199,12 +195,11 @@ _FOREIGN = re.compile(
     r"(?:^|/)(?:vendor|vendored|_vendor|third_party|node_modules|dist|build|site-packages|\.venv|[\w.-]+\.egg-info)/"
     r"|\.min\.\w+$|-lock\.\w+$|\.lock$"
 )
-_STUBS = re.compile(r"\.(?:pyi|d\.[cm]?ts)$")
 
 
 def place_weight(path: str) -> int:
     """How likely code at this path is what somebody asks about."""
-    weights = ((_TESTS, 60), (_DOCS, 50), (_ASIDE, 15), (_FOREIGN, 80), (_STUBS, 30))
+    weights = ((_TESTS, 60), (_DOCS, 50), (_ASIDE, 15), (_FOREIGN, 80))
     weight = -sum(less for pattern, less in weights if pattern.search(path))
     return weight - 25 * (family_of(path) not in languages.SOURCE) - min(path.count("/"), 6)
 
@@ -313,8 +308,6 @@ class _Draft:
         score = points / whole + meant * (0.06 + 0.2 * sum(worth[word] for word in named) / whole)
         score += _KIND.get(item.kind, 0) + place_weight(item.path) / 250
         score += 0.06 * (asked[-1].fits(self.own[-1:]) >= 0.8)  # “the daemon server” is a server
-        # A function within a function is how it is done, not where it is.
-        score -= 0.08 * (bool(self.chain) and self.chain[-1].kind in ("function", "method"))
         return RankedPlace(item, score, tuple(named), tuple(said), self.chain[-1].name if self.chain else "")
 
 
