@@ -230,7 +230,7 @@ JOINS = {
     "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
     "panels.box", "styled.bar", "frame.compose", "styled.beside", "styled.clip_line",
     "markdown.code_lines", "markdown.render", "repl.Repl.compose",
-    "scene.with_bullet", "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
+    "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",
 }  # fmt: skip
 

@@ -16,7 +16,6 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import DummyOutput
 
 from cowork.frontends.repl.painter import Frame, Painter
-from cowork.frontends.repl.view.scene import with_bullet
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.styled import Line, Theme, plain
 from tests.e2e.terminal import Screen
@@ -60,7 +59,7 @@ class Chat:
     def __init__(self) -> None:
         self.window = Window()
         self.now = 0.0
-        self.stream = MarkdownStream()
+        self.stream = MarkdownStream("● ")
         self.live = 3
         self.writing = False
         self.ended = False
@@ -90,18 +89,15 @@ class Chat:
 
     def _frame(self, columns: int, rows: int, above: int) -> Frame:
         tail: list[Line] = [] if self.ended else [
-            [("", plain(line).upper())] for line in self.stream.tail(columns - 3, 6, THEME)
+            [("", plain(line).upper())] for line in self.stream.tail(columns - 1, 6, THEME)
         ]  # fmt: skip
         rest: list[Line] = [[("", "=" * (columns - 1 if n % 2 else 9))] for n in range(self.live)]
         lines = [*tail, *rest][-max(1, rows - 1) :]
         return Frame(lines, (len(lines) - 1, 0) if self.writing and lines else None)
 
     def _finished(self, columns: int) -> list[Line]:
-        first = not self.stream.started
-        lines = self.stream.take(columns - 3, THEME)
-        if self.ended:
-            lines += self.stream.end(columns - 3, THEME)
-        return with_bullet(lines, first=first)
+        lines = self.stream.take(columns - 1, THEME)
+        return [*lines, *self.stream.end(columns - 1, THEME)] if self.ended else lines
 
 
 STEPS = st.one_of(

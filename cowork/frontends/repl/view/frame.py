@@ -15,7 +15,7 @@ from cowork.frontends.repl.input.picker import picker_lines
 from cowork.frontends.repl.painter import Frame, rows_taken
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
-from cowork.frontends.repl.view.scene import Scene, with_bullet
+from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.styled import (
     WIDEST,
@@ -83,7 +83,7 @@ def _inline(repl: Repl, columns: int, rows: int, box_width: int, *, framed: bool
         asking=dialogs.current is not None or repl.picker.current is not None,
         activity=repl.host.status().activity if repl.turns.working else "",
         framed=framed,
-        tail_columns=box_width - 2,
+        tail_columns=box_width,
     )
     gap: list[Line] = [[]] if len(above) + len(below) < room else []
     lines = [*above, *gap, *below][-room:]
@@ -172,8 +172,8 @@ def live_lines(
     left -= len(tools)
     tail: list[Line] = []
     if scene.stream is not None and left > 0:
-        drawn = scene.stream.tail(min(columns - 3, tail_columns or columns), min(_TAIL_ROWS, left), theme)
-        tail = [clip_line(line, columns) for line in with_bullet(drawn, first=not scene.stream.started)]
+        drawn = scene.stream.tail(min(columns - 1, tail_columns or columns), min(_TAIL_ROWS, left), theme)
+        tail = [clip_line(line, columns) for line in drawn]
     todo = _todo_lines(scene, columns)
     todo = todo if len(todo) <= left - len(tail) else []
     while tail and not tail[0]:  # the gap above the live part is enough

@@ -127,7 +127,7 @@ class Scene:
         out: list[Line] = []
         pending, self._pending = self._pending, []
         if (stream := self.stream) is not None:
-            pending.append(("text", lambda columns, theme: self._stream_lines(stream, columns, theme)))
+            pending.append(("text", stream.take))
         for kind, draw in pending:
             lines = draw(columns, theme)
             if lines and self._last_kind and (kind != self._last_kind or kind == "prompt"):
@@ -136,17 +136,12 @@ class Scene:
             out.extend(lines)
         return out
 
-    def _stream_lines(self, stream: MarkdownStream, columns: int, theme: Theme, *, end: bool = False) -> list[Line]:
-        first = not stream.started
-        lines = stream.end(columns - 2, theme) if end else stream.take(columns - 2, theme)
-        return with_bullet(lines, first=first)
-
     def _apply_main(self, event: Event) -> None:
         match event:
             case events.TextDelta(text=text):
                 self._progress()
                 self._end_looks()
-                self.stream = self.stream or MarkdownStream()
+                self.stream = self.stream or MarkdownStream("● ")
                 self.stream.feed(text)
             case events.ThinkingDelta(text=text):
                 self.retry = None
@@ -198,9 +193,8 @@ class Scene:
         self._progress()
         if text.strip():
             self.last_answer = text
-        stream = self.stream or MarkdownStream()
-        missing = stream.missing(text)
-        if missing:
+        stream = self.stream or MarkdownStream("● ")
+        if missing := stream.missing(text):
             self.stream = stream
             stream.feed(missing)
         self._end_stream()
@@ -208,7 +202,7 @@ class Scene:
     def _end_stream(self) -> None:
         stream, self.stream = self.stream, None
         if stream is not None:
-            self.say("text", lambda columns, theme: self._stream_lines(stream, columns, theme, end=True))
+            self.say("text", stream.end)
 
     def _tool_ended(self, event: ToolEnded) -> None:
         running = self.tools.pop(event.tool_use_id, None)
@@ -238,9 +232,8 @@ class Scene:
         looks, self.looks = self.looks, []
         if len(looks) > FEW:
             names = [name for name, _ in looks]
-            self._pending.append(("tool", lambda columns, theme: [looks_line(names, columns)]))
-        else:
-            self._pending.extend(("tool", draw) for _, draw in looks)
+            looks = [("", lambda columns, theme: [looks_line(names, columns)])]
+        self._pending.extend(("tool", draw) for _, draw in looks)
 
     def _retry(self, event: events.RetryScheduled) -> None:
         """What streamed since the last request is withdrawn; what was already printed can only be disowned."""
@@ -257,15 +250,3 @@ class Scene:
         if self.todos_changed and any(todo.get("status") != "completed" for todo in todos):
             self.say("todo", lambda columns, theme: notes.todo_summary(todos, columns))
         self.todos_changed = False
-
-
-def with_bullet(lines: Sequence[Line], *, first: bool) -> list[Line]:
-    """The lines of an answer, set in by two; the very first carries the glyph."""
-    out: list[Line] = []
-    for line in lines:
-        if first and line:
-            out.append([("accent", "● "), *line])
-            first = False
-        else:
-            out.append([("", "  "), *line] if line else [])
-    return out

@@ -30,11 +30,12 @@ _ENDS_AT_BLANK = ("paragraph_open", "heading_open", "fence", "hr")
 
 
 class MarkdownStream:
-    """One answer of the model, fed in pieces."""
+    """One answer of the model, fed in pieces. `mark` stands before its first row, the others are set in as far."""
 
-    def __init__(self) -> None:
+    def __init__(self, mark: str = "") -> None:
         self.text = ""  # everything fed, for comparison with the whole reply
         self.started = False  # a block was taken
+        self._mark = mark
         self._visible = Visible()
         self._pieces: list[str] = []
         self._ahead = ""  # arrived, but not looked at yet
@@ -106,7 +107,11 @@ class MarkdownStream:
 
     def _lines(self, source: str, columns: int, theme: Theme) -> list[Line]:
         """The source drawn, set apart from the block before."""
-        lines = _render(source, columns, theme) if source.strip() else []
+        lines = _render(source, columns - len(self._mark), theme) if source.strip() else []
+        if self._mark:
+            lines = [[("", " " * len(self._mark)), *line] if line else [] for line in lines]
+        if self._mark and lines and not self.started:
+            lines[0][0] = ("accent", self._mark)
         apart = lines and self.started and not self._glued
         self.started = self.started or bool(lines)
         return [[], *lines] if apart else lines
@@ -114,9 +119,9 @@ class MarkdownStream:
 
 def markdown_lines(text: str, columns: int, theme: Theme) -> list[Line]:
     """A whole Markdown text as lines, set in by two."""
-    stream = MarkdownStream()
+    stream = MarkdownStream("  ")
     stream.feed(text)
-    return [[("", "  "), *line] if line else [] for line in stream.end(columns - 2, theme)]
+    return stream.end(columns, theme)
 
 
 def warm_up() -> None:
