@@ -14,7 +14,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.styled import Line, clip_cells, cut_rows, plain, width
+from cowork.frontends.repl.view.styled import Line, cut_rows, plain, width
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
 _WHOLE_CHIP = re.compile(r"\[image (/[^\]\n]+)\]")  # with its path, for whoever goes on
@@ -150,49 +150,32 @@ def input_lines(
 
     With `drawn_cursor` the cursor is part of the lines, so that the terminal's own can rest elsewhere.
     """
-    mark = width(prompt)
+    mark, document = width(prompt), buffer.document
     room = max(4, columns - mark - 1)
+    pieces, before = (_pieces(text, room) for text in (document.text, document.text_before_cursor))
+    row, head = len(before) - 1, before[-1]
+    if width(head) >= room:  # behind a full row the cursor stands in the next
+        row, head = row + 1, ""
+        pieces[row:row] = [""] if not document.current_line_after_cursor else []
     out: list[Line] = []
-    cursor = (0, mark)
-    document = buffer.document
-    for number, text in enumerate(document.lines):
-        pieces = _pieces(text, room)
-        if number == document.cursor_position_row:
-            before = _pieces(text[: document.cursor_position_col], room)
-            row, column = len(before) - 1, width(before[-1])
-            if column >= room:
-                row, column = row + 1, 0
-            if row >= len(pieces):
-                pieces.append("")
-            cursor = (len(out) + row, mark + column)
-        for piece in pieces:
-            lead = ("accent.bold", prompt) if not out else ("", " " * mark)
-            parts = _CHIP.split(piece)  # every other one is a chip
-            out.append([lead, *(("code" if place % 2 else "", part) for place, part in enumerate(parts))])
-    if not buffer.text:
-        out[0] += [("faint", placeholder)]
-    if drawn_cursor:
-        out[cursor[0]] = _reversed_at(out[cursor[0]], cursor[1])
-    first = max(0, min(cursor[0] - rows + 1, len(out) - rows))
-    return out[first : first + rows], (cursor[0] - first, cursor[1])
+    for place, piece in enumerate(pieces):
+        shown = _with_chips(piece) if buffer.text else [("faint", placeholder)]
+        if drawn_cursor and place == row:
+            text = piece if buffer.text else placeholder
+            rest = _with_chips(text[len(head) + 1 :]) if buffer.text else [("faint", text[1:])]
+            shown = [*_with_chips(text[: len(head)]), ("reverse", text[len(head) :][:1] or " "), *rest]
+        out.append([("", " " * mark) if place else ("accent.bold", prompt), *shown])
+    first = max(0, min(row - rows + 1, len(out) - rows))
+    return out[first : first + rows], (row - first, mark + width(head))
 
 
-def _reversed_at(line: Line, column: int) -> Line:
-    """The line with the character at the column drawn as a cursor."""
-    out: Line = []
-    place = 0
-    for style, text in line:
-        head = clip_cells(text, column - place) if place <= column < place + width(text) else text
-        rest = text[len(head) :]
-        out.append((style, head))
-        if rest:
-            out += [("reverse", rest[0]), (style, rest[1:])]
-        place += width(text)
-    return out if column < place else [*out, ("reverse", " ")]
+def _with_chips(piece: str) -> Line:
+    return [("code" if place % 2 else "", part) for place, part in enumerate(_CHIP.split(piece))]
 
 
 def _pieces(text: str, columns: int) -> list[str]:
-    return [plain(row) for row in cut_rows([("", visible(text).expandtabs(4))], columns)]
+    rows = (cut_rows([("", visible(line).expandtabs(4))], columns) for line in text.split("\n"))
+    return [plain(row) for line in rows for row in line]
 
 
 def _entry(row: str) -> str:
