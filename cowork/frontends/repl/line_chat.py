@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
 from cowork.core.format import one_line
 from cowork.core.ports import Answer, Question
@@ -21,8 +21,6 @@ from cowork.frontends.repl.view.styled import plain
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
 
-_PROMPT = "> "
-
 
 def is_capable(environ: Mapping[str, str]) -> bool:
     """Whether there is a terminal on both sides that can move its cursor."""
@@ -32,9 +30,8 @@ def is_capable(environ: Mapping[str, str]) -> bool:
 class LineChat:
     """Reads a line at a time and prints what is finished, without any control code."""
 
-    def __init__(self, repl: Repl, source: TextIO | None = None, sink: TextIO | None = None) -> None:
+    def __init__(self, repl: Repl) -> None:
         self._repl = repl
-        self._source, self._sink = source or sys.stdin, sink or sys.stdout
         self._lines: asyncio.Queue[str | None] = asyncio.Queue()
         self._unread: str | None = None  # a line that was no choice: it is the next thing said
         self._asking: asyncio.Lock = asyncio.Lock()
@@ -63,15 +60,15 @@ class LineChat:
         """Print what is finished."""
         columns = max(20, shutil.get_terminal_size().columns)
         for line in self._repl.scene.take(columns - 1, self._repl.theme):
-            print(plain(line).rstrip(), file=self._sink)
-        self._sink.flush()
+            print(plain(line).rstrip())
+        sys.stdout.flush()
 
     async def ask(self, question: Question) -> Answer:
         """The question as text; the answer is a number, or text: the reason for a no, or the answer itself."""
         async with self._asking:
             self.flush()
             for line in what_lines(question, 79):
-                print(plain(line).rstrip(), file=self._sink)
+                print(plain(line).rstrip())
             answers: list[str] = []
             for step in steps_of(question):
                 title = f"{step.title} (asked by {question.agent})"
@@ -94,28 +91,26 @@ class LineChat:
             rows = [f"{row.label} · {row.detail}" if row.detail else row.label for row in choose.rows]
             words = f"number, or {choose.write}" if choose.write else "number"
             text = await self._offer(choose.title, rows, f"{words} (Enter for none)")
-        if text.isdigit() and 1 <= int(text) <= len(choose.rows):
+        if text.isdecimal() and 1 <= int(text) <= len(choose.rows):
             return choose.rows[int(text) - 1]
-        if choose.write and text:
-            return Row(text, text)
-        self._unread = text or None
-        return None
+        self._unread = None if choose.write else text or None
+        return Row(text, text) if choose.write and text else None
 
     async def _offer(self, title: str, rows: Sequence[str], words: str) -> str:
         """Print what can be answered, numbered; gives the next line, empty at the end of the input."""
         numbered = [f"  {number} {one_line(row)}" for number, row in enumerate(rows, 1)]
-        print("\n".join([one_line(title), *numbered]), file=self._sink)
-        print(f"{words}: ", end="", file=self._sink, flush=True)
+        print("\n".join([one_line(title), *numbered]))
+        print(f"{words}: ", end="", flush=True)
         return (await self._next_line() or "").strip()
 
     async def _serve(self) -> None:
         """One line at a time: while a turn works, the next line may be the answer to a question."""
         await self._repl.turns.idle()
         while True:
-            print(_PROMPT, end="", file=self._sink, flush=True)
+            print("> ", end="", flush=True)
             line, self._unread = self._unread or await self._next_line(), None
             if line is None:
-                print(file=self._sink)
+                print()
                 return
             self._repl.turns.send(line.strip())
             await self._repl.turns.idle()
@@ -130,7 +125,7 @@ class LineChat:
     def _read(self, loop: asyncio.AbstractEventLoop) -> None:
         """In a thread: a line may take for ever."""
         with contextlib.suppress(RuntimeError, ValueError, OSError):  # the loop or the input is gone
-            for line in self._source:
+            for line in sys.stdin:
                 loop.call_soon_threadsafe(self._lines.put_nowait, line.rstrip("\n"))
             loop.call_soon_threadsafe(self._lines.put_nowait, None)
 

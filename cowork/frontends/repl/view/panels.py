@@ -44,12 +44,7 @@ _MARGIN = 4  # columns of the two edges of a frame
 _HEAD = 10  # columns a title needs beside its facts
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDED_TITLE = 36  # columns of a finished child's name and task
-_ENDS = {
-    "completed": ("good", "✓"),
-    "incomplete": ("warn", "◐"),
-    "error": ("bad", "✗"),
-    "aborted": ("bad", "⊘"),
-}
+_ENDS = {"completed": ("good", "✓", ""), "incomplete": ("warn", "◐", "incomplete"), "aborted": ("bad", "⊘", "stopped")}
 _WAITS = "waits for you"
 _ROOM_TO_ASK = 26  # columns to say for what as well
 
@@ -212,11 +207,13 @@ def _console() -> Any:
 
 def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme) -> list[Line]:
     """The child's line in the scrollback."""
-    style, glyph = _ENDS.get(event.status, _ENDS["error"])
+    error, data = event.record.get("error") or {}, event.record.get("data") or {}
+    failed = clip(one_line(str(error.get("message") or data.get("short_result") or "failed")), 60)
+    style, glyph, trouble = _ENDS.get(event.status, ("bad", "✗", failed))
     indent = "  " * child.depth
     name = pad(child.name, max(10, width(child.name)))
     head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.color), name), ("", " ")]
-    tail = " · ".join(filter(None, [_trouble(event.status, event.record), *_receipt_facts(child, event.record)]))
+    tail = " · ".join(filter(None, [trouble, *_receipt_facts(child, data)]))
     wanted = max(_ENDED_TITLE - width(name), width(child.description))  # so that the facts of all stand in a column
     title_room = min(wanted, max(10, columns - line_width(head) - width(tail) - 2))
     line: Line = [*head, ("", pad(child.description, title_room)), ("dim", f"  {tail}")]
@@ -226,8 +223,7 @@ def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme)
     return [clip_line([*head, ("", child.description)], columns), *rest]
 
 
-def _receipt_facts(child: ChildState, record: Json) -> list[str]:
-    data = record.get("data") or {}
+def _receipt_facts(child: ChildState, data: Json) -> list[str]:
     usage = data.get("usage") or {}
     turns = int((data.get("metadata") or {}).get("turns_used") or child.turns or 0)
     tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or child.tool_calls
@@ -239,14 +235,6 @@ def _receipt_facts(child: ChildState, record: Json) -> list[str]:
     if changed := data.get("files_changed"):
         facts.append(format.plural(len(changed), "file") + " changed")
     return facts
-
-
-def _trouble(status: str, record: Json) -> str:
-    said = {"completed": "", "incomplete": "incomplete", "aborted": "stopped"}
-    if status in said:
-        return said[status]
-    short = (record.get("data") or {}).get("short_result")
-    return clip(one_line(str((record.get("error") or {}).get("message") or short or "failed")), 60)
 
 
 def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expanded: bool) -> list[int]:
