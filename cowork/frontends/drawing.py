@@ -13,8 +13,8 @@ from cowork.core.format import one_line
 from cowork.frontends.repl.view.child_state import ChildState, new_child
 from cowork.frontends.repl.view.panels import ended_line, panels_lines
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import WIDEST, Line, Theme, color_depth, guess_kind
 from cowork.frontends.repl.view.tool_lines import diff_lines
+from cowork.frontends.styled import WIDEST, Line, Theme, color_depth, guess_kind
 
 _DIFF_ROWS = 24
 

@@ -31,8 +31,8 @@ from cowork.frontends.repl.view.frame import _inline
 from cowork.frontends.repl.view.notes import banner_lines, context_lines, status_line
 from cowork.frontends.repl.view.panels import ended_line, panels_lines
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import Line, Theme, line_width, plain
 from cowork.frontends.repl.view.tool_lines import changes_lines, diff_lines, finished_lines
+from cowork.frontends.styled import Line, Theme, line_width, plain
 from tests.fakes.calls import started
 from tests.fakes.repl_demo import ANSWER, DIFF, make
 

@@ -32,8 +32,8 @@ from cowork.frontends.repl.input import completion, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
 from cowork.frontends.repl.view import child_state, frame, notes, panels, scene, tool_lines
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
-from cowork.frontends.repl.view.styled import Kind, Line, Theme
 from cowork.frontends.repl.view.viewer import Viewer, tree
+from cowork.frontends.styled import Kind, Line, Theme
 from tests.fakes.calls import started
 from tests.permissions.test_permissions_hygiene import PAYLOADS
 
@@ -227,9 +227,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
     "panels._Roster.panel", "panels._Roster.row",
-    "styled.limit_rows", "styled.cut_rows", "styled.wrap_behind", "styled.option",
-    "panels.box", "styled.bar", "frame.compose", "styled.beside", "styled.clip_line",
-    "markdown.code_lines", "markdown.render", "repl.Repl.compose",
+    "panels.box", "frame.compose", "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",
 }  # fmt: skip

@@ -24,7 +24,7 @@ from cowork.frontends.repl.input.completion import (
     match_commands,
 )
 from cowork.frontends.repl.input.composer import Composer, History, input_lines
-from cowork.frontends.repl.view.styled import line_width, plain
+from cowork.frontends.styled import line_width, plain
 
 
 async def nothing(rest: str) -> None:

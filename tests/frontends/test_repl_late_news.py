@@ -17,7 +17,7 @@ from prompt_toolkit.output import DummyOutput
 
 from cowork.frontends.repl.painter import Frame, Painter
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import Line, Theme, plain
+from cowork.frontends.styled import Line, Theme, plain
 from tests.e2e.terminal import Screen
 
 THEME = Theme()

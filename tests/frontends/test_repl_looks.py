@@ -14,7 +14,8 @@ from rich.style import Style
 from cowork.core import format
 from cowork.frontends.host import Options
 from cowork.frontends.repl.terminal import AWAY_S, KeyReader, Terminal
-from cowork.frontends.repl.view.styled import (
+from cowork.frontends.repl.view.tool_lines import diff_lines
+from cowork.frontends.styled import (
     Kind,
     Theme,
     beside,
@@ -29,7 +30,6 @@ from cowork.frontends.repl.view.styled import (
     width,
     wrap,
 )
-from cowork.frontends.repl.view.tool_lines import diff_lines
 
 TEXT = st.text(alphabet=st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), max_size=60)
 

@@ -10,7 +10,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.output import DummyOutput
 
 from cowork.frontends.repl.painter import Frame, Painter, terminal_reflows
-from cowork.frontends.repl.view.styled import Line, Theme
+from cowork.frontends.styled import Line, Theme
 from tests.e2e.terminal import Screen
 
 

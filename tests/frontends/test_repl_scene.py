@@ -27,8 +27,8 @@ from cowork.frontends.host import Host
 from cowork.frontends.repl.input.actions import PanelSelection
 from cowork.frontends.repl.view.frame import live_lines
 from cowork.frontends.repl.view.scene import Scene
-from cowork.frontends.repl.view.styled import Theme, plain
 from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree
+from cowork.frontends.styled import Theme, plain
 from tests.fakes.calls import started
 
 THEME = Theme()

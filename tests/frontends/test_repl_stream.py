@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines, split
-from cowork.frontends.repl.view.styled import Theme, plain
+from cowork.frontends.styled import Theme, plain
 from tests.fakes.repl_demo import ANSWER
 
 THEME = Theme()

@@ -14,7 +14,7 @@ from cowork.frontends.host import Command, Options
 from cowork.frontends.repl.repl import Repl
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
-from cowork.frontends.repl.view.styled import Theme, plain
+from cowork.frontends.styled import Theme, plain
 from tests.fakes.repl_host import FakeHost
 
 

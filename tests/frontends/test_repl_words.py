@@ -8,7 +8,7 @@ import re
 import pytest
 
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import Theme, plain
+from cowork.frontends.styled import Theme, plain
 
 THEME = Theme()
 MARKS = (

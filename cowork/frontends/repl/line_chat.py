@@ -16,7 +16,7 @@ from cowork.core.ports import Answer, Question
 from cowork.frontends.dialog_choices import by_number, steps_of
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.input.dialogs import what_lines
-from cowork.frontends.repl.view.styled import plain
+from cowork.frontends.styled import plain
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl

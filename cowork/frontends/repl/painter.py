@@ -15,7 +15,7 @@ from prompt_toolkit.output import Output
 from prompt_toolkit.renderer import Renderer
 from prompt_toolkit.styles import DummyStyle
 
-from cowork.frontends.repl.view.styled import Line, Theme, clip_line, line_width
+from cowork.frontends.styled import Line, Theme, clip_line, line_width
 
 _BEGIN = "\x1b[?2026h\x1b[?25l"  # synchronised update, cursor hidden
 _END = "\x1b[?2026l"

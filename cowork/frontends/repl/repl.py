@@ -33,8 +33,8 @@ from cowork.frontends.repl.view.frame import compose
 from cowork.frontends.repl.view.notes import banner_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import warm_up
-from cowork.frontends.repl.view.styled import OSC11_QUERY, SPIN_S, Kind, Line, Theme, color_depth, guess_kind
 from cowork.frontends.repl.view.viewer import Viewer
+from cowork.frontends.styled import OSC11_QUERY, SPIN_S, Kind, Line, Theme, color_depth, guess_kind
 
 Mode = Literal["write", "panel", "dialog", "pick", "view"]
 FRAME_S = 0.05  # events redraw at most 20 times a second; keys redraw at once

@@ -27,7 +27,7 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import clean_environ
 from cowork.frontends.host import Options
 from cowork.frontends.repl.painter import Painter
-from cowork.frontends.repl.view.styled import Kind, clip, kind_of_reply
+from cowork.frontends.styled import Kind, clip, kind_of_reply
 
 _ESCAPE_S = 0.03  # what follows an Escape as part of one key follows at once
 _SECOND_KEY_S = 0.6  # a person may take this long for the second key of Ctrl+X …

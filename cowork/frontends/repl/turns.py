@@ -17,8 +17,8 @@ from cowork.frontends.host import Changes, Choose, Command, CommandResult, Conte
 from cowork.frontends.repl.view.notes import context_lines, in_chat
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import clip
 from cowork.frontends.repl.view.tool_lines import changes_lines
+from cowork.frontends.styled import clip
 
 
 @frozen

@@ -14,8 +14,8 @@ from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import Kind
 from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree
+from cowork.frontends.styled import Kind
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl

@@ -12,7 +12,7 @@ from cowork.core.format import one_line
 from cowork.core.frozen import frozen
 from cowork.frontends.host import Command, Host
 from cowork.frontends.repl.input.composer import Composer
-from cowork.frontends.repl.view.styled import Line, clip, clip_start, option, pad, width, window
+from cowork.frontends.styled import Line, clip, clip_start, option, pad, width, window
 
 ROWS = 8
 _LIMIT = 40

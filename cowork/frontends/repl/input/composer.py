@@ -14,7 +14,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
 
 from cowork.core.hygiene import visible
-from cowork.frontends.repl.view.styled import Line, cut_rows, plain, width
+from cowork.frontends.styled import Line, cut_rows, plain, width
 
 _FOLD_LINES, _FOLD_CHARACTERS = 8, 1_200  # a paste larger than this becomes a chip
 _WHOLE_CHIP = re.compile(r"\[image (/[^\]\n]+)\]")  # with its path, for whoever goes on

@@ -15,7 +15,8 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.core.ports import Answer, Question
 from cowork.frontends.dialog_choices import Choice, Step, steps_of
-from cowork.frontends.repl.view.styled import (
+from cowork.frontends.repl.view.tool_lines import command_lines, diff_lines
+from cowork.frontends.styled import (
     BAR_MARGIN,
     WIDEST,
     Line,
@@ -29,7 +30,6 @@ from cowork.frontends.repl.view.styled import (
     wrap,
     wrap_behind,
 )
-from cowork.frontends.repl.view.tool_lines import command_lines, diff_lines
 
 QUIET_S = 0.5  # keys typed less than this apart belong to the message being written, not to a dialog
 SETTLE_S = 0.3  # a fresh question answers to no key: nobody can have read it yet

@@ -12,7 +12,7 @@ from cowork.core.hygiene import visible
 from cowork.frontends.host import Choose, Row
 from cowork.frontends.repl.input.completion import in_order
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import (
+from cowork.frontends.styled import (
     BAR_MARGIN,
     DOT,
     Line,

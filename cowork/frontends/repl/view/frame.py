@@ -17,18 +17,8 @@ from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.panels import panels_lines
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import (
-    WIDEST,
-    Line,
-    Theme,
-    clip,
-    clip_line,
-    clip_start,
-    limit_rows,
-    line_width,
-    spinner,
-)
 from cowork.frontends.repl.view.tool_lines import output_lines, running_line
+from cowork.frontends.styled import WIDEST, Line, Theme, clip, clip_line, clip_start, limit_rows, line_width, spinner
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl

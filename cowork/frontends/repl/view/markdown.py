@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme as RichTheme
 
-from cowork.frontends.repl.view.styled import Line, Theme
+from cowork.frontends.styled import Line, Theme
 
 _LONGEST_COLOURED = 4_000  # characters: colours in longer lines help nobody and cost seconds
 

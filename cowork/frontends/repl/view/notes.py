@@ -11,18 +11,7 @@ from cowork.core.events import ContextCompacted, Event, Notice, PromptAdded, Ret
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.host import ContextUse, Status
-from cowork.frontends.repl.view.styled import (
-    Line,
-    Theme,
-    clip,
-    clip_line,
-    clip_start,
-    line_width,
-    pad,
-    width,
-    wrap,
-    wrap_behind,
-)
+from cowork.frontends.styled import Line, Theme, clip, clip_line, clip_start, line_width, pad, width, wrap, wrap_behind
 
 _PROMPT_ROWS = 12
 _PROMPT_LINE = 4_000  # characters shown of one line

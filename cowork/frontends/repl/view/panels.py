@@ -13,7 +13,7 @@ from cowork.core.blocks import Json
 from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
 from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
-from cowork.frontends.repl.view.styled import (
+from cowork.frontends.styled import (  # fmt: skip
     BAR_MARGIN,
     Line,
     Span,
@@ -31,7 +31,7 @@ from cowork.frontends.repl.view.styled import (
     width,
     window,
     wrap,
-)  # fmt: skip
+)
 
 FEW = 2  # so many are open panels by default, more of them rows
 OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more

@@ -16,8 +16,8 @@ from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.child_state import ChildState, new_child
 from cowork.frontends.repl.view.panels import ended_line
 from cowork.frontends.repl.view.stream import MarkdownStream
-from cowork.frontends.repl.view.styled import Line, Theme
 from cowork.frontends.repl.view.tool_lines import finished_lines, looks_line
+from cowork.frontends.styled import Line, Theme
 from cowork.frontends.text import FEW, LOOKS
 
 Draw = Callable[[int, Theme], Sequence[Line]]

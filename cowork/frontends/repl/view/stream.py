@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from cowork.core.hygiene import Visible, visible
-from cowork.frontends.repl.view.styled import Line, Theme, wrap
+from cowork.frontends.styled import Line, Theme, wrap
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

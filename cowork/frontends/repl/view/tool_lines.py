@@ -18,7 +18,7 @@ from cowork.core.events import ToolStarted
 from cowork.core.format import one_line
 from cowork.core.hygiene import visible, visible_line
 from cowork.frontends.host import FileChange
-from cowork.frontends.repl.view.styled import (
+from cowork.frontends.styled import (
     Kind,
     Line,
     Span,

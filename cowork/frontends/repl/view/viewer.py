@@ -14,8 +14,8 @@ from cowork.core.format import one_line
 from cowork.core.hygiene import visible
 from cowork.frontends.repl.view import notes
 from cowork.frontends.repl.view.stream import markdown_lines
-from cowork.frontends.repl.view.styled import Line, Theme, beside, clip_line, plain, wrap
 from cowork.frontends.repl.view.tool_lines import GLYPHS, diff_lines, looks_line, summary
+from cowork.frontends.styled import Line, Theme, beside, clip_line, plain, wrap
 from cowork.frontends.text import FEW, LOOKS, call_line
 
 Body = Callable[[int, Theme], list[Line]]
