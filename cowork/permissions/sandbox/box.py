@@ -22,8 +22,7 @@ from cowork.core.workspace import Workspace, is_closed
 from cowork.permissions.rules import Rules
 from cowork.permissions.sandbox import carriers, landlock, masks
 from cowork.permissions.sandbox.carriers import Temporary
-from cowork.permissions.sandbox.reasons import reasons
-from cowork.permissions.sandbox.watch import Guarded, common_of, guarded, repository_of, worktree_of
+from cowork.permissions.sandbox.watch import Guarded, common_of, guarded, reasons, repository_of, worktree_of
 
 MODES = ("auto", "required", "off")
 _TMP = Path("/tmp")
@@ -154,11 +153,9 @@ class Sandbox:
             said += ", though those that only look are held to that (Landlock)" if self.fenced else ""
             return said + (" (required: none will run)" if self.refusal else "")
         name = "seatbelt" if sys.platform == "darwin" else "bubblewrap"
-        network = "with network" if self.network else "no network"
-        network += (
-            "" if self.boxes == "both" else ", but namespaces are open or cannot be nested: nothing runs unasked for it"
-        )
-        return f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, {network}"
+        loose = ", but namespaces are open or cannot be nested: nothing runs unasked for it"
+        said = f"{name}: only the workspace and a private /tmp can be written, secrets are hidden, "
+        return f"{said}{'with' if self.network else 'no'} network{loose if self.boxes != 'both' else ''}"
 
     def wrap_server(self, argv: Sequence[str], cwd: Path, *, writable: Sequence[Path], network: bool) -> list[str]:
         """The words that run a long-running program, such as an MCP server, in a box of its own.

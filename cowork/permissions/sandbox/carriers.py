@@ -19,7 +19,6 @@ _APART = ("--unshare-all", "--die-with-parent", "--cap-drop", "ALL")
 BARE = (*_APART, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 # A second box in the first one: all of that as it is, but for what is mounted on top.
 INNER = ("--die-with-parent", "--cap-drop", "ALL", "--dev-bind", "/", "/")
-_FOR_ROOT = ("--cap-add", "CAP_SETFCAP")  # without it root can make no namespace in which it is root
 # Who can make a user namespace has every capability in it.
 NO_NAMESPACES = ("--unshare-user", "--disable-userns")
 _GUARDED = r'#"/(\.git/(config|hooks|info)|\.gitmodules|\.gitattributes|\.cowork|\.claude|\.mcp\.json'
@@ -52,7 +51,8 @@ def settings() -> tuple[str, ...]:
 
 
 def outer() -> tuple[str, ...]:
-    return ("--unshare-user", *(_FOR_ROOT if os.geteuid() == 0 else ()))
+    """Without that capability root can make no namespace in which it is root."""
+    return ("--unshare-user", *(("--cap-add", "CAP_SETFCAP") if os.geteuid() == 0 else ()))
 
 
 def _tried(words: list[str]) -> str:

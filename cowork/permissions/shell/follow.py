@@ -237,13 +237,10 @@ def _covers(rule: Rule, words: Sequence[Word]) -> bool | None:
 
 def _has(option: str, words: Sequence[Word]) -> bool:
     """Whether an option is among the words, wherever it stands: `-rf` also as `-r -f`, `--force` also shortened."""
-    texts = [word.text.partition("=")[0] for word in words[1:]]
-    if option in texts or any(word.text == option for word in words):
-        return True
-    if option.startswith("--"):
-        return any(option.startswith(text) for text in texts if text.startswith("--") and len(text) > 3)
+    texts = [text for word in words for text in (word.text, word.text.partition("=")[0])]
+    shortened = any(option.startswith(text) for text in texts if text.startswith("--") and len(text) > 3)
     letters = {letter for text in texts if re.fullmatch(r"-[A-Za-z]+", text) for letter in text[1:]}
-    return set(option[1:]) <= letters
+    return option in texts or (shortened if option.startswith("--") else set(option[1:]) <= letters)
 
 
 def _in_order(wanted: Sequence[str], words: Sequence[Word]) -> bool | None:

@@ -45,6 +45,12 @@ _COMMAND = rf"{_NAME}(?:[ \t]*+{_TO_NOTHING}|[ \t]++{_ARGUMENT})*+"
 _LITERAL = re.compile(
     rf"\s*+{_COMMAND}(?:[ \t]*+(?:&&|\|\||\|&?|;;?|\n)\s*+{_COMMAND})*+[ \t]*+;?;?\s*", re.DOTALL | re.ASCII
 )
+_UNCLEAR = {
+    "a word that goes on in the next line": re.compile(r"\S\\\n"),
+    "a here-document beside a substitution": re.compile(
+        r"<<-?[ \t]*[^\s<].*(?:[$<]\(|`)|(?:[$<]\(|`).*<<-?[ \t]*[^\s<]"
+    ),
+}
 _AFTER = {"time": re.compile(r"(?:[ \t]+-[A-Za-z-]+)+"), "coproc": re.compile(r"[ \t]+\w+(?=[ \t]+[{(])")}
 
 
@@ -115,12 +121,9 @@ def parse(text: str) -> ShellText:
         return ShellText(tuple(reader.found), str(limit), limited=True)
     if reader.asleep and any(c.words and c.words[0].text in _COUNTS for c in reader.found):
         reader.unclear.append("a substitution in quotes, which what counts would run")
-    if re.search(r"\S\\\n", text):
-        reader.unclear.append("a word that goes on in the next line")
-    if re.search(r"<<-?[ \t]*[^\s<][^\n]*(?:[$<]\(|`)|(?:[$<]\(|`)[^\n]*<<-?[ \t]*[^\s<]", text):
-        reader.unclear.append("a here-document beside a substitution")
+    reader.unclear += [why for why, sign in _UNCLEAR.items() if sign.search(text)]
     literal = not reader.unclear and visible(text) == text and bool(_LITERAL.fullmatch(text))
-    return ShellText(tuple(reader.found), reader.unclear[0] if reader.unclear else "", literal=literal)
+    return ShellText(tuple(reader.found), "".join(reader.unclear[:1]), literal=literal)
 
 
 class _Reader:
