@@ -140,17 +140,10 @@ def _undelivered(past: Sequence[Event]) -> list[Prompt]:
 
 
 def _child_end(child: InterruptedChild) -> ChildResult:
-    start = child.start
     return ChildResult(
-        status="aborted",
-        result=child.text,
-        subagent_type=start.subagent_type,
-        subagent_id=start.subagent_id,
-        label=start.description,
-        depth=start.depth,
-        model_requested=start.model,
-        model_used=start.model,
-        model_id=start.model_id,
+        child.start,
+        "aborted",
+        child.text,
         turns=child.turns,
         tally=child.tally,
         files_changed=child.files_changed,

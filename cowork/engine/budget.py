@@ -224,11 +224,12 @@ class Accounts:
     def close(self, child: Child, end: ChildResult, record: ToolRecord) -> None:
         """Count a child that ended: its own spending, for what its own children spent is under their types."""
         self.denials += child.runner.denials
-        names = {"subagent_type": end.subagent_type, "subagent_id": end.subagent_id, "status": end.status}
-        names |= {"description": end.label, "model": end.model_used}
+        start = end.start
+        names = {"subagent_type": start.subagent_type, "subagent_id": start.subagent_id, "status": end.status}
+        names |= {"description": start.description, "model": start.model}
         child.view.update(names | view_002(record.to_dict()))
         empty = {"tasks": 0, "usage": Usage(), "total_cost_usd": 0.0, "duration_ms": 0}
-        sums = self._by_type.setdefault(end.subagent_type, empty)
+        sums = self._by_type.setdefault(start.subagent_type, empty)
         sums["tasks"] += 1
         sums["usage"] = sums["usage"] + child.agent.usage
         sums["total_cost_usd"] = add_cost(sums["total_cost_usd"], child.agent.cost_usd)

@@ -298,12 +298,13 @@ class RemoteChild:
 
     def __init__(self, session: Session, task: FlowTask, id: str, stop_all: Callable[[], None]) -> None:
         self.id, self.over, self._stop_all = id, "", stop_all
-        self._run, self._sinks, self._task = session.run, session.sinks, task
+        self._run, self._sinks = session.run, session.sinks
         self._path = f"main/{id}"
         self._usage, self._cost, self._turns = Usage(), 0.0, 0
-        started = AgentStarted(id, description=task.description or task.key or task.prompt[:60], prompt=task.prompt,
-                               subagent_type=task.agent_name, model=task.model or "main")  # fmt: skip
-        self._run.emitter.publish(started, self._path)
+        description = task.description or task.key or task.prompt[:60]
+        kind, model = task.agent_name, task.model or "main"
+        self._start = AgentStarted(id, "main", "", description, task.prompt, kind, model)
+        self._run.emitter.publish(self._start, self._path)
 
     def hear(self, line: str) -> None:
         """Follow what its process tells: events for who watches, costs for the budget."""
@@ -346,9 +347,7 @@ class RemoteChild:
         return self._close("error", "", code=code, reason=message, usage=self._usage, cost_usd=self._cost)
 
     def _close(self, status: Any, text: str, *, model_id: str = "", **facts: Any) -> ToolRecord:
-        task, model = self._task, self._task.model or "main"
-        end = ChildResult(status, text, task.agent_name, self.id, task.description or task.key, 1, model, model,
-                          model_id, **facts)  # fmt: skip
+        end = ChildResult(replace(self._start, model_id=model_id), status, text, **facts)
         record, _ = record_of(end, keep_in=self._run.tree.scratch / f"result-{self.id}", max_bytes=1 << 30)
         self._run.emitter.publish(AgentEnded(self.id, end.status, record.to_dict()), self._path)
         return record

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from cowork.config.sections import Subagent
-from cowork.core.events import EVENTS, Event
+from cowork.core.events import EVENTS, AgentStarted, Event
 from cowork.engine.subagents.result import LOG_MESSAGES, ChildResult, record_of
 from tests.fakes.calls import TOOLS
 from tests.fakes.command import COWORK
@@ -56,7 +56,7 @@ def test_the_parameters_are_those_of_the_schema(title: str, tool: str) -> None:
 
 
 def test_the_fields_of_the_record_are_all_there(tmp_path: Path) -> None:
-    end = ChildResult("completed", "r", "explore", "explore-1", "label", 1, "main", "main", "m")
+    end = ChildResult(AgentStarted("explore-1", subagent_type="explore"), "completed", "r")
     record, _ = record_of(end, keep_in=tmp_path / "x")
     body = section("reference/task.md", "Record")
     assert rows(body) == list(record.data)

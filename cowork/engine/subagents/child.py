@@ -30,6 +30,7 @@ class Child:
     agent: Agent
     clock: Clock
     model_requested: str
+    start: AgentStarted = field(default_factory=AgentStarted)  # as everybody was told of it
     started: float = 0.0  # 0: it still waits for a slot
     since: int = 0  # id of its first event; what it said before it was resumed is not its result now
     task: asyncio.Task[ChildResult] | None = None
@@ -62,7 +63,7 @@ class Child:
 
     def started_event(self, tool_use_id: str) -> AgentStarted:
         order, definition = self.assignment.order, self.assignment.definition
-        return AgentStarted(
+        self.start = AgentStarted(
             subagent_id=self.id,
             parent=self.assignment.parent.path,
             tool_use_id=tool_use_id,
@@ -78,6 +79,7 @@ class Child:
             background=order.run_in_background,
             status=self.status,
         )
+        return self.start
 
     def updated_event(self) -> AgentUpdated:
         ledger = self.agent.ledger
@@ -194,15 +196,10 @@ class Child:
         """Everything that is known of it at its end."""
         agent = self.agent
         return ChildResult(
-            status=status,
-            result=text,
-            subagent_type=self.assignment.definition.name,
-            subagent_id=self.id,
-            label=self.label,
-            depth=self.depth,
-            model_requested=self.model_requested,
-            model_used=self.agent.spec.tier,
-            model_id=agent.provider.model,
+            self.start,
+            status,
+            text,
+            self.model_requested,
             turns=agent.turns,
             tally=self.runner.tally,
             exit_codes=tuple(self.runner.exit_codes),

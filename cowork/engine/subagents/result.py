@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cowork.core.blocks import Json, Tally, Usage
 from cowork.core.errors import ToolErrorCode
+from cowork.core.events import AgentStarted
 from cowork.core.format import money
 from cowork.core.frozen import frozen
 from cowork.core.ports import ToolRecord
@@ -31,15 +32,10 @@ ChildStatus = Literal["completed", "incomplete", "error", "aborted"]
 class ChildResult:
     """All that is known of a child when it stops, whatever stopped it."""
 
+    start: AgentStarted  # who it is
     status: ChildStatus
     result: str
-    subagent_type: str
-    subagent_id: str
-    label: str
-    depth: int
-    model_requested: str
-    model_used: str
-    model_id: str
+    model_requested: str = ""  # where it is not the one it ran on
     turns: int = 0
     max_turns_reached: bool = False
     tally: Tally = field(default_factory=Tally)
@@ -60,6 +56,7 @@ class ChildResult:
 
 def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) -> tuple[ToolRecord, Json]:
     """The parent's record, and what was cut from the result (empty when nothing was)."""
+    start = end.start
     result, truncation = shorten(end.result, keep_in=keep_in, max_bytes=max_bytes)
     extras = {
         "usage_estimated": end.estimated or None,
@@ -71,11 +68,11 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
         "status": end.status,
         "result": result,
         "short_result": _short(end),
-        "subagent_type": end.subagent_type,
-        "subagent_id": end.subagent_id,
-        "model_requested": end.model_requested,
-        "model_used": end.model_used,
-        "model_id": end.model_id,
+        "subagent_type": start.subagent_type,
+        "subagent_id": start.subagent_id,
+        "model_requested": end.model_requested or start.model,
+        "model_used": start.model,
+        "model_id": start.model_id,
         "tool_summary": end.tally.summary(),
         "usage": {"prompt_tokens": end.usage.prompt_tokens, "completion_tokens": end.usage.output_tokens},
         "total_cost_usd": end.cost_usd,
@@ -83,8 +80,8 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
         "truncated": bool(truncation),
         "files_changed": list(end.files_changed),
         "metadata": {
-            "subagent_label": end.label,
-            "recursion_depth": str(end.depth),
+            "subagent_label": start.description,
+            "recursion_depth": str(start.depth),
             "completion_status": "complete" if end.status == "completed" else "incomplete",
             "turns_used": str(end.turns),
             "max_turns_reached": "true" if end.max_turns_reached else "false",
@@ -96,7 +93,7 @@ def record_of(end: ChildResult, *, keep_in: Path, max_bytes: int | None = None) 
         _text(end, result),
         data,
         error=None if end.code is None else {"code": end.code, "message": end.reason},
-        stats={"time_ms": end.duration_ms, "tool_calls": end.tally.total("run"), "model": end.model_used},
+        stats={"time_ms": end.duration_ms, "tool_calls": end.tally.total("run"), "model": start.model},
         display={"kind": "task", "summary": receipts(end), "status": end.status, "text": result},
     )
     return record, truncation
@@ -133,22 +130,23 @@ def receipts(end: ChildResult) -> str:
         parts.append("files changed: " + ", ".join(changed[:8]) + more)
     if end.still_running:
         parts.append("still running: " + ", ".join(end.still_running))
-    parts.append(f"subagent_id {end.subagent_id}")
+    parts.append(f"subagent_id {end.start.subagent_id}")
     return " · ".join(parts)
 
 
 def _short(end: ChildResult) -> str:
     if end.status == "completed":
-        return f"Task completed by {end.subagent_type}"
+        return f"Task completed by {end.start.subagent_type}"
     return f"Task {'incomplete' if end.status == 'incomplete' else 'failed'}: {end.reason}"
 
 
 def _text(end: ChildResult, result: str) -> str:
-    head = f"Subagent ({end.subagent_type}, {end.model_used}) {end.status}."
-    if end.model_requested and end.model_requested != end.model_used:
-        head += f" ({end.model_requested} is not configured, so it ran on {end.model_used}.)"
+    kind, model = end.start.subagent_type, end.start.model
+    head = f"Subagent ({kind}, {model}) {end.status}."
+    if end.model_requested and end.model_requested != model:
+        head += f" ({end.model_requested} is not configured, so it ran on {model}.)"
     if end.matched_from:
-        head += f" (There is no agent {end.matched_from!r}; {end.subagent_type} answered.)"
+        head += f" (There is no agent {end.matched_from!r}; {kind} answered.)"
     if end.lost_tools:
         head += f" (It ran without {', '.join(end.lost_tools)}: not available here.)"
     parts = [head]
@@ -231,7 +229,7 @@ class Telemetry:
 
     def ended(self, child: Child, end: ChildResult, truncation: Json) -> None:
         """The lines of a child's end, whatever it was."""
-        label, depth = end.label, end.depth
+        label, depth = child.label, child.depth
         if end.max_turns_reached:
             self.say("max_turns_exceeded", label, child, depth=depth, max_turns=child.agent.options.max_turns)
         if truncation:
