@@ -25,6 +25,7 @@ Tell = Callable[[Mapping[str, Any], str], str]
 Spawn = Callable[["ToolContext", TaskOrder], Awaitable[ToolRecord]]
 Consult = Callable[["ToolContext", Request], Awaitable[tuple[Reply, Json]]]  # the answer, and what it cost
 Carries = Callable[[Mapping[str, Any]], tuple[str, Json]]
+Wrap = Callable[[Sequence[str], Path, BoxName], Sequence[str]]  # the words that run others in a box, from a folder
 
 
 class Job(Protocol):
@@ -68,12 +69,6 @@ class NoHold:
 
     def look(self) -> None: ...
     def release(self) -> None: ...
-
-
-class Wrap(Protocol):
-    """The words that run `argv` in a box."""
-
-    def __call__(self, argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]: ...
 
 
 def unwrapped(argv: Sequence[str], cwd: Path, box: BoxName) -> Sequence[str]:

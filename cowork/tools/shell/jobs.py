@@ -29,13 +29,9 @@ _PATIENCE = 3.0  # seconds a keeper may take to end a command before it is ended
 _DRAIN = 0.5  # seconds for the rest of the output: a pipe may be held by a process that is none of ours
 TRIES = 5  # times a command or a server is started again when its sandbox failed
 _QUIET = {
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER"), "cat"),
+    **dict.fromkeys(("EDITOR", "GIT_EDITOR", "VISUAL"), "true"),
     "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "GIT_EDITOR": "true",
-    "EDITOR": "true",
-    "VISUAL": "true",
     "GIT_TERMINAL_PROMPT": "0",
     "GCM_INTERACTIVE": "never",
     "DEBIAN_FRONTEND": "noninteractive",
@@ -301,19 +297,16 @@ def _shell(environ: Mapping[str, str]) -> list[str]:
     return ["/bin/sh", "-c", _SH, "sh"]
 
 
-def _ended(told: bytes) -> Ended:
-    if not told:
+def _ended(report: bytes) -> Ended:
+    if not report:
         return Ended(signal="SIGKILL")
-    raw = marshal.loads(told)
-    if "error" in raw:
-        return Ended(error=str(raw["error"]))
-    status = raw["status"]
-    left, survivors = tuple(raw["left"] or raw["inside"]), tuple(raw["survivors"])
-    if status is None:
-        return Ended(signal="SIGKILL", survivors=survivors)
-    code = os.waitstatus_to_exitcode(status)
-    ended = Ended(code, cwd=raw["cwd"], left=left, survivors=survivors)
-    return ended if code >= 0 else replace(ended, code=None, signal=signal_name(-code) or f"signal {-code}")
+    told = marshal.loads(report)
+    status = told.pop("status", 0)
+    ended = Ended(**told)
+    if ended.error:
+        return ended
+    code = -signal.SIGKILL if status is None else os.waitstatus_to_exitcode(status)
+    return replace(ended, code=code) if code >= 0 else replace(ended, signal=signal_name(-code) or f"signal {-code}")
 
 
 def signal_name(number: int) -> str:

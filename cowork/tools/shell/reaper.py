@@ -113,8 +113,8 @@ def keep(control: socket.socket, given: int, streams: list[int]) -> bool:
         _end(alarm, shell, LEFT_GRACE)
     names, _, cwd = _drain(cwd_out).decode("utf-8", "surrogateescape").rpartition("\0")
     survivors = [] if _wait(alarm, shell, 0)[1] else list(_living(shell).values())
-    told = {"status": status, "cwd": cwd[:-1], "inside": names.splitlines(), "left": left, "survivors": survivors}
-    control.sendall(marshal.dumps(told))
+    told = {"status": status, "cwd": cwd[:-1], "left": tuple(left or names.splitlines())}  # in a box the shell tells
+    control.sendall(marshal.dumps(told | {"survivors": tuple(survivors)}))
     return not survivors
 
 
