@@ -12,6 +12,7 @@ from cowork.tools.base import Param, ToolContext, tool
 DEFAULT_SUMMARY = "Summarize your findings concisely"
 GENERAL_PURPOSE = "general-purpose"
 MAX_TURNS = 50
+_MOST_SAID = 200  # characters about an agent
 SUBAGENT_BYTES = 4_096  # of a result of `subagent`
 
 
@@ -44,22 +45,15 @@ def _check_turns(args: Mapping[str, Any]) -> None:
 
 def agents_list(offers: Iterable[tuple[AgentDef, Sequence[str]]], most: Collection[str] = ()) -> str:
     """The agents a model may send out and the tools each would have, a line each; `most` are all but Task."""
-    rows = (
-        (agent, "all but Task" if set(tools) == set(most) else ", ".join(_grouped(agent, tools)) or "no tools")
-        for agent, tools in offers
-    )
-    return "\n".join(f"- {agent.name}: {_clip(agent.description)} ({tools})" for agent, tools in rows)
-
-
-def _grouped(agent: AgentDef, tools: Sequence[str]) -> list[str]:
-    """Tools with those of a server as one, whether or not it runs: the list must not change while agents work."""
-    servers = (f"mcp__{name}__*" for name in agent.named_servers)
-    shown = (f"mcp__{name.split('__')[1]}__*" if name.startswith("mcp__") else name for name in tools)
-    return list(dict.fromkeys((*shown, *servers)))
-
-
-def _clip(text: str, width: int = 200) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    lines = []
+    for agent, tools in offers:
+        # The tools of a server are one, whether or not it runs: the list must not change while agents work.
+        names = (f"mcp__{name.split('__')[1]}__*" if name.startswith("mcp__") else name for name in tools)
+        shown = dict.fromkeys((*names, *(f"mcp__{name}__*" for name in agent.named_servers)))
+        has = "all but Task" if set(tools) == set(most) else ", ".join(shown) or "no tools"
+        about = agent.description
+        lines.append(f"- {agent.name}: {about if len(about) <= _MOST_SAID else about[: _MOST_SAID - 1] + '…'} ({has})")
+    return "\n".join(lines)
 
 
 @tool(

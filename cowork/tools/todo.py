@@ -25,7 +25,16 @@ class Todo(_Needed, total=False):
 @tool("TodoWrite", reads=True, line=lambda args, cwd: "")
 async def todo_write(ctx: ToolContext, todos: Annotated[list[Todo], "The whole list, in order"]) -> ToolRecord:
     items: list[Json] = [{**todo, "activeForm": todo.get("activeForm") or todo["content"]} for todo in todos]
-    _sensible(items)
+    blank = [str(number) for number, item in enumerate(items, 1) if not item["content"].strip()]
+    if blank:
+        raise ToolError("INVALID_PARAM", f"`content` of todo {', '.join(blank)} is empty. Say what is to be done.")
+    active = [item["content"] for item in items if item["status"] == "in_progress"]
+    if len(active) > 1:
+        raise ToolError(
+            "INVALID_PARAM",
+            f"At most one todo can be in_progress, {len(active)} are: {'; '.join(active)}. "
+            "The list was not changed. Keep one and set the others to pending or completed.",
+        )
     ctx.state.todos = items
     ctx.emit(TodoUpdated(tuple(items)))
     done = sum(item["status"] == "completed" for item in items)
@@ -38,16 +47,3 @@ async def todo_write(ctx: ToolContext, todos: Annotated[list[Todo], "The whole l
         display={"kind": "todos", "todos": items, "summary": f"{done} of {len(items)} done"},
         todos=items,
     )
-
-
-def _sensible(items: list[Json]) -> None:
-    blank = [str(number) for number, item in enumerate(items, 1) if not item["content"].strip()]
-    if blank:
-        raise ToolError("INVALID_PARAM", f"`content` of todo {', '.join(blank)} is empty. Say what is to be done.")
-    active = [item["content"] for item in items if item["status"] == "in_progress"]
-    if len(active) > 1:
-        raise ToolError(
-            "INVALID_PARAM",
-            f"At most one todo can be in_progress, {len(active)} are: {'; '.join(active)}. "
-            "The list was not changed. Keep one and set the others to pending or completed.",
-        )

@@ -75,7 +75,11 @@ def catalogue(tools: Sequence[Tool]) -> str:
         lines = [f"{group}: {', '.join(names)}" for group, names in groups.items()]
     if sum(map(len, lines)) > _MOST_CATALOGUE:
         room = max(20, _MOST_CATALOGUE // len(groups) - 20)
-        lines = [f"{group} ({len(names)} tools): {_some(names, room)}" for group, names in groups.items()]
+        lines = []
+        for group, names in groups.items():
+            text = ", ".join(names[:30])
+            some = text if len(text) <= room else text[:room].rpartition(",")[0] + " …"
+            lines.append(f"{group} ({len(names)} tools): {some}")
     text = "\n".join(lines)
     return text if len(text) <= _MOST_CATALOGUE * 1.2 else f"{len(tools)} tools of {len(groups)} servers"
 
@@ -119,8 +123,3 @@ def _short(name: str) -> str:
 def _summary(text: str) -> str:
     first = re.split(r"(?<=[.;:!?])\s", " ".join(text.split()), maxsplit=1)[0]
     return first if len(first) <= 80 else first[:79] + "…"
-
-
-def _some(names: Sequence[str], room: int) -> str:
-    text = ", ".join(names[:30])
-    return text if len(text) <= room else text[:room].rpartition(",")[0] + " …"

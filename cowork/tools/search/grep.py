@@ -143,7 +143,8 @@ class GrepOutput:
             end = match.end()
             if not self._checked or self._keep(match[1]):
                 self._add(match)
-                if self._enough():
+                results = self.total if self.mode == "content" else len(self.files)
+                if results >= _MOST_RESULTS or self._bytes >= _MOST_BYTES:
                     return False
         self._rest = data[end:]
         return len(self._rest) < _MOST_BYTES
@@ -152,10 +153,6 @@ class GrepOutput:
     def binary(self) -> bool:
         """Whether the one file searched is binary and matches."""
         return b": binary file matches" in self._rest
-
-    def _enough(self) -> bool:
-        results = self.total if self.mode == "content" else len(self.files)
-        return results >= _MOST_RESULTS or self._bytes >= _MOST_BYTES
 
     def _keep(self, raw: bytes) -> bool:
         if raw not in self._kept:

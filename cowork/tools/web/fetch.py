@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import time
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
-from typing import Annotated, Any
+from collections.abc import Collection
+from typing import Annotated
 
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
@@ -31,7 +30,13 @@ def web_fetch(private: Collection[str]) -> Tool:
     """The tool of one run; it keeps the pages it fetched for a while. `private` hosts may be in a private network."""
     kept: OrderedDict[str, tuple[float, http.Fetched, str]] = OrderedDict()
 
-    @tool("WebFetch", family="fetch", reads=True, effects=_effects, line=lambda args, cwd: str(args["url"]))
+    @tool(
+        "WebFetch",
+        family="fetch",
+        reads=True,
+        effects=lambda ctx, args: [Effect("fetch", str(args["url"]))],
+        line=lambda args, cwd: str(args["url"]),
+    )
     async def run(ctx: ToolContext, url: Annotated[str, "http(s) address"]) -> ToolRecord:
         address = url.partition("#")[0].strip()
         if (known := kept.get(address)) and time.monotonic() - known[0] < KEPT_SECONDS:
@@ -50,20 +55,11 @@ def web_fetch(private: Collection[str]) -> Tool:
     return run
 
 
-def _effects(ctx: ToolContext, args: Mapping[str, Any]) -> list[Effect]:
-    return [Effect("fetch", str(args["url"]))]
-
-
 def _moved(found: http.Fetched) -> ToolRecord:
     text = f"{found.url} redirects to another host, which was not followed: {found.elsewhere}"
     display = {"kind": "text", "text": text, "summary": "redirects"}
-    return partial(
-        f"{text}\nFetch that if you want it.",
-        display=display,
-        url=found.url,
-        status=found.status,
-        redirect=found.elsewhere,
-    )
+    data: Json = {"url": found.url, "status": found.status, "redirect": found.elsewhere}
+    return partial(f"{text}\nFetch that if you want it.", display=display, **data)
 
 
 async def _text(found: http.Fetched) -> str:
@@ -73,16 +69,11 @@ async def _text(found: http.Fetched) -> str:
         pages, total = await converter.pdf_pages(found.body, 1, _PDF_PAGES, room=MAX_TEXT)
         return "\n\n".join([*pages, *([f"[{total} pages in all]"] if total > len(pages) else [])])
     if found.kind.startswith("text/") or found.kind.endswith(_TEXTS) or not found.kind:
-        return _decoded(found.body, found.charset)
+        try:
+            return found.body.decode(found.charset or "utf-8", "replace")
+        except LookupError:
+            return found.body.decode("utf-8", "replace")
     raise ToolError("INVALID_PARAM", f"{found.url} is {found.kind}, not text. A command in Bash may download it.")
-
-
-def _decoded(body: bytes, charset: str) -> str:
-    try:
-        codecs.lookup(charset or "utf-8")
-    except LookupError:
-        charset = ""
-    return body.decode(charset or "utf-8", "replace")
 
 
 def _record(found: http.Fetched, text: str) -> ToolRecord:

@@ -70,7 +70,9 @@ async def _get(url: str, private: Collection[str], headers: Mapping[str, str]) -
     async with httpx.AsyncClient(trust_env=False, proxy=proxy or None, timeout=SECONDS) as client:
         for address in addresses[:_TRIES]:
             # The address that was checked is the one that is asked, whatever the name would lead to by now.
-            target = parts._replace(netloc=_netloc(address, parts.port), fragment="").geturl()
+            place = f"[{address}]" if ":" in address else address
+            place = f"{place}:{parts.port}" if parts.port else place
+            target = parts._replace(netloc=place, fragment="").geturl()
             named = {**given, "Host": parts.netloc}
             try:
                 async with client.stream("GET", target, headers=named, extensions={"sni_hostname": host}) as response:
@@ -127,11 +129,6 @@ def _is_address(host: str) -> bool:
     except OSError:
         return ":" in host or host == "localhost" or host.endswith(".localhost")
     return True
-
-
-def _netloc(address: str, port: int | None) -> str:
-    host = f"[{address}]" if ":" in address else address
-    return f"{host}:{port}" if port else host
 
 
 def _proxy(parts: SplitResult) -> str:
