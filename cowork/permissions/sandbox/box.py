@@ -56,6 +56,8 @@ class Sandbox:
         self.home = Path(os.path.realpath(self._environ.get("HOME") or os.path.expanduser("~")))
         self._secrets = masks.WorkspaceSecrets(lambda: self.roots, workspace.root, rules)
         self.known: Guarded | None = None  # what is guarded, if that was looked up for the very next command
+        self.alone = True  # no other command runs that could move what is mounted for the next one
+        self._serving = False  # nor a server that may write
         # A program of the workspace, or of the folder one is in, is no sandbox.
         places = self._environ.get("PATH", os.defpath).split(os.pathsep)
         self._path = os.pathsep.join(p for p in places if os.path.isabs(p) and not workspace.may_write(Path(p)))
@@ -125,7 +127,8 @@ class Sandbox:
         named = (Path(os.path.realpath(self.workspace.root / name)) for name in names)
         denied = [path for path in named if {*self.roots} & {*path.parents} and os.path.exists(path)]
         fixed = [path for path in dict.fromkeys((*what.fixed, *denied)) if path not in self.roots]
-        return self._around(argv, cwd, places, masked, fixed, self.writable(), network=network)
+        nested = self._serving or not self.alone
+        return self._around(argv, cwd, places, masked, fixed, self.writable(), network=network, nested=nested)
 
     def _has_network(self, box: BoxName) -> bool:
         return box == "network" or (self.network and box in ("write", "masked"))
@@ -174,7 +177,8 @@ class Sandbox:
         if sys.platform == "darwin":
             return carriers.seatbelt(argv, self.workspace, folders, [*hidden, *masked], network=network)
         places = self._places(hidden, masks.other_homes(self.home, self.roots), network=network)
-        return self._around(argv, cwd, places, masked, guarded(folders).fixed, folders, network=network)
+        self._serving = self._serving or bool(folders)
+        return self._around(argv, cwd, places, masked, guarded(folders).fixed, folders, network=network, nested=True)
 
     def _around(
         self,
@@ -186,11 +190,13 @@ class Sandbox:
         writable: Sequence[Path] = (),
         *,
         network: bool,
+        nested: bool = False,
     ) -> list[str]:
         """bubblewrap with these places, of which some can be written, but for what is masked or fixed.
 
-        Others could swap a folder there for a link while it is mounted, to have one of their choice mounted instead. So
-        that is done in a second box inside the first, from which no link leads to more than the first one has.
+        Another command could swap a folder there for a link while it is mounted, to have one of its choice mounted
+        instead. So where others run that is done in a second box inside the first (`nested`), from which no link leads
+        to more than the first one has; alone, one box is half the time.
         """
         bwrap = self._bwrap or "bwrap"
         hidden = [path for path, words in places.items() if words[0] == "--tmpfs" or words[1] == _EMPTY]
@@ -202,7 +208,7 @@ class Sandbox:
         # Masks count as places, for a folder with one in it must not become one that is not searched.
         guards = _guards(places | hiding, hidden, fixed, writable) | hiding
         words = [bwrap, *carriers.BARE, *self._settings(network=network, reads=not writable)]
-        if writable and guards and carriers.nests(bwrap):
+        if nested and guards and carriers.nests(bwrap):
             inner = [bwrap, *carriers.INNER, *carriers.settings(), *carriers.NO_NAMESPACES]
             if any(Path(_EMPTY).is_relative_to(place) for place in _COVERED):  # the second box takes it from the first
                 places = {**places, Path(_EMPTY): ["--ro-bind", _EMPTY, _EMPTY]}

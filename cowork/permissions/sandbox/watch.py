@@ -6,9 +6,11 @@ a name that nothing obeys, and said. Where there is no box it is only said.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import stat
+import struct
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -65,6 +67,7 @@ _OUTSIDE = (
     "In the sandbox only the workspace and /tmp can be written. Have caches there, such as XDG_CACHE_HOME=/tmp/cache,"
     ' or call Bash again with needs: "outside" and why; the user is then asked.'
 )
+_FLOCK = struct.Struct("hhqqi")  # struct flock
 
 
 @frozen
@@ -190,7 +193,10 @@ class Watch:
         """Note what is there now, for the command that starts in `cwd`."""
         what, places = guarded(self._sandbox.roots), tuple(dict.fromkeys((*self._sandbox.roots, cwd)))
         boxed = self._sandbox.active and sys.platform != "darwin"  # seatbelt goes by name, whether it is there or not
-        self._sandbox.known = what if boxed else None
+        locks: tuple[int, ...] = ()
+        if boxed:
+            locks, self._sandbox.alone = _lock(self._sandbox.roots)
+            self._sandbox.known = what
         if self.running == 0:
             self._known, self._watched = {}, set()  # what came while no command ran is the person's
         here = _present(what, places, inside=not boxed)
@@ -198,7 +204,7 @@ class Watch:
         self._known |= {path: goal for path, goal in here.items() if Path(path).parent not in self._watched}
         self._watched |= {*places, *what.gits}
         self.running += 1
-        return WatchHold(self, what, places, boxed)
+        return WatchHold(self, what, places, locks, boxed)
 
     def look(self, hold: WatchHold) -> list[str]:
         """Set aside what came since, and put back links that were changed; gives what the model should know."""
@@ -234,6 +240,7 @@ class WatchHold:
     watch: Watch
     what: Guarded
     places: tuple[Path, ...]
+    locks: tuple[int, ...]  # say that a command runs in these folders
     boxed: bool  # what comes can be set aside, for its maker was held
     told: list[str] = field(default_factory=list)
     released: bool = False
@@ -247,6 +254,22 @@ class WatchHold:
             self.look()
             self.released = True
             self.watch.running -= 1
+            for lock in self.locks:
+                os.close(lock)
+
+
+def _lock(roots: Iterable[Path]) -> tuple[tuple[int, ...], bool]:
+    """Locks that say that a command runs in these folders, and whether no other does, of this program or another."""
+    locks, alone = [], True
+    for root in roots:
+        try:
+            locks.append(os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC))
+            fcntl.fcntl(locks[-1], fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, 0, 0, 0, 0))
+            other = fcntl.fcntl(locks[-1], fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, 0, 0, 0, 0))
+            alone = alone and _FLOCK.unpack(other)[0] == fcntl.F_UNLCK
+        except OSError:  # a file system without locks, or a folder one may not list
+            alone = False
+    return tuple(locks), alone
 
 
 def _present(what: Guarded, places: Iterable[Path], *, inside: bool) -> dict[str, str]:
