@@ -164,6 +164,8 @@ class Turns:
             self._task = self._begun = None
             self.ended(self.scene.clock() - started - self._chosen_s)
             self._next()
+            if not self._closing:
+                self._keep()
 
     async def _do(self, sent: Sent) -> None:
         mark, rest = sent.text[0], sent.text[1:].strip()
@@ -188,7 +190,6 @@ class Turns:
         elif self.queue:
             self._begun = self.queue.pop(0)
             self._start(self._begun)
-        self._keep()
 
     async def _command(self, text: str) -> None:
         name, rest = _name(text), text[1:].partition(" ")[2].strip()

@@ -281,10 +281,9 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         repl.leave(0)
 
     async def help_text(_: str) -> CommandResult:
-        rows = [
-            f"| `{_cell(f'/{c.name} {c.arguments}'.strip())}` | {_cell(c.help)} |"
-            for c in sorted(repl.turns.commands().values(), key=lambda c: c.name)
-        ]
+        known = sorted(repl.turns.commands().values(), key=lambda command: command.name)
+        cells = [[text.replace("|", "\\|") for text in (f"/{c.name} {c.arguments}".strip(), c.help)] for c in known]
+        rows = [f"| `{name}` | {about} |" for name, about in cells]
         return "\n".join(["| command | does |", "|---|---|", *rows]) + "\n" + KEYS
 
     async def theme(rest: str) -> CommandResult:
@@ -302,11 +301,8 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         return f"The input has {'vi' if on else 'emacs'} keys now. `ui.keys` in the settings keeps them."
 
     async def todo(_: str) -> None:
-        todos = repl.scene.todos
-        repl.scene.say(
-            "output",
-            lambda columns, theme: notes.todo_lines(todos, columns) or [[("dim", "  Nothing is on the list.")]],
-        )
+        todos, empty = repl.scene.todos, [[("dim", "  Nothing is on the list.")]]
+        repl.scene.say("output", lambda columns, theme: notes.todo_lines(todos, columns) or empty)
 
     async def copy(_: str) -> CommandResult:
         text = repl.scene.last_answer
@@ -324,8 +320,3 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         Command("exit", "leave", leave, busy=True),
         Command("quit", "leave", leave, busy=True),
     )
-
-
-def _cell(text: str) -> str:
-    """Text that may stand in a table."""
-    return text.replace("|", "\\|")
