@@ -54,19 +54,13 @@ class Painter(Renderer):
     """
 
     def __init__(
-        self,
-        output: Output,
-        compose: Callable[[int, int, int], Frame],
-        finished: Callable[[int], Sequence[Line]],
-        theme: Callable[[], Theme],
-        *,
-        reflows: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+        self, output: Output, compose: Callable[[int, int, int], Frame], finished: Callable[[int], Sequence[Line]],
+        theme: Callable[[], Theme], *, reflows: bool = True, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
         self._compose, self._finished, self._theme = compose, finished, theme
         self._reflows, self._clock = reflows, clock
         self._inline = _Surface()
-        self._full: _Surface | None = None
+        self._full: list[str] | None = None  # the rows in the alternate buffer, while that is shown
         self._started = False
         self._above = 0
         super().__init__(DummyStyle(), output)
@@ -85,7 +79,7 @@ class Painter(Renderer):
         if begins:
             parts.append("\x1b[?2004h\r")  # bracketed paste
         if frame.full and not is_done:
-            self._draw_full(parts, frame, size.columns, size.rows)
+            self._draw_full(parts, [clip_line(line, size.columns - 1) for line in frame.lines[: size.rows]])
         else:
             self._leave_full(parts)
             self._draw_inline(parts, finished, frame, size.columns, size.rows, is_done=is_done)
@@ -99,7 +93,7 @@ class Painter(Renderer):
         parts: list[str] = []
         if self._full is not None:
             if not leave_alternate_screen:  # a resize: the inline surface is put right when the viewer closes
-                self._full = _Surface()
+                self._full = []
                 self._write(["\x1b[H\x1b[2J"])
                 return
             self._leave_full(parts)
@@ -157,18 +151,14 @@ class Painter(Renderer):
             parts.append(_move(-up) + (_ERASE_BELOW if len(self._inline.drawn) > 1 else "\r\x1b[J"))
         self._inline = _Surface(columns=columns)
 
-    def _draw_full(self, parts: list[str], frame: Frame, columns: int, rows: int) -> None:
-        if self._full is None or self._full.columns not in (0, columns):
-            parts.append(("" if self._full else "\x1b[?1049h") + "\x1b[H\x1b[2J")
-            self._full = _Surface()
-        encode = self._theme().encode
-        lines = [encode(clip_line(line, columns - 1)) for line in frame.lines[:rows]]
-        for row, text in enumerate(lines):
-            if row >= len(self._full.drawn) or self._full.drawn[row] != text:
+    def _draw_full(self, parts: list[str], lines: Sequence[Line]) -> None:
+        if self._full is None:
+            parts.append("\x1b[?1049h\x1b[H\x1b[2J")
+        drawn, old = list(map(self._theme().encode, lines)), self._full or []
+        for row, text in enumerate(drawn):
+            if old[row : row + 1] != [text]:
                 parts.append(f"\x1b[{row + 1};1H{text}\x1b[K")
-        if len(lines) < len(self._full.drawn):
-            parts.append(f"\x1b[{len(lines) + 1};1H\x1b[J")
-        self._full.drawn, self._full.columns = lines, columns
+        self._full = drawn
 
     def _leave_full(self, parts: list[str]) -> None:
         if self._full is not None:

@@ -15,7 +15,7 @@ from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree
-from cowork.frontends.styled import Kind
+from cowork.frontends.styled import Kind, Line
 
 if TYPE_CHECKING:
     from cowork.frontends.repl.repl import Repl
@@ -301,7 +301,8 @@ def own_commands(repl: Repl) -> Sequence[Command]:
         return f"The input has {'vi' if on else 'emacs'} keys now. `ui.keys` in the settings keeps them."
 
     async def todo(_: str) -> None:
-        todos, empty = repl.scene.todos, [[("dim", "  Nothing is on the list.")]]
+        todos = repl.scene.todos
+        empty: list[Line] = [[("dim", "  Nothing is on the list.")]]
         repl.scene.say("output", lambda columns, theme: notes.todo_lines(todos, columns) or empty)
 
     async def copy(_: str) -> CommandResult:
