@@ -31,6 +31,8 @@ _PATHS = ("file_path", "path")  # arguments that name a file
 TAIL = 4_000  # characters of a running command's output that are shown
 EVERY_S = 0.1  # between two updates of one running call
 ACTIONS = 6  # lines of what a child did
+Request = Callable[[str, Json], Awaitable[Json]]
+_OPTION_KINDS = {"once": "allow_once", "session": "allow_always", "always": "allow_always", "no": "reject_once"}
 
 
 class Updates:
@@ -197,10 +199,6 @@ def _diffs(diff: str, path: str) -> Iterator[Json]:
         lines = hunk.split("\n")[1:]
         old, new = ("\n".join(line[1:] for line in lines if line[:1] in (" ", side)) for side in "-+")
         yield {"type": "diff", "path": path, "oldText": None if "--- /dev/null" in head else old, "newText": new}
-
-
-Request = Callable[[str, Json], Awaitable[Json]]
-_OPTION_KINDS = {"once": "allow_once", "session": "allow_always", "always": "allow_always", "no": "reject_once"}
 
 
 class EditorQuestions:

@@ -11,6 +11,10 @@ from cowork.core.hygiene import visible_line
 from cowork.core.modes import ABOUT
 from cowork.core.ports import EXACTLY, Question
 
+_WHY_NOT = "Not allowed. What should it do instead? (Enter sends, Esc goes back)"
+_OWN_WORDS = "Your answer (Enter sends, Esc goes back)"
+_CHANGES = "What should be different? (Enter sends, Esc goes back)"
+
 
 @frozen
 class Choice:
@@ -34,11 +38,6 @@ class Step:
 
     title: str
     choices: tuple[Choice, ...]
-
-
-_WHY_NOT = "Not allowed. What should it do instead? (Enter sends, Esc goes back)"
-_OWN_WORDS = "Your answer (Enter sends, Esc goes back)"
-_CHANGES = "What should be different? (Enter sends, Esc goes back)"
 
 
 def granted_text(question: Question) -> str:

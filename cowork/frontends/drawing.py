@@ -17,6 +17,7 @@ from cowork.frontends.repl.view.tool_lines import diff_lines
 from cowork.frontends.styled import WIDEST, Line, Theme, color_depth, guess_kind
 
 _DIFF_ROWS = 24
+_EVERY = 0.1  # seconds between two frames
 
 
 class TerminalText:
@@ -46,9 +47,6 @@ class TerminalText:
 
 def _columns() -> int:
     return max(20, min(WIDEST, shutil.get_terminal_size().columns - 1))
-
-
-_EVERY = 0.1  # seconds between two frames
 
 
 class TaskTree:

@@ -24,6 +24,35 @@ DOT = " · "
 SPIN_S = 0.1  # how long a spinner's picture lasts
 BAR_MARGIN = 2
 WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
+Kind = Literal["dark", "light"]
+_ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
+_STYLES = {  # name: dark, light; other names are styles of rich
+    "text": ("default", "default"),
+    "dim": ("#8a8f98", "#6a6f78"),
+    "faint": ("#5f6570", "#9a9fa8"),
+    "accent": ("#d7a657", "#8f5a00"),
+    "accent.bold": ("bold #d7a657", "bold #8f5a00"),
+    "good": ("#87c08a", "#1f7a33"),
+    "bad": ("#e06c75", "#b3261e"),
+    "warn": ("#e5c07b", "#8a6100"),
+    "link": ("#7fb4ca underline", "#0b5e83 underline"),
+    "code": ("#9cc4d8", "#0b5e83"),
+    "diff.add": ("#a9d7a1 on #1d2f20", "#114d1e on #e3f5e4"),
+    "diff.add.word": ("bold #d3f2cc on #2f5a34", "bold #0b3a15 on #b4e3b8"),
+    "diff.del": ("#e6a5a5 on #361f21", "#7a1a15 on #fbe6e5"),
+    "diff.del.word": ("bold #ffd5d5 on #6b2d31", "bold #5e100c on #f3b9b5"),
+    "agent.red": ("bold #e06c75", "bold #b3261e"),
+    "agent.green": ("bold #87c08a", "bold #1f7a33"),
+    "agent.yellow": ("bold #e5c07b", "bold #8a6100"),
+    "agent.blue": ("bold #7fa8d8", "bold #1d4f91"),
+    "agent.magenta": ("bold #c792c9", "bold #8a2c8c"),
+    "agent.purple": ("bold #b294d6", "bold #5f3a9a"),
+    "agent.cyan": ("bold #7fc1c4", "bold #0f6d72"),
+    "agent.orange": ("bold #e0955c", "bold #9a4a00"),
+    "agent.pink": ("bold #e39ab5", "bold #a2325f"),
+}
+_OSC11 = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
+OSC11_QUERY = "\x1b]11;?\x1b\\"
 
 
 def width(text: str) -> int:
@@ -203,39 +232,6 @@ def bar(
     inner = columns - BAR_MARGIN
     lines = [clip_line(row, inner) for row in (title, *rows, [("dim", clip_facts(foot, inner))] if foot else [])]
     return [[(style, "┃"), *([("", " "), *line] if line else [])] for line in lines]
-
-
-Kind = Literal["dark", "light"]
-_ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
-
-_STYLES = {  # name: dark, light; other names are styles of rich
-    "text": ("default", "default"),
-    "dim": ("#8a8f98", "#6a6f78"),
-    "faint": ("#5f6570", "#9a9fa8"),
-    "accent": ("#d7a657", "#8f5a00"),
-    "accent.bold": ("bold #d7a657", "bold #8f5a00"),
-    "good": ("#87c08a", "#1f7a33"),
-    "bad": ("#e06c75", "#b3261e"),
-    "warn": ("#e5c07b", "#8a6100"),
-    "link": ("#7fb4ca underline", "#0b5e83 underline"),
-    "code": ("#9cc4d8", "#0b5e83"),
-    "diff.add": ("#a9d7a1 on #1d2f20", "#114d1e on #e3f5e4"),
-    "diff.add.word": ("bold #d3f2cc on #2f5a34", "bold #0b3a15 on #b4e3b8"),
-    "diff.del": ("#e6a5a5 on #361f21", "#7a1a15 on #fbe6e5"),
-    "diff.del.word": ("bold #ffd5d5 on #6b2d31", "bold #5e100c on #f3b9b5"),
-    "agent.red": ("bold #e06c75", "bold #b3261e"),
-    "agent.green": ("bold #87c08a", "bold #1f7a33"),
-    "agent.yellow": ("bold #e5c07b", "bold #8a6100"),
-    "agent.blue": ("bold #7fa8d8", "bold #1d4f91"),
-    "agent.magenta": ("bold #c792c9", "bold #8a2c8c"),
-    "agent.purple": ("bold #b294d6", "bold #5f3a9a"),
-    "agent.cyan": ("bold #7fc1c4", "bold #0f6d72"),
-    "agent.orange": ("bold #e0955c", "bold #9a4a00"),
-    "agent.pink": ("bold #e39ab5", "bold #a2325f"),
-}
-
-_OSC11 = re.compile(r"\x1b\]11;rgba?:([0-9a-fA-F]+)/([0-9a-fA-F]+)/([0-9a-fA-F]+)[^\x07\x1b]*(?:\x07|\x1b\\)")
-OSC11_QUERY = "\x1b]11;?\x1b\\"
 
 
 class Theme:

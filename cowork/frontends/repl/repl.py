@@ -57,8 +57,9 @@ class Repl:
         self.composer = Composer(History(self.options.history))
         self.completer = Completer(host, self.composer, lambda: self.turns.commands().values(), self.redraw)
         self.actions = Actions(self)
-        drafting = lambda: bool(self.composer.text)  # noqa: E731
-        self.dialogs = Dialogs(self._dialogs_changed, drafting=drafting, edit=self.actions.edit_plan)
+        self.dialogs = Dialogs(
+            self._dialogs_changed, drafting=lambda: bool(self.composer.text), edit=self.actions.edit_plan
+        )
         self.picker = Picker(self.redraw)
         self.turns = Turns(
             host, self.scene, lambda: own_commands(self), self._turn_ended, self._give_back, self._hold, self._release,
@@ -70,7 +71,6 @@ class Repl:
         self.selection = PanelSelection(self.scene, host)
         self.hint = ("", 0.0)  # (a word at the end of the status line, until when)
         self.used = False  # something was sent
-        self._prepared = False  # what draws an answer is loaded, or soon will be
         self._redraw_at: asyncio.TimerHandle | None = None
         self._drawn_at = self._resized_at = -10.0
         self._size = (0, 0)  # columns and rows of the terminal at the last frame
@@ -153,9 +153,15 @@ class Repl:
         self._app.key_processor.before_key_press += self._before_key
         self._app.key_processor.after_key_press += self._after_key
         ticker = asyncio.ensure_future(self._tick())
-        self.composer.buffer.on_text_changed += lambda _: self._prepare_answer()
+
+        def prepare_answer(sender: object) -> None:
+            """Load what draws the first answer in a thread, as soon as something is written: it must not wait then."""
+            self.composer.buffer.on_text_changed -= prepare_answer
+            asyncio.get_running_loop().run_in_executor(None, warm_up)
+
+        self.composer.buffer.on_text_changed += prepare_answer
         if self.options.prompt:
-            self._prepare_answer()
+            prepare_answer(None)
         try:
             return await self._app.run_async(set_exception_handler=False)
         except EOFError:  # the terminal went away
@@ -163,12 +169,6 @@ class Repl:
         finally:
             ticker.cancel()
             self.terminal.keep_title(back=True)
-
-    def _prepare_answer(self) -> None:
-        """Load what draws the first answer, in a thread, as soon as something is written: it must not wait for that."""
-        if not self._prepared:
-            self._prepared = True
-            asyncio.get_running_loop().run_in_executor(None, warm_up)
 
     def redraw(self) -> None:
         """Draw soon, but not more often than the frame rate."""

@@ -20,6 +20,7 @@ _CHUNK = 1_000  # paths looked at between two chances for a key to be echoed
 _AT = re.compile(r"(?:^|(?<=[\s(\[\"'`]))@([^\s@]*)$")
 _SLASH = re.compile(r"^/([\w:-]*)$")
 _ARGUMENT = re.compile(r"^/([\w:-]+)\s+(\S*)$")
+_FRESH_S = 20.0  # how long the list of files is good for
 
 
 @frozen
@@ -146,9 +147,6 @@ def in_order(letters: str, text: str) -> bool:
     """Whether the letters stand in the text in this order."""
     rest = iter(text)
     return all(letter in rest for letter in letters)
-
-
-_FRESH_S = 20.0  # how long the list of files is good for
 
 
 class Completer:

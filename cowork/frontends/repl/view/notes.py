@@ -43,6 +43,9 @@ _HERE = {  # what a shell user runs, and what does the same in the chat
     "`cowork config show`": "/config",
     "`cowork agents list`": "/agents",
 }
+_MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
+_COLOURS = ("blue", "cyan", "green", "yellow", "orange", "magenta", "purple", "pink")
+_WIDEST_BAR, _WIDEST_NAME = 72, 28
 
 
 def in_chat(text: str) -> str:
@@ -171,9 +174,6 @@ def _turn_end_lines(event: TurnEnded, columns: int) -> list[Line]:
     return [*told, *(wrap_behind(("", "  "), visible(hint), columns, "dim") if hint else ())]
 
 
-_MODES = {"ask": "dim", "accept-edits": "good", "auto": "warn", "plan": "code", "bypass": "bad"}
-
-
 def banner_lines(status: Status, columns: int) -> list[Line]:
     """Who, where and with what, in a few lines."""
     name: Line = [("", " "), ("bold", f"cowork {one_line(status.version)}".rstrip()), ("dim", " · ")]
@@ -256,10 +256,6 @@ def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:
         else:
             rows.append(fact)
     return [[("", " "), ("dim", clip(row, columns - 2))] for row in rows]
-
-
-_COLOURS = ("blue", "cyan", "green", "yellow", "orange", "magenta", "purple", "pink")
-_WIDEST_BAR, _WIDEST_NAME = 72, 28
 
 
 def context_lines(use: ContextUse, columns: int, theme: Theme) -> list[Line]:

@@ -42,6 +42,15 @@ _DIFF_LINES = 40
 _OUTPUT_LINES = 5
 _ERROR_LINES, _ERROR_DIFF_LINES = 4, 10
 _DIFF_HEADS = ("--- ", "+++ ", "@@ ")
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.M)
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
+_ALIKE = 0.35  # lines less alike than this are two lines, not one changed
+_LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and cost much
+_FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited, or all of it new or gone
+_MOST_COLOURED = 20_000  # characters: colours of a longer diff cost more than they help
+_Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
+_Marked = tuple[str, int, list[Span]]  # the same with the text in spans
 
 
 def summary(record: Mapping[str, Any], display: Mapping[str, Any]) -> str:
@@ -130,18 +139,6 @@ def _error_lines(record: Mapping[str, Any], columns: int) -> list[Line]:
 def _fit(call: ToolStarted, line: str, columns: int) -> str:
     """A path keeps its end, everything else its start."""
     return clip_start(line, columns) if call.family in _ON_FILES else clip(line, columns)
-
-
-_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
-_FILE = re.compile(r"^\+\+\+ (?:b/)?([^\t\n]+)", re.M)
-_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
-_ALIKE = 0.35  # lines less alike than this are two lines, not one changed
-_LONGEST_MARKED = 600  # characters: word marks in longer lines help nobody and cost much
-_FILE_ROWS, _WHOLE_ROWS = 60, 12  # lines of a file in a list of changes: edited, or all of it new or gone
-_MOST_COLOURED = 20_000  # characters: colours of a longer diff cost more than they help
-
-_Row = tuple[str, int, str]  # (" ", "-" or "+", line number, text)
-_Marked = tuple[str, int, list[Span]]  # the same with the text in spans
 
 
 def diff_lines(diff: str, columns: int, *, limit: int | None = None, theme: Theme | None = None) -> list[Line]:
