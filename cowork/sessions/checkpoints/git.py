@@ -95,9 +95,11 @@ class Repository(NamedTuple):
 
     def contents(self, digests: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """The contents git has of these, each with its digest."""
+        words, environ = self._command("cat-file", "--batch")
+        if not os.access(words[0], os.X_OK):
+            return
         for start in range(0, len(digests), _PIPE):
             names = "".join(f"{digest.hex()}\n" for digest in digests[start : start + _PIPE])
-            words, environ = self._command("cat-file", "--batch")
             with spawn.streaming(words, environ=environ, cwd=Path("/"), given=names.encode()) as process:
                 out = process.stdout
                 while out and (head := out.readline().split()):

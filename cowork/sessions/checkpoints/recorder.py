@@ -358,7 +358,7 @@ class Checkpoints:
         except TooManyFiles:
             self._say_once(f"This folder holds too many files for /rewind to cover {covered or 'them'}.")
         except OSError as error:
-            self._to_say.append(f"{what}: {error.strerror}.")
+            self._to_say.append(f"{what}: {error.strerror or error}.")
 
     def _say_once(self, text: str) -> None:
         if text not in self._said:
