@@ -14,7 +14,7 @@ from cowork.core import format
 from cowork.core.blocks import Json
 from cowork.core.frozen import frozen
 from cowork.sessions.cost import INTERRUPTED, Spending, TaskFigures, TaskRow, day_of, figures
-from cowork.sessions.cost_report import DAY, By, CostRow, cost_report
+from cowork.sessions.cost_report import DAY, By, CostRow, cost_report, noon_of
 from cowork.sessions.index import SessionEntry
 
 SHOWN = 10  # tasks and sessions in a list of the most this or that
@@ -95,8 +95,7 @@ def _every_day(rows: Sequence[CostRow], first: str, now: float) -> tuple[CostRow
     known = {row.name: row for row in rows}
     start = first or min([*known, day_of(now)])  # a session of tomorrow has a clock that was set back since
     names: list[str] = []
-    noon = time.mktime((*time.localtime(now)[:3], 12, 0, 0, 0, 0, -1))
-    while len(names) < MOST_DAYS and (name := day_of(noon - len(names) * DAY)) >= start:
+    while len(names) < MOST_DAYS and (name := day_of(noon_of(now) - len(names) * DAY)) >= start:
         names.append(name)
     return tuple(known.get(name, CostRow(name)) for name in reversed(names))
 
@@ -109,7 +108,9 @@ def report_lines(found: Overview) -> Iterator[str]:
         f"{format.tokens(found.spent.usage.total)} tokens",
         format.plural(found.session_count, "session"),
     ]
-    yield f"{stretch}: {' · '.join(head)}{_compared(found)}"
+    if (change := CostRow("", found.spent, found.before).change) is not None:
+        head.append(f"{'▲' if change > 0 else '▼'} {abs(change):.0%} against the days before")
+    yield f"{stretch}: {' · '.join(head)}"
     if not found.session_count and not found.tasks.tasks:
         return
     most = max(found.days, key=lambda row: row.spent.known_usd)
@@ -135,13 +136,6 @@ def bar(value: float, most: float, width: int = _BAR) -> str:
 
 def _usd(spent: Spending) -> str:
     return format.money_sum(spent.cost_usd, spent.known_usd)
-
-
-def _compared(found: Overview) -> str:
-    if found.before is None or not found.before.known_usd:
-        return ""
-    change = found.spent.known_usd / found.before.known_usd - 1
-    return f" · {'▲' if change > 0 else '▼'} {abs(change):.0%} against the days before"
 
 
 def _bars(rows: Sequence[CostRow], *, folder: bool) -> Iterator[str]:

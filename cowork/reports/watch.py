@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from cowork.core.blocks import Json
 from cowork.reports.page import Packer, live_page, to_script
@@ -32,20 +32,6 @@ _SAFE = (
     "Referrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: same-origin\r\n"
     "Cross-Origin-Resource-Policy: same-origin\r\n"
 )
-
-
-@dataclass(frozen=True)
-class _Question:
-    """The head of an HTTP request."""
-
-    method: str
-    path: str
-    query: Mapping[str, str]
-    headers: Mapping[str, str]
-
-    def cookie(self, name: str) -> str:
-        parts = (part.strip().partition("=") for part in self.headers.get("cookie", "").split(";"))
-        return next((value for key, _, value in parts if key == name), "")
 
 
 @dataclass
@@ -73,46 +59,47 @@ class WatchServer:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
             try:
                 head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _HEAD_S)
-                if question := _parse(head):
-                    await self._route(question, writer)
-                else:
-                    await _say(writer, HTTPStatus.BAD_REQUEST)
+                method, url, headers = _parse(head)
+            except ValueError:
+                await _say(writer, HTTPStatus.BAD_REQUEST)
+            else:
+                await self._route(method, url, headers, writer)
             finally:
                 writer.close()
 
-    async def _route(self, question: _Question, writer: asyncio.StreamWriter) -> None:
-        if question.method != "GET":
+    async def _route(
+        self, method: str, url: SplitResult, headers: Mapping[str, str], writer: asyncio.StreamWriter
+    ) -> None:
+        pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+        cookie = next((value for name, _, value in pairs if name == self._cookie_name), "")
+        if method != "GET":
             await _say(writer, HTTPStatus.METHOD_NOT_ALLOWED, "Allow: GET\r\n")
-        elif not self._from_here(question):
+        elif not self._from_here(headers):
             await _say(writer, HTTPStatus.FORBIDDEN)
-        elif question.path == "/" and self._takes(question.query.get("token", "")):
-            cookie = f"Set-Cookie: {self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/\r\n"
-            await _say(writer, HTTPStatus.SEE_OTHER, f"Location: /\r\n{cookie}")
-        elif not secrets.compare_digest(question.cookie(self._cookie_name).encode(), self._cookie.encode()):
+        elif url.path == "/" and self._takes(parse_qs(url.query).get("token", [""])[0]):
+            kept = f"Set-Cookie: {self._cookie_name}={self._cookie}; HttpOnly; SameSite=Strict; Path=/\r\n"
+            await _say(writer, HTTPStatus.SEE_OTHER, f"Location: /\r\n{kept}")
+        elif not secrets.compare_digest(cookie.encode(), self._cookie.encode()):
             await _say(writer, HTTPStatus.FORBIDDEN)
-        elif question.path == "/":
+        elif url.path == "/":
             page = live_page(self._facts()).encode()
             await _say(writer, HTTPStatus.OK, "Content-Type: text/html; charset=utf-8\r\n", page)
-        elif question.path != "/events":
+        elif url.path != "/events":
             await _say(writer, HTTPStatus.NOT_FOUND)
         elif self._streams >= _STREAMS:
             await _say(writer, HTTPStatus.SERVICE_UNAVAILABLE)
         else:
-            await self._stream(question, writer)
+            await self._stream(headers.get("last-event-id", ""), writer)
 
     @property
     def _cookie_name(self) -> str:
         return f"cowork_{self.port}"  # browsers do not keep the cookies of two ports apart
 
-    def _from_here(self, question: _Question) -> bool:
+    def _from_here(self, headers: Mapping[str, str]) -> bool:
         hosts = {f"{HOST}:{self.port}", f"localhost:{self.port}"}
-        origin = question.headers.get("origin")
-        sent_by = question.headers.get("sec-fetch-site", "none")
-        return (
-            question.headers.get("host") in hosts
-            and (origin is None or origin in {f"http://{host}" for host in hosts})
-            and sent_by in ("none", "same-origin")
-        )
+        origin, sent_by = headers.get("origin"), headers.get("sec-fetch-site", "none")
+        known = origin is None or origin in {f"http://{host}" for host in hosts}
+        return headers.get("host") in hosts and known and sent_by in ("none", "same-origin")
 
     def _takes(self, token: str) -> bool:
         """Whether this is the token; it opens the page once."""
@@ -126,10 +113,9 @@ class WatchServer:
         known = {"id": e.id, "title": e.title, "cwd": e.cwd, "branch": e.branch, "model": e.model}
         return known | {"started": e.created, "live": True, "redacted": False}
 
-    async def _stream(self, question: _Question, writer: asyncio.StreamWriter) -> None:
-        """Send every event, then each that comes; `Last-Event-ID` is how far in the log a browser had come."""
+    async def _stream(self, had: str, writer: asyncio.StreamWriter) -> None:
+        """Send every event, then each that comes; `had` says how far in the log a browser had come."""
         writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{_SAFE}Connection: close\r\n\r\n".encode())
-        had = question.headers.get("last-event-id", "")
         self._streams += 1
         try:
             await self._follow(writer, int(had) if had.isdecimal() and len(had) < 20 else 0)
@@ -166,17 +152,13 @@ async def _say(writer: asyncio.StreamWriter, status: HTTPStatus, headers: str = 
     await writer.drain()
 
 
-def _parse(head: bytes) -> _Question | None:
-    """The head of a request; None if it is not one."""
+def _parse(head: bytes) -> tuple[str, SplitResult, dict[str, str]]:
+    """The method, target and headers of a request; a ValueError if it is none."""
     first, *lines = head.decode("latin-1").split("\r\n")[:-2]
-    try:
-        method, target, version = first.split(" ")
-        pairs = [(name.strip().lower(), value.strip()) for name, value in (line.split(":", 1) for line in lines)]
-        url = urlsplit(target)
-    except ValueError:  # too few words, a header without a colon, half an IPv6 address
-        return None
+    method, target, version = first.split(" ")
+    pairs = [(name.strip().lower(), value.strip()) for name, value in (line.split(":", 1) for line in lines)]
     headers = dict(pairs)
     twice = len(headers) < len(pairs)  # it could mean two things
     if twice or not version.startswith("HTTP/1.") or not target.startswith("/"):
-        return None
-    return _Question(method, url.path, {key: values[0] for key, values in parse_qs(url.query).items()}, headers)
+        raise ValueError("not a request")
+    return method, urlsplit(target), headers

@@ -71,12 +71,12 @@ def days_of(since: str) -> int | None:
     except ValueError:
         hint = "Use a number of days (7d), today, week, month, all, or a day (2026-11-01)."
         raise UserError(f"--since does not know {since!r}.", hint) from None
-    return max(1, round((_noon(time.time()) - start) / DAY) + 1)
+    return max(1, round((noon_of(time.time()) - start) / DAY) + 1)
 
 
 def cost_report(entries: Sequence[SessionEntry], by: By, days: int | None, now: float | None = None) -> CostReport:
     """What the sessions used, own requests and children, retries and compaction together."""
-    today = _noon(time.time() if now is None else now)
+    today = noon_of(time.time() if now is None else now)
     first = day_of(today - (days - 1) * DAY) if days else ""
     earlier = day_of(today - (2 * days - 1) * DAY) if days else ""
     parts: list[tuple[str, str, Spending]] = []  # day, name, what was spent
@@ -108,6 +108,6 @@ def _dearness(row: CostRow) -> tuple[float, int]:
     return row.spent.known_usd, row.spent.usage.total
 
 
-def _noon(at: float) -> float:
+def noon_of(at: float) -> float:
     """Noon of a day, for only the day counts, and a day may have 23 hours."""
     return time.mktime((*time.localtime(at)[:3], 12, 0, 0, 0, 0, -1))
