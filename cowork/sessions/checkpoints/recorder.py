@@ -231,7 +231,9 @@ class Checkpoints:
         with self._reported("The checkpoints could not be tidied up"):
             if self._journal.left_open() is None:
                 self._journal.tidy()
-                self._contents.keep_only(self._needed())
+                nodes = (before for _, changes in self._turns for before, _ in changes.values())
+                names = {node.content for node in nodes if node and node.kind == "f"} | self._journal.elsewhere
+                self._contents.keep_only({bytes.fromhex(name) for name in names if name})
         with self._reported("The checkpoints could not be closed"):
             self._contents.close()
         self._say()
@@ -341,12 +343,6 @@ class Checkpoints:
         for path in pairs.keys() & written.keys():  # the next turn has begun to write
             pairs[path] = (pairs[path][0], written[path])
         return {path: pair for path, pair in sorted(pairs.items()) if not same(*pair)}
-
-    def _needed(self) -> set[bytes]:
-        """The contents that a rewind would put back."""
-        nodes = (before for _, changes in self._turns for before, _ in changes.values())
-        names = {node.content for node in nodes if node and node.kind == "f"} | self._journal.elsewhere
-        return {bytes.fromhex(name) for name in names if name}
 
     # ---------------------------------------------------------------- what is said
 

@@ -170,7 +170,6 @@ class Leftovers:
         self._settings: list[LogLine] = []
         self._in_force: tuple[str, ...] = ()
         self._files: dict[str, tuple[LogLine, str]] = {}
-        self._elsewhere: dict[bytes, LogLine] = {}  # open calls of tools whose paths mean nothing here
         self._children: dict[str, list[LogLine]] = {}  # path of a child at work -> its lines, and of those below it
 
     def take(self, line: LogLine, *, undone: bool = False) -> None:
@@ -183,8 +182,10 @@ class Leftovers:
                 self._take_child(line, undone=undone)
             case "tool.ended" if line.agent == MAIN:
                 self._take_result(line, undone=undone)
-            case "tool.started" if line.agent == MAIN and not undone:
-                self._take_call(line)
+            case "tool.started" if line.agent == MAIN and not undone and (call := _CALL.search(line.data)):
+                self._slots.pop(("call", call[1].decode()), None)
+                if not _OF_FILES.search(line.data):  # paths mean nothing here in what it will give
+                    self._slots["call", call[1].decode()] = line
             case "prompt.added" if line.agent == MAIN and not undone:
                 self._take_prompt(line)
             case "todo.updated" if line.agent == MAIN and not undone:
@@ -192,8 +193,9 @@ class Leftovers:
             case _ if line.agent != MAIN:
                 if line.kind == "tool.ended" and b'"bash_id":' in line.data:
                     self._count_job(line, _data_of(line))
-                if not undone:
-                    self._add_to_child(line)
+                for path, lines in self._children.items() if not undone else ():
+                    if f"{line.agent}/".startswith(f"{path}/"):
+                        lines.append(line)
 
     def lines(self) -> Iterator[LogLine]:
         """What is left, oldest first."""
@@ -202,18 +204,9 @@ class Leftovers:
             event = self._last.event()
             context = event.record.get("context") if isinstance(event, ToolEnded) else None
             shrunk.append(_shrunk(self._last, context=context))
-        children = (line for lines in self._children.values() for line in lines)
-        numbers = (line for _, lines in self._highest.values() for line in lines)
-        calls = self._elsewhere.values()
-        found = (
-            *numbers,
-            *self._slots.values(),
-            *self._prompts,
-            *self._settings,
-            *calls,
-            *map(_as_line, shrunk),
-            *children,
-        )
+        numbers = (lines for _, lines in self._highest.values())
+        several = (line for lines in (*numbers, *self._children.values()) for line in lines)
+        found = (*several, *self._slots.values(), *self._prompts, *self._settings, *map(_as_line, shrunk))
         yield from sorted(dict.fromkeys(found), key=lambda line: line.id)
 
     def _take_prompt(self, line: LogLine) -> None:
@@ -251,18 +244,6 @@ class Leftovers:
             if started and b'"background":true' in started[0].data:
                 self._slots["started", name], self._slots["ended", name] = started[0], line
 
-    def _add_to_child(self, line: LogLine) -> None:
-        for path, lines in self._children.items():
-            if line.agent == path or line.agent.startswith(path + "/"):
-                lines.append(line)
-
-    def _take_call(self, line: LogLine) -> None:
-        if not (call := _CALL.search(line.data)):
-            return
-        self._elsewhere.pop(call[1], None)
-        if not _OF_FILES.search(line.data):
-            self._elsewhere[call[1]] = line
-
     def _take_result(self, line: LogLine, *, undone: bool) -> None:
         data = _data_of(line)
         job = str(data.get("bash_id") or data.get("shell_id") or "")
@@ -272,7 +253,7 @@ class Leftovers:
         self._last = line
         path, digest, call = data.get("path"), data.get("hash"), _CALL.search(line.data)
         is_file = isinstance(path, str) and isinstance(digest, str) and path and digest
-        is_elsewhere = call is not None and self._elsewhere.pop(call[1], None) is not None
+        is_elsewhere = call is not None and self._slots.pop(("call", call[1].decode()), None) is not None
         if is_file and not is_elsewhere:
             self._files[str(path)] = (line, str(digest))
         if "skill" in data:

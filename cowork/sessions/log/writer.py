@@ -152,7 +152,11 @@ class SessionLog:
             if not self._named:
                 self._named = True
                 for folder in (self.folder, self.folder.parent):
-                    _sync_folder(folder)
+                    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                    try:
+                        os.fsync(fd)
+                    finally:
+                        os.close(fd)
         except OSError as error:
             self._fail(error)
 
@@ -198,11 +202,15 @@ class SessionLog:
 
     def _move_resume_point(self) -> None:
         """Have what a summary stands for left out of the next reading; a log of days is not read whole again."""
-        if self._mover and self._mover.is_alive():
-            return
-        self._resume_point = self._size
-        self._mover = threading.Thread(target=_read_again, args=(self.path,), name="resume point", daemon=True)
-        self._mover.start()
+
+        def read_again() -> None:
+            with contextlib.suppress(OSError):
+                resume_reader.read_to_resume(self.path)  # which notes how far it need not be read any more
+
+        if not (self._mover and self._mover.is_alive()):
+            self._resume_point = self._size
+            self._mover = threading.Thread(target=read_again, name="resume point", daemon=True)
+            self._mover.start()
 
     def _flush(self) -> None:
         while self._backlog:
@@ -292,16 +300,3 @@ def fork(sessions: Path, session_id: str, upto_event: int | None = None) -> str:
     if failures:
         raise UserError(failures[0], "Make room on the disk and try again.")
     return log.id
-
-
-def _read_again(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        resume_reader.read_to_resume(path)  # which notes how far it need not be read any more
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
