@@ -30,7 +30,7 @@ from cowork.engine.assembly import AgentSpec, Rights, Services
 from cowork.engine.budget import Ledger, Limits
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter, SinkFailed
-from cowork.engine.loop import Agent, AgentOptions
+from cowork.engine.loop import Agent
 from cowork.engine.subagents.children import Subagents
 from cowork.sessions.log.reader import events_of
 from cowork.sessions.log.writer import OUTPUTS, SessionLog, drop_old_outputs, is_id, new_id
@@ -207,7 +207,9 @@ def _main_agent(place: Project, subagents: Subagents, ledger: Ledger, transcript
         ledger,
         transcript,
         place.root,
-        AgentOptions(services.emitter.session_id, config.limits.max_turns, waits=waits),
+        session_id=services.emitter.session_id,
+        max_turns=config.limits.max_turns,
+        waits=waits,
         tier=tier,
         modes=modes,
         kept_tools=(exit_plan.name,),  # the plan is the main agent's

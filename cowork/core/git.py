@@ -21,7 +21,7 @@ with later(__name__):
 _QUIET = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "core.pager=cat")
 _AUTHOR = ("-c", "user.name=cowork", "-c", "user.email=cowork@localhost", "-c", "commit.gpgSign=false")
 
-MOST_BYTES = 128 << 20
+_MOST_BYTES = 128 << 20
 _HEADER = struct.Struct("!4sII")
 _ENTRY = struct.Struct("!IIIIIIIIII20sH")
 _EXTENDED, _STAGE = 0x4000, 0x3000
@@ -79,12 +79,12 @@ class IndexEntry(NamedTuple):
     merging: bool
 
 
-def read_index(path: Path, most: int = MOST_BYTES) -> Iterator[IndexEntry]:
+def read_index(path: Path) -> Iterator[IndexEntry]:
     """The entries of an index file; OSError or ValueError where it cannot be read or is not understood.
 
-    A file longer than `most` is cut, so its checksum is wrong and it is refused.
+    A file of more than 128 MB is cut, so its checksum is wrong and it is refused.
     """
-    data = start_of(path, most)
+    data = start_of(path, _MOST_BYTES)
     if len(data) < _HEADER.size + 20:
         raise ValueError("too short for an index")
     signature, version, count = _HEADER.unpack_from(data)

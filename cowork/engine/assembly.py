@@ -17,7 +17,7 @@ from cowork.core.transcript import Transcript
 from cowork.core.workspace import Workspace
 from cowork.engine.budget import Ledger
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import Agent, AgentOptions, Compact
+from cowork.engine.loop import Agent, Compact
 from cowork.engine.runner import Runner, RunnerPorts
 from cowork.tools.base import AgentState, TreeState
 from cowork.tools.task import agents_list
@@ -65,7 +65,11 @@ class AgentSpec:
     ledger: Ledger
     transcript: Transcript
     cwd: Path
-    options: AgentOptions = field(default_factory=AgentOptions)
+    session_id: str = ""
+    max_turns: int = 0  # requests for one prompt; 0: no limit
+    report: str = ""  # what it is asked at that limit, in one more turn without tools; empty: the limit ends it
+    waits: bool = True  # for its background children before it gives its answer
+    on_progress: Callable[[bool], None] = lambda waiting: None  # told True while the model should speak
     tier: str = "main"
     modes: tuple[str, ...] = ()  # permission modes from the top down to this agent
     depth: int = 0

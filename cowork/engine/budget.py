@@ -36,28 +36,23 @@ class Limits:
 
 
 class BudgetExceeded(Exception):
-    """A limit was hit. `kind` is tokens, cost, time or executions."""
+    """A limit of tokens, cost, time or executions was hit."""
 
-    def __init__(self, kind: str, message: str) -> None:
+    def __init__(self, message: str) -> None:
         super().__init__(message)
-        self.kind = kind
         self.message = message
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Reservation:
     """Room for one request, in this ledger and all above it."""
 
     ledger: Ledger
     tokens: int
     cost_usd: float
-    open: bool = True
 
     def settle(self, usage: Usage, cost_usd: float | None, *, estimated: bool = False) -> None:
         """Book what the request really used and let those who wait look again."""
-        if not self.open:
-            return
-        self.open = False
         for ledger in self.ledger.chain():
             ledger.book(usage, cost_usd, estimated=estimated)
             ledger.reserved.remove(self)
@@ -134,7 +129,7 @@ class Ledger:
         for ledger in self.chain():
             limit = ledger.limits.executions
             if limit is not None and ledger.executions >= limit:
-                raise BudgetExceeded("executions", f"Execution limit reached: {ledger.executions}/{limit}")
+                raise BudgetExceeded(f"Execution limit reached: {ledger.executions}/{limit}")
         for ledger in self.chain():
             ledger.executions += 1
 
@@ -189,14 +184,14 @@ class Ledger:
     def _check_own(self) -> None:
         limits, used = self.limits, self.usage.total
         if limits.tokens is not None and used >= limits.tokens:
-            raise BudgetExceeded("tokens", f"Token limit reached: {used}/{limits.tokens}")
+            raise BudgetExceeded(f"Token limit reached: {used}/{limits.tokens}")
         if limits.cost_usd is not None:
             if self.cost_usd is None:
-                raise BudgetExceeded("cost", "Cost limit cannot be held: the price of a request is unknown")
+                raise BudgetExceeded("Cost limit cannot be held: the price of a request is unknown")
             if self.cost_usd >= limits.cost_usd:
-                raise BudgetExceeded("cost", f"Cost limit reached: ${self.cost_usd:.4f}/${limits.cost_usd:.4f}")
+                raise BudgetExceeded(f"Cost limit reached: ${self.cost_usd:.4f}/${limits.cost_usd:.4f}")
         if limits.seconds is not None and self.seconds >= limits.seconds:
-            raise BudgetExceeded("time", self.time_message())
+            raise BudgetExceeded(self.time_message())
 
     def _has_room(self, wanted: Reservation) -> bool:
         """Room for it now? With nothing in flight the last request may go over the limit."""
@@ -204,10 +199,8 @@ class Ledger:
         all_of_them, limits = (*self.reserved, wanted), self.limits
         tokens = self.usage.total + sum(r.tokens for r in all_of_them)
         cost = (self.cost_usd or 0.0) + sum(r.cost_usd for r in all_of_them)
-        fits = (limits.tokens is None or tokens <= limits.tokens) and (
-            limits.cost_usd is None or cost <= limits.cost_usd
-        )
-        return fits or not self.reserved
+        over = (limits.tokens is not None and tokens > limits.tokens) or (cost > (limits.cost_usd or cost))
+        return not over or not self.reserved
 
 
 class Accounts:

@@ -138,7 +138,7 @@ class Compaction:
                 (Message("user", (Text(f"<conversation>\n{text}\n</conversation>{wish}"),)),),
                 max_output_tokens=min(SUMMARY_TOKENS, agent.provider.max_output_tokens),
                 thinking="off",
-                session_id=f"{agent.options.session_id}/compact",
+                session_id=f"{agent.spec.session_id}/compact",
             )
             try:
                 reply, cost = await agent.ask(request, Usage())

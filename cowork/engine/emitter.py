@@ -17,16 +17,10 @@ class Emitter:
     """One a session. Sinks are called in the order they were added, so the log goes first."""
 
     def __init__(
-        self,
-        session_id: str,
-        *,
-        first_id: int = 1,
-        clock: Callable[[], float] = time.time,
-        on_failure: SinkFailed = lambda sink, error: None,
+        self, session_id: str, *, first_id: int = 1, on_failure: SinkFailed = lambda sink, error: None
     ) -> None:
         self.session_id = session_id
         self.next_id = first_id
-        self._clock = clock
         self._on_failure = on_failure
         self._sinks: list[tuple[Emit, str]] = []
         self._pending: deque[Event] = deque()
@@ -45,7 +39,7 @@ class Emitter:
 
     def publish(self, event: Event, agent: str = "main") -> None:
         """Stamp and deliver. An event that a sink emits waits until the current one has reached everybody."""
-        stamped = replace(event, id=self.next_id, at=round(self._clock(), 3), session_id=self.session_id, agent=agent)
+        stamped = replace(event, id=self.next_id, at=round(time.time(), 3), session_id=self.session_id, agent=agent)
         self.next_id += 1
         self._pending.append(stamped)
         if self._delivering:

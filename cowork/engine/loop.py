@@ -81,24 +81,13 @@ class Outcome:
     cut: str = ""  # why the answer is not whole
 
 
-@frozen
-class AgentOptions:
-    """The bounds of an agent's loop."""
-
-    session_id: str = ""
-    max_turns: int = 0  # requests for one prompt; 0: no limit
-    report: str = ""  # what it is asked at that limit, in one more turn without tools; empty: the limit ends it
-    waits: bool = True  # for its background children before it gives its answer
-    on_progress: Callable[[bool], None] = lambda waiting: None  # told True while the model should speak
-
-
 class Agent:
     """A conversation with one model and one set of tools. It knows its ports and nobody else."""
 
     def __init__(self, spec: AgentSpec, runner: Runner, children: Children, compact: Compact | None = None) -> None:
         self.spec, self.runner, self.children = spec, runner, children
         self.path, self.provider, self.system = spec.path, spec.provider, spec.system
-        self.transcript, self.ledger, self.options = spec.transcript, spec.ledger, spec.options
+        self.transcript, self.ledger = spec.transcript, spec.ledger
         self.emit = runner.ports.emit
         self.slot = Slot(children.slots)
         self.told_of: tuple[object, tuple[ToolSpec, ...]] = (None, ())  # what its specs were made from, and they
@@ -188,7 +177,7 @@ class Agent:
         nudged, pauses = False, 0
         while True:
             await self._drain()
-            most, report = self.options.max_turns, self.options.report
+            most, report = self.spec.max_turns, self.spec.report
             limited = tools and 0 < most <= self.turns - turns_before
             if limited and not report:
                 raise _Stopped("max_turns", "max_turns", f"Turn limit reached: {most}")
@@ -209,7 +198,7 @@ class Agent:
                 if self.runner.hooks.stop:
                     raise _Stopped("denied", "hook", self.runner.hooks.stop)
                 continue
-            if self._inbox or (self.options.waits and await self.children.wait(self.path)):
+            if self._inbox or (self.spec.waits and await self.children.wait(self.path)):
                 continue
             if reply.stop_reason == "refusal":
                 raise _Stopped("api_error", "refusal", REFUSED_IN_PART if reply.text.strip() else REFUSED)
@@ -263,7 +252,7 @@ class Agent:
 
     async def _request(self, tool_choice: Literal["auto", "none"]) -> Reply:
         messages = self.transcript.messages(self.provider.model)
-        request = Request(self.system, messages, self.specs, tool_choice, session_id=self.options.session_id)
+        request = Request(self.system, messages, self.specs, tool_choice, session_id=self.spec.session_id)
         started = time.monotonic()
         reply, cost = await self.ask(request, self._before, self._say, least=self.transcript.tokens)
         reply = replace(reply, content=self._with_good_ids(reply))
@@ -282,7 +271,7 @@ class Agent:
         reservation = await self._reserved(request, least)
         meter = RequestMeter(self.provider, request, before)
         try:
-            self.options.on_progress(True)
+            self.spec.on_progress(True)
             reply = await self._stream(request, meter, say)
             return reply, meter.replied(reply)
         except ProviderError as failure:
@@ -296,7 +285,7 @@ class Agent:
             self.usage = self.usage + spent.usage
             self.cost_usd = add_cost(self.cost_usd, spent.cost_usd)
             reservation.settle(spent.usage, spent.cost_usd, estimated=spent.estimated)
-            self.options.on_progress(False)
+            self.spec.on_progress(False)
 
     def _say(self, piece: Delta) -> None:
         if piece.kind != "tool":
@@ -339,7 +328,7 @@ class Agent:
                 case Reply():
                     reply = item
                     meter.hear(Used(item.usage))
-            self.options.on_progress(True)
+            self.spec.on_progress(True)
         if reply is None:
             raise ProviderError("broken_stream", "The model's answer ended before it was complete.")
         return reply

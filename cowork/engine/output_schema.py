@@ -44,8 +44,8 @@ async def typed(agent: Agent, outcome: Outcome, schema: Json) -> tuple[Any, Outc
             return value, replace(outcome, text=text)
         if repair == REPAIRS or outcome.reason not in ("completed", "max_turns"):
             break
-        most = agent.options.max_turns
-        if most and turns + repair >= most and not agent.options.report:
+        most = agent.spec.max_turns
+        if most and turns + repair >= most and not agent.spec.report:
             message = f"Turn limit reached: {most}, before the answer fit the output schema"
             outcome = replace(outcome, reason="max_turns", error={"code": "max_turns", "message": message})
             break

@@ -23,7 +23,7 @@ from cowork.engine.assembly import AgentSpec, Rights, Services
 from cowork.engine.budget import Ledger
 from cowork.engine.compaction import Compaction
 from cowork.engine.emitter import Emitter
-from cowork.engine.loop import AgentOptions, Outcome, Prompt
+from cowork.engine.loop import Outcome, Prompt
 from cowork.engine.subagents.children import Subagents
 from cowork.providers.scripted import Scripted
 from cowork.tools.base import TreeState
@@ -167,7 +167,8 @@ class Stage:
             self.ledger,
             transcript,
             self.workspace.root,
-            AgentOptions("testsession", self.max_turns),
+            session_id="testsession",
+            max_turns=self.max_turns,
         )
         self.agent = self.subagents.add(spec)
         self.runner = self.agent.runner

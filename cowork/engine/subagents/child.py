@@ -73,7 +73,7 @@ class Child:
             model=self.agent.spec.tier,
             model_id=self.agent.provider.model,
             tools=tuple(spec.name for spec in self.agent.specs),
-            max_turns=self.agent.options.max_turns,
+            max_turns=self.agent.spec.max_turns,
             depth=self.depth,
             color=definition.color,
             background=order.run_in_background,
@@ -150,7 +150,7 @@ class Child:
         if outcome.reason == "completed":
             reason = self._shortcoming(outcome)
         elif outcome.reason == "max_turns":
-            reason = f"It reached its limit of {self.agent.options.max_turns} turns."
+            reason = f"It reached its limit of {self.agent.spec.max_turns} turns."
         elif outcome.reason == "budget":
             return self.failure("QUOTA_EXCEEDED", f"Resource quota exceeded: {message}", text)
         elif code in ("empty", "refusal"):

@@ -21,7 +21,7 @@ from cowork.core.transcript import Transcript
 from cowork.engine.assembly import AgentSpec, Isolation, Services, build_agent, rights_of, with_agents
 from cowork.engine.budget import Accounts, BudgetExceeded, Ledger, Limits, SlotPool
 from cowork.engine.clip import file_name
-from cowork.engine.loop import REPORT_NOW, Agent, AgentOptions, Prompt
+from cowork.engine.loop import REPORT_NOW, Agent, Prompt
 from cowork.engine.subagents.order import Assignment, OrderCheck
 from cowork.tools.base import Interrupted, ToolContext
 
@@ -227,12 +227,10 @@ class Subagents:
             ledger,
             assignment.past or Transcript(path),
             isolation.cwd if isolation and isolation is not parent.spec.isolation else cwd,
-            AgentOptions(
-                session_id=f"{self.services.emitter.session_id}/{id}",
-                max_turns=order.max_turns or definition.max_turns or self.settings.default_max_turns,
-                report=report,
-                on_progress=clock.progress,
-            ),
+            session_id=f"{self.services.emitter.session_id}/{id}",
+            max_turns=order.max_turns or definition.max_turns or self.settings.default_max_turns,
+            report=report,
+            on_progress=clock.progress,
             tier=tier,
             modes=(*parent.spec.modes, definition.permission_mode),
             depth=parent.spec.depth + 1,

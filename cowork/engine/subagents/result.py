@@ -224,14 +224,14 @@ class Telemetry:
         log.info("%s subagent.event=%s %s %s", who, event, pairs, LOG_MESSAGES[event])
 
     def spawned(self, child: Child) -> None:
-        turns, tools = child.agent.options.max_turns, tuple(spec.name for spec in child.agent.specs)
+        turns, tools = child.agent.spec.max_turns, tuple(spec.name for spec in child.agent.specs)
         self.say("spawn", child.label, child, depth=child.depth, max_turns=turns, allowed_tools=tools)
 
     def ended(self, child: Child, end: ChildResult, truncation: Json) -> None:
         """The lines of a child's end, whatever it was."""
         label, depth = child.label, child.depth
         if end.max_turns_reached:
-            self.say("max_turns_exceeded", label, child, depth=depth, max_turns=child.agent.options.max_turns)
+            self.say("max_turns_exceeded", label, child, depth=depth, max_turns=child.agent.spec.max_turns)
         if truncation:
             self.say("truncation", label, child, **truncation)
         if end.code == "QUOTA_EXCEEDED":
