@@ -21,17 +21,24 @@ from cowork.api.session import Session
 from cowork.config import load, paths
 from cowork.config.options import RunOptions
 from cowork.core import signals
-from cowork.core.blocks import Json, Usage
+from cowork.core.blocks import Json, Usage, add_cost
 from cowork.core.errors import CoworkError, UserError
 from cowork.core.events import AgentEnded, AgentStarted, Event, RunEnded
 from cowork.core.format import duration, money, one_line, plural
 from cowork.core.frozen import frozen
 from cowork.core.hygiene import ascii_json
+from cowork.core.later import later
 from cowork.core.ports import Ask, Emit
 from cowork.flows.flow import Flow, Plan, PlanEnds, run_in
 from cowork.flows.jobs import JobRunner, open_place
 from cowork.flows.journal import FILE, FlowJournal, find, head_of, known_flows, read
 from cowork.sessions.index import list_sessions
+
+with later(__name__):
+    from cowork.frontends.drawing import TaskTree, drawable
+    from cowork.frontends.prompt import LinePrompt, available
+    from cowork.frontends.text import TextOutput
+    from cowork.providers.prices import price
 
 SHIPPED = Path(__file__).parent / "shipped"
 _KEPT = ("cwd", "model", "provider", "script", "permission_mode", "allow", "deny", "tools", "add_dirs", "trust",
@@ -270,20 +277,13 @@ class Shown:
         self._running = self._ended = 0
         self._cost: float | None = 0.0
         self._sink: Emit = lambda event: None
-        self._tree: Any = None
         self.ask: Ask | None = None
-        from cowork.frontends.drawing import TaskTree, drawable
-
-        if quiet:
-            return
-        if drawable(sys.stderr):
-            self._sink = self._tree = TaskTree(sys.stderr, os.environ, self._status)
-            from cowork.frontends.prompt import LinePrompt, available
-
-            self.ask = self._asking(LinePrompt()) if available() else None
-        else:
-            from cowork.frontends.text import TextOutput
-
+        self.close: Callable[[], None] = lambda: None
+        if not quiet and drawable(sys.stderr):
+            tree = TaskTree(sys.stderr, os.environ, self._status)
+            self._sink, self.close, self._prompt = tree, tree.close, LinePrompt()
+            self.ask = self._ask if available() else None
+        elif not quiet:
             self._sink = TextOutput(sys.stderr, sys.stderr)
 
     def __call__(self, event: Event) -> None:
@@ -292,8 +292,7 @@ class Shown:
                 self._running += 1
             case AgentEnded():
                 self._running, self._ended = self._running - 1, self._ended + 1
-                cost = (event.record.get("data") or {}).get("total_cost_usd")
-                self._cost = None if cost is None or self._cost is None else self._cost + cost
+                self._cost = add_cost(self._cost, (event.record.get("data") or {}).get("total_cost_usd"))
         if not isinstance(event, RunEnded):
             self._sink(event)
 
@@ -301,21 +300,14 @@ class Shown:
     def seconds(self) -> float:
         return time.monotonic() - self._started
 
-    def close(self) -> None:
-        if self._tree:
-            self._tree.close()
-
     def _status(self) -> str:
         rate = f"{self._ended / self.seconds * 60:.0f} a minute" if self._ended else ""
         facts = [f"{self._ended} done", f"{self._running} at work", money(self._cost), duration(self.seconds), rate]
         return " · ".join(filter(None, facts))
 
-    def _asking(self, prompt: Ask) -> Ask:
-        async def ask(question: Any) -> Any:
-            self._tree.close()
-            return await prompt(question)
-
-        return ask
+    async def _ask(self, question: Any) -> Any:
+        self.close()
+        return await self._prompt(question)
 
 
 def _print_end(value: Any, flow: Flow, shown: Shown) -> None:
@@ -329,32 +321,22 @@ def _print_end(value: Any, flow: Flow, shown: Shown) -> None:
 def _print_plan(flow: Flow, request: FlowRequest, *, ended: bool) -> None:
     plan = flow.plan
     assert plan is not None
-    config = load(cwd=request.options.cwd or paths.here(), environ=request.environ, flags=request.options.flags())
-    prices = config.model("main").prices or None
-    from cowork.providers.prices import price
-
-    def cost_of_prompt(prompt: str) -> float | None:
-        return price(config.models.main.model, Usage(len(prompt) // _CHARS_A_TOKEN), prices)
-
     for task in plan.open:
         print(f"{task.agent_name:<16} {one_line(task.key or task.description or task.prompt, 90)}")
-    cost, known = _price_of(plan, request.environ, cost_of_prompt)
-    about = f"about {money(cost)} by what such tasks cost before"
-    about = about if known else f"at least {money(cost)} for the prompts"
-    rest = "; what follows depends on their results" if plan.open and not ended else ""
-    print(f"{len(plan.known)} done, {plural(len(plan.open), 'task')} to run now: {about}{rest}")
-
-
-def _price_of(
-    plan: Plan, environ: Mapping[str, str], price: Callable[[str], float | None]
-) -> tuple[float | None, bool]:
-    """(USD of the open tasks, whether by what tasks of the same agents cost before); else for their prompts alone."""
-    costs: dict[str, list[float]] = {}
-    for folder in known_flows(environ)[:50]:
+    before: dict[str, list[float]] = {}  # what tasks of an agent cost
+    for folder in known_flows(request.environ)[:50]:
         for record in read(folder / FILE)[0]:
             if record.get("type") == "done" and record.get("cost_usd") is not None:
-                costs.setdefault(record["agent"], []).append(record["cost_usd"])
-    if plan.open and all(task.agent_name in costs for task in plan.open):
-        return sum(sum(known := costs[task.agent_name]) / len(known) for task in plan.open), True
-    parts = [price(task.prompt) for task in plan.open]
-    return (None if any(p is None for p in parts) else sum(p or 0 for p in parts)), False
+                before.setdefault(record["agent"], []).append(record["cost_usd"])
+    if plan.open and all(task.agent_name in before for task in plan.open):
+        costs = [before[task.agent_name] for task in plan.open]
+        about = f"about {money(sum(sum(known) / len(known) for known in costs))} by what such tasks cost before"
+    else:
+        config = load(cwd=request.options.cwd or paths.here(), environ=request.environ, flags=request.options.flags())
+        prices = config.model("main").prices or None
+        cost: float | None = 0.0
+        for task in plan.open:
+            cost = add_cost(cost, price(config.models.main.model, Usage(len(task.prompt) // _CHARS_A_TOKEN), prices))
+        about = f"at least {money(cost)} for the prompts"
+    rest = "; what follows depends on their results" if plan.open and not ended else ""
+    print(f"{len(plan.known)} done, {plural(len(plan.open), 'task')} to run now: {about}{rest}")
