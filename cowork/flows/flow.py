@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from dataclasses import field
 from typing import Any, Literal, TypeVar, Unpack, overload
 
 from cowork.api.options import TaskOptions
@@ -23,6 +22,7 @@ from cowork.tools.base import Interrupted
 
 T = TypeVar("T")
 Item = TypeVar("Item")
+Who = str | AgentDef
 RunTask = Callable[["FlowTask"], Awaitable[ToolRecord]]
 
 
@@ -36,7 +36,7 @@ class FlowTaskOptions(TaskOptions, total=False):
 class FlowTask:
     """One task of a flow: who does what, and how its result looks."""
 
-    agent: str | AgentDef
+    agent: Who
     prompt: str
     schema: Json | None = None
     model: str = ""
@@ -58,14 +58,6 @@ class FlowTask:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
 
 
-@frozen
-class Plan:
-    """What a dry run found: tasks that are done, and tasks that would run now."""
-
-    known: list[FlowTask] = field(default_factory=list)
-    open: list[FlowTask] = field(default_factory=list)
-
-
 class PlanEnds(BaseException):
     """A dry run needs a result that nobody has paid for yet."""
 
@@ -74,12 +66,13 @@ class Flow:
     """Runs tasks of agents; `flow.task` can be awaited, gathered, looped over and put under an `if`."""
 
     def __init__(
-        self, session: Session, journal: FlowJournal, run_task: RunTask, *, jobs: int, plan: Plan | None = None
+        self, session: Session, journal: FlowJournal, run_task: RunTask, *, jobs: int, dry: bool = False
     ) -> None:
         self.session = session
         self.journal = journal
         self.reused = 0  # tasks whose results came from the journal
-        self.plan = plan  # of a dry run
+        self.open: list[FlowTask] = []  # those that a dry run found, and would run now
+        self._dry = dry
         self._run_task = run_task
         self._places = asyncio.Semaphore(jobs)
         self._seen: Counter[tuple[str, str]] = Counter()
@@ -94,37 +87,27 @@ class Flow:
         self.session.run.emit(Notice(text))
 
     @overload
-    async def task(self, agent: str | AgentDef, prompt: str, **options: Unpack[FlowTaskOptions]) -> str: ...
+    async def task(self, agent: Who, prompt: str, **options: Unpack[FlowTaskOptions]) -> str: ...
     @overload
-    async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: type[T], **options: Unpack[FlowTaskOptions]
-    ) -> T: ...
+    async def task(self, agent: Who, prompt: str, *, schema: type[T], **options: Unpack[FlowTaskOptions]) -> T: ...
     @overload
-    async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any, **options: Unpack[FlowTaskOptions]
-    ) -> Any: ...
-    async def task(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]
-    ) -> Any:
+    async def task(self, agent: Who, prompt: str, *, schema: Any, **options: Unpack[FlowTaskOptions]) -> Any: ...
+    async def task(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]) -> Any:
         """The result of a task: a text, or a value of the schema's type. Raises TaskFailed."""
         data = await self.record(agent, prompt, schema=schema, **options)
         return data["result"] if schema is None else value_as(schema, data["structured_output"])
 
-    async def record(
-        self, agent: str | AgentDef, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]
-    ) -> Json:
+    async def record(self, agent: Who, prompt: str, *, schema: Any = None, **options: Unpack[FlowTaskOptions]) -> Json:
         """The same with its receipts: `result`, `structured_output`, `total_cost_usd`, `files_changed`, `worktree`…"""
         wanted = None if schema is None else schema_of(schema)
         task = FlowTask(agent, prompt, wanted, **options)
         key, input = self._key(task), task.input
         if done := self.journal.done(key, input):
             self.reused += 1
-            if self.plan:
-                self.plan.known.append(task)
             data: Json = done["data"]
             return data
-        if self.plan:
-            self.plan.open.append(task)
+        if self._dry:
+            self.open.append(task)
             raise PlanEnds
         async with self._places:
             return await self._paid(task, key, input)
@@ -148,7 +131,7 @@ class Flow:
 
     async def map(
         self,
-        agent: str | AgentDef,
+        agent: Who,
         items: Iterable[Item] | AsyncIterable[Item],
         prompt: Callable[[Item], str],
         *,

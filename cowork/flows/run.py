@@ -29,7 +29,7 @@ from cowork.core.frozen import frozen
 from cowork.core.hygiene import ascii_json
 from cowork.core.later import later
 from cowork.core.ports import Ask, Emit
-from cowork.flows.flow import Flow, Plan, PlanEnds, run_in
+from cowork.flows.flow import Flow, PlanEnds, run_in
 from cowork.flows.jobs import JobRunner, open_place
 from cowork.flows.journal import FILE, FlowJournal, find, head_of, known_flows, read
 from cowork.sessions.index import list_sessions
@@ -128,7 +128,7 @@ async def run_flow(
             here = request.on == "here"
             jobs = None if here else JobRunner(session, options, await open_place(request.on, request.jobs))
             run_task = jobs.run if jobs else run_in(session)
-            flow = Flow(session, journal, run_task, jobs=_places(request), plan=Plan() if dry else None)
+            flow = Flow(session, journal, run_task, jobs=_places(request), dry=dry)
             try:
                 value = await call(flow)
             finally:
@@ -319,24 +319,22 @@ def _print_end(value: Any, flow: Flow, shown: Shown) -> None:
 
 
 def _print_plan(flow: Flow, request: FlowRequest, *, ended: bool) -> None:
-    plan = flow.plan
-    assert plan is not None
-    for task in plan.open:
+    for task in flow.open:
         print(f"{task.agent_name:<16} {one_line(task.key or task.description or task.prompt, 90)}")
     before: dict[str, list[float]] = {}  # what tasks of an agent cost
     for folder in known_flows(request.environ)[:50]:
         for record in read(folder / FILE)[0]:
             if record.get("type") == "done" and record.get("cost_usd") is not None:
                 before.setdefault(record["agent"], []).append(record["cost_usd"])
-    if plan.open and all(task.agent_name in before for task in plan.open):
-        costs = [before[task.agent_name] for task in plan.open]
+    if flow.open and all(task.agent_name in before for task in flow.open):
+        costs = [before[task.agent_name] for task in flow.open]
         about = f"about {money(sum(sum(known) / len(known) for known in costs))} by what such tasks cost before"
     else:
         config = load(cwd=request.options.cwd or paths.here(), environ=request.environ, flags=request.options.flags())
         prices = config.model("main").prices or None
         cost: float | None = 0.0
-        for task in plan.open:
+        for task in flow.open:
             cost = add_cost(cost, price(config.models.main.model, Usage(len(task.prompt) // _CHARS_A_TOKEN), prices))
         about = f"at least {money(cost)} for the prompts"
-    rest = "; what follows depends on their results" if plan.open and not ended else ""
-    print(f"{len(plan.known)} done, {plural(len(plan.open), 'task')} to run now: {about}{rest}")
+    rest = "; what follows depends on their results" if flow.open and not ended else ""
+    print(f"{flow.reused} done, {plural(len(flow.open), 'task')} to run now: {about}{rest}")
