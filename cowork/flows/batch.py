@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,8 +108,8 @@ class Batch:
     async def _one(self, place: Place, task: Json, total: int) -> None:
         options = self.options
         left = None if not options.max_cost else max(0.000001, options.max_cost - (self.cost_usd or 0.0))
-        job = job_of(task["id"], task["prompt"], options, agent=task.get("agent", options.agent),
-                     schema=task.get("schema"), repo=task["repo"], ref=task["ref"], max_cost=left)  # fmt: skip
+        own = replace(options, agent=task.get("agent", options.agent), max_cost=left)
+        job = job_of(task["id"], task["prompt"], own, task.get("schema"), repo=task["repo"], ref=task["ref"])
         spent: list[float] = []
         try:
             result = await place.run(job, lambda line: self._hear(line, spent))

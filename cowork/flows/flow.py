@@ -102,7 +102,7 @@ class Flow:
         wanted = None if schema is None else schema_of(schema)
         task = FlowTask(agent, prompt, wanted, **options)
         key, input = self._key(task), task.input
-        if done := self.journal.done(key, input):
+        if done := self.journal.before.get((key, input)):
             self.reused += 1
             data: Json = done["data"]
             return data

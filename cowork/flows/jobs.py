@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from cowork.api.session import Session
@@ -22,7 +22,7 @@ from cowork.config.options import RunOptions, options_of
 from cowork.core import spawn
 from cowork.core.blocks import Json, Usage, add_cost, cost_since
 from cowork.core.errors import ToolErrorCode, UserError
-from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ReplyAdded, from_dict
+from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, ReplyAdded, from_dict
 from cowork.core.git import git_output
 from cowork.core.ports import ToolRecord
 from cowork.engine.budget import BudgetExceeded
@@ -31,21 +31,43 @@ from cowork.flows.flow import FlowTask
 from cowork.tools.base import Interrupted
 
 Hear = Callable[[str], None]  # a line of what happens, which is JSON
-_OWN = ("output", "non_interactive", "quiet", "cwd", "output_schema", "continue_", "resume", "agent", "max_cost")
+_OWN = ("output", "non_interactive", "quiet", "cwd", "output_schema", "continue_", "resume")
 
 
-def job_of(
-    id: str, prompt: str, options: RunOptions, *, agent: str = "", schema: Json | None = None, **more: Any
-) -> Json:
-    """What a worker needs to know; `repo` and `ref` for a checkout of its own, `max_cost` for its share."""
+def job_of(id: str, prompt: str, options: RunOptions, schema: Json | None = None, **more: str) -> Json:
+    """What a worker needs to know; `repo` and `ref` for a checkout of its own."""
     cwd = str(options.cwd) if options.cwd else ""
-    return {"id": id, "prompt": prompt, "flags": _flags(options), "agent": agent, "schema": schema, "cwd": cwd, **more}
+    return {"id": id, "prompt": prompt, "flags": _flags(options), "schema": schema, "cwd": cwd, **more}
 
 
 def run_job(job: Json, hear: Hear) -> Json:
     """Run it to its end; gives the object of `--output json`, with a `patch` where it had a checkout."""
     try:
-        return _run(job, hear)
+        with contextlib.ExitStack() as stack:
+            folder, base = stack.enter_context(_folder(job))
+            flags = [*job["flags"]]
+            if job.get("schema"):
+                file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cowork-"))) / "schema.json"
+                file.write_text(json.dumps(job["schema"]))
+                flags += ["--output-schema", str(file)]
+            words = [sys.executable, "-m", "cowork", "run", "--non-interactive", "--output", "stream-json", *flags, "-"]
+            process = spawn.streaming(
+                words, environ=dict(os.environ), cwd=folder, given=job["prompt"].encode("utf-8", "replace")
+            )
+            hear(json.dumps({"type": "job.started", "id": job["id"], "pid": process.pid}))
+            result: Json = {}
+            assert process.stdout is not None
+            for raw in process.stdout:
+                line = raw.decode("utf-8", "replace")
+                if not line.endswith("\n"):
+                    break  # half a line of a process that was killed
+                if '"run.ended"' in line and (found := json.loads(line)).get("type") == "run.ended":
+                    result = found
+                else:
+                    hear(line)
+            code = process.wait()
+            result = result or no_result(f"The process ended with code {code} and no result.")
+            return result | ({"patch": _patch(folder, base)} if base else {})
     except (UserError, OSError) as error:  # no such repository, no room for it
         return no_result(str(error))
 
@@ -54,36 +76,6 @@ def no_result(message: str) -> Json:
     """The result of a job that gave none."""
     error = {"code": "internal_error", "message": message}
     return {"status": "error", "result": "", "terminal_reason": "internal_error", "error": error}
-
-
-def _run(job: Json, hear: Hear) -> Json:
-    with contextlib.ExitStack() as stack:
-        folder, base = stack.enter_context(_folder(job))
-        flags = [*job["flags"]]
-        for name, value in (("--agent", job.get("agent")), ("--max-cost", job.get("max_cost"))):
-            flags += [name, str(value)] if value else []
-        if job.get("schema"):
-            file = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cowork-"))) / "schema.json"
-            file.write_text(json.dumps(job["schema"]))
-            flags += ["--output-schema", str(file)]
-        words = [sys.executable, "-m", "cowork", "run", "--non-interactive", "--output", "stream-json", *flags, "-"]
-        process = spawn.streaming(
-            words, environ=dict(os.environ), cwd=folder, given=job["prompt"].encode("utf-8", "replace")
-        )
-        hear(json.dumps({"type": "job.started", "id": job["id"], "pid": process.pid}))
-        result: Json = {}
-        assert process.stdout is not None
-        for raw in process.stdout:
-            line = raw.decode("utf-8", "replace")
-            if not line.endswith("\n"):
-                break  # half a line of a process that was killed
-            if '"run.ended"' in line and (found := json.loads(line)).get("type") == "run.ended":
-                result = found
-            else:
-                hear(line)
-        code = process.wait()
-        result = result or no_result(f"The process ended with code {code} and no result.")
-        return result | ({"patch": _patch(folder, base)} if base else {})
 
 
 @contextlib.contextmanager
@@ -130,13 +122,6 @@ def _flags(options: RunOptions) -> list[str]:
 def _pid_in(line: str) -> list[int]:
     """The process of a job, by the line that says that it was started."""
     return [json.loads(line)["pid"]] if line.startswith('{"type": "job.started"') else []
-
-
-class Place(Protocol):
-    """Runs jobs, and tells what happens in them as it does. A failure is a result; a cancelled job ends its process."""
-
-    async def run(self, job: Json, hear: Hear) -> Json: ...
-    async def aclose(self) -> None: ...
 
 
 class LocalPlace:
@@ -239,6 +224,10 @@ def terminate(pid: int) -> None:
         os.kill(pid, signal.SIGTERM)
 
 
+Place = LocalPlace | DaskPlace
+"""Runs jobs, and tells what happens in them as it does. A failure is a result; a cancelled job ends its process."""
+
+
 async def open_place(on: str, jobs: int) -> Place:
     """The place for `local[:N]` or `dask:ADDRESS`."""
     kind, _, rest = on.partition(":")
@@ -267,8 +256,8 @@ class JobRunner:
         ledger = self._session.run.ledger
         limit = ledger.limits.cost_usd
         left = None if limit is None else max(0.000001, limit - (ledger.cost_usd or 0.0))
-        job = job_of(child.id, task.prompt, replace(self._options, model=task.model or self._options.model),
-                     agent=task.agent, schema=task.schema, max_cost=left)  # fmt: skip
+        options = replace(self._options, model=task.model or self._options.model, agent=task.agent, max_cost=left)
+        job = job_of(child.id, task.prompt, options, task.schema)
         try:
             ledger.check()
             work = asyncio.create_task(self._place.run(job, child.hear))
@@ -315,15 +304,16 @@ class RemoteChild:
         if raw.get("type") == "job.started":  # once more where a worker was lost: receipts are of the last try
             self._usage, self._cost, self._turns = Usage(), 0.0, 0
         event = from_dict(raw)
-        if event is None:
-            return
         if isinstance(event, ReplyAdded):
             self._turns += 1
             self._book(event.usage, event.cost_usd)
-            self._run.emitter.publish(
-                AgentUpdated(self.id, "active", self._turns, 0, self._usage, self._cost), self._path
-            )
-        self._show(event)
+            update = AgentUpdated(self.id, "active", self._turns, 0, self._usage, self._cost)
+            self._run.emitter.publish(update, self._path)
+        if event is None or event.type in ("session.started", "run.ended"):
+            return
+        below = replace(event, agent=self._path + event.agent.removeprefix("main"))
+        for sink in self._sinks:  # the log of this session holds only that it was sent out and how it ended
+            sink(below)
 
     def end(self, result: Json) -> ToolRecord:
         """The record of its end."""
@@ -362,10 +352,3 @@ class RemoteChild:
         except BudgetExceeded as over:
             self.over = self.over or over.message
             self._stop_all()
-
-    def _show(self, event: Event) -> None:
-        """Draw it below the flow; the log of this session holds only that it was sent out and how it ended."""
-        inner = self._path + event.agent.removeprefix("main")
-        for sink in self._sinks:
-            if event.type not in ("session.started", "run.ended"):
-                sink(replace(event, agent=inner))

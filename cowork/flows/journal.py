@@ -31,17 +31,13 @@ class FlowJournal:
         self.folder = private_folder(folder)
         self._lock = Lock(folder / LOCK)
         records, whole = read(folder / FILE)
-        self._before = {(r["key"], r["input"]): r for r in records if r.get("type") == "done"}
+        self.before = {(r["key"], r["input"]): r for r in records if r.get("type") == "done"}  # of earlier runs
         self.begun = bool(records)
-        self.done_tasks = set(self._before)
+        self.done_tasks = set(self.before)
         self.sessions = {r["id"] for r in records if r.get("type") == "session"}
         self.cost_usd = cost_of(records)  # of all tasks that ended; None when a price is not known
         self._fd = open_private(folder / FILE, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         os.ftruncate(self._fd, whole)  # half a line of a process that was killed
-
-    def done(self, key: str, input: str) -> Json | None:
-        """The record of a task that an earlier run of the flow did with this input."""
-        return self._before.get((key, input))
 
     def add(self, type: str, **fields: Any) -> None:
         """Write a record; what was paid for is on the disk before the flow goes on."""
@@ -96,14 +92,6 @@ def read(path: Path) -> tuple[list[Json], int]:
             if isinstance(record, dict):
                 records.append(record)
     return records, whole
-
-
-def head_of(folder: Path) -> Json:
-    """What a flow was started with."""
-    records, _ = read(folder / FILE)
-    if not records or records[0].get("type") != "flow":
-        raise UserError(f"Flow {folder.name} was killed before it began.", "Start it again: `cowork flow run`.")
-    return records[0]
 
 
 def cost_of(records: list[Json]) -> float | None:

@@ -31,7 +31,7 @@ from cowork.core.later import later
 from cowork.core.ports import Ask, Emit
 from cowork.flows.flow import Flow, PlanEnds, run_in
 from cowork.flows.jobs import JobRunner, open_place
-from cowork.flows.journal import FILE, FlowJournal, find, head_of, known_flows, read
+from cowork.flows.journal import FILE, FlowJournal, find, known_flows, read
 from cowork.sessions.index import list_sessions
 
 with later(__name__):
@@ -158,8 +158,12 @@ def _plain_part(value: Any) -> Any:
 
 def resumed(environ: Mapping[str, str], flow_id: str, on: str, jobs: int, given: Mapping[str, Any]) -> FlowRequest:
     """What to run to go on with a flow."""
-    head = head_of(find(environ, flow_id))
-    kept: dict[str, Any] = {name: _revived(name, value) for name, value in head["options"].items()}
+    folder = find(environ, flow_id)
+    head = next(iter(read(folder / FILE)[0]), {})
+    if head.get("type") != "flow":
+        raise UserError(f"Flow {folder.name} was killed before it began.", "Start it again: `cowork flow run`.")
+    kept: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in head["options"].items()}
+    kept |= {name: Path(kept[name]) for name in ("script", "config_file") if name in kept}
     options = RunOptions(**kept | {"cwd": Path(head["cwd"])} | dict(given))
     return FlowRequest(head["file"], head["args"], options, on or head["on"], jobs or head["jobs"], environ)
 
@@ -261,12 +265,6 @@ def _stored(options: RunOptions) -> Json:
     default = RunOptions()
     kept = {name: value for name in _KEPT if (value := getattr(options, name)) != getattr(default, name)}
     return {name: str(value) if isinstance(value, Path) else value for name, value in kept.items()}
-
-
-def _revived(name: str, value: Any) -> Any:
-    if name in ("script", "config_file"):
-        return Path(value)
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Shown:
