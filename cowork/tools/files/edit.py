@@ -43,15 +43,8 @@ async def write(
     lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
     size = "1 line" if lines == 1 else f"{lines} lines"
     said = f"Replaced {shown}: {display['summary']}, now {size}." if old else f"Created {shown}: {size}."
-    return ok(
-        f"{said}{note}{atomic_write.links_note(old)}",
-        display=display,
-        path=shown,
-        created=old is None,
-        lines=lines,
-        bytes=len(data),
-        **changed,
-    )
+    text = f"{said}{note}{atomic_write.links_note(old)}"
+    return ok(text, display=display, path=shown, created=old is None, lines=lines, bytes=len(data), **changed)
 
 
 class _Strings(TypedDict):
@@ -132,38 +125,46 @@ def _in_style(before: Content, content: str) -> Content:
 def _apply(ctx: ToolContext, file_path: str, edits: Sequence[Mapping[str, Any]]) -> ToolRecord:
     path = ctx.resolve(file_path)
     old, content, after, touched = _plan_edits(ctx, path, edits)
-    atomic_write.replace(ctx, path, old, _encoded(ctx, path, after))
     shown, count = label(ctx.workspace, path), sum(found.count for found in touched)
+    try:
+        data = after.encode()
+    except UnicodeEncodeError as error:
+        char = after.text[error.start]
+        raise ToolError(
+            "INVALID_PARAM",
+            f"{shown} is in {after.encoding}, which has no {char!r} (U+{ord(char):04X}). Use other characters, or "
+            "Write the whole file to turn it into UTF-8.",
+        ) from error
+    atomic_write.replace(ctx, path, old, data)
     display = diff.as_display(shown, content.text, after.text)
+    changed = {name: display[name] for name in ("diff", "added", "removed")}
     slips = "".join(f" Note: {slip}." for slip in dict.fromkeys(found.slip for found in touched) if slip)
     where = f"line {touched[0].lines[0]}" if count == 1 else f"{count} replacements"
-    return ok(
-        f"Edited {shown} ({where}): {display['summary']}.{slips}{atomic_write.links_note(old)}",
-        display=display,
-        path=shown,
-        diff=display["diff"],
-        added=display["added"],
-        removed=display["removed"],
-        replacements=count,
-    )
+    text = f"Edited {shown} ({where}): {display['summary']}.{slips}{atomic_write.links_note(old)}"
+    return ok(text, display=display, path=shown, **changed, replacements=count)
 
 
 def _plan_edits(
     ctx: ToolContext, path: Path, edits: Sequence[Mapping[str, Any]]
 ) -> tuple[FileSnapshot, Content, Content, list[match.Occurrences]]:
     """The file as it is, its content, the content after the edits and what they touch; nothing is written."""
-    for number, change in enumerate(edits, 1):
-        _sensible(change, _which(number, len(edits)))
+    shown = label(ctx.workspace, path)
     try:
         old = atomic_write.current(ctx, path)
     except FileNotFoundError as error:
-        raise _gone(ctx, path) from error
+        if str(path) not in ctx.state.seen:
+            raise missing(ctx, path) from error
+        raise ToolError("NOT_FOUND", f"{shown} was there when you read it and is gone. Look with LS.") from error
     content = decode(old.data)
     if content is None:
-        raise ToolError("BINARY_FILE", f"{label(ctx.workspace, path)} is not a text file, so it cannot be edited here.")
+        raise ToolError("BINARY_FILE", f"{shown} is not a text file, so it cannot be edited here.")
     after, touched = content, []
     for number, change in enumerate(edits, 1):
-        text, found = _one(ctx, path, after, change, _which(number, len(edits)))
+        try:
+            text, found = _edit_once(shown, after.text, change)
+        except ToolError as error:
+            which = f"Edit {number} of {len(edits)}: " if len(edits) > 1 else ""
+            raise ToolError(error.code, f"{which}{error.text}", **error.data) from error
         after = replace(after, text=text)
         touched.append(found)
     if after.text == content.text:
@@ -173,78 +174,44 @@ def _plan_edits(
     return old, content, after, touched
 
 
-def _sensible(change: Mapping[str, Any], which: str) -> None:
-    old, new = change["old_string"], change["new_string"]
-    if not old:
+def _edit_once(shown: str, text: str, change: Mapping[str, Any]) -> tuple[str, match.Occurrences]:
+    """The text after one replacement and what it touched; refused unless it is clear what is meant."""
+    wanted, new, slip = match.plain(change["old_string"]), match.plain(change["new_string"]), ""
+    if not wanted:
+        said = "`old_string` is empty. Give the text to replace; to make or replace a whole file use Write."
+        raise ToolError("INVALID_PARAM", said)
+    if wanted == new:
         raise ToolError(
             "INVALID_PARAM",
-            f"{which}`old_string` is empty. Give the text to replace; to make or replace a whole file use Write.",
-        )
-    if match.plain(old) == match.plain(new):
-        raise ToolError(
-            "INVALID_PARAM",
-            f"{which}`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
+            "`old_string` and `new_string` are the same, so there is nothing to change. Give the new text "
             "(line endings are kept as the file has them).",
         )
-
-
-def _one(
-    ctx: ToolContext, path: Path, content: Content, change: Mapping[str, Any], which: str
-) -> tuple[str, match.Occurrences]:
-    """The text after one replacement and what it touched; refused unless it is clear what is meant."""
-    wanted, new = match.plain(change["old_string"]), match.plain(change["new_string"])
-    found, slip = match.find(content.text, wanted), ""
+    found = match.find(text, wanted)
     if not found.count:
-        text = match.plain(content.text)
-        guess = match.meant(text, wanted, new)
+        guess = match.meant(match.plain(text), wanted, new)
         if guess is None:
-            raise _no_match(ctx, path, text, wanted, which)
+            raise _no_match(shown, printable(match.plain(text)), wanted)
         wanted, new, slip = guess.old, guess.new, guess.slip
-        found = match.find(content.text, wanted)
+        found = match.find(text, wanted)
     if found.count > 1 and not change.get("replace_all"):
         listed = ", ".join(map(str, found.lines)) + (", …" if found.count > len(found.lines) else "")
         raise ToolError(
             "INVALID_PARAM",
-            f"{which}old_string occurs {found.count} times in {label(ctx.workspace, path)}: lines {listed}. Nothing "
-            "was changed. Add lines around it to make it unique, or set replace_all.",
+            f"old_string occurs {found.count} times in {shown}: lines {listed}. Nothing was changed. Add lines around "
+            "it to make it unique, or set replace_all.",
             matches=found.count,
             lines=found.lines,
         )
-    if len(content.text) + found.count * (len(new) - len(wanted)) > MAX_TEXT:
-        raise ToolError(
-            "INVALID_PARAM", f"{which}the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that."
-        )
-    text, touched = match.replace(content.text, wanted, new)
-    return text, replace(touched, slip=slip)
+    if len(text) + found.count * (len(new) - len(wanted)) > MAX_TEXT:
+        raise ToolError("INVALID_PARAM", f"the file would grow past {MAX_TEXT // 1_000_000} MB. Use Bash for that.")
+    after, touched = match.replace(text, wanted, new)
+    return after, replace(touched, slip=slip)
 
 
-def _no_match(ctx: ToolContext, path: Path, text: str, wanted: str, which: str) -> ToolError:
-    text = printable(text)
+def _no_match(shown: str, text: str, wanted: str) -> ToolError:
     hint, line = match.nearest_lines(text, wanted)
     slip = "" if "; only " in hint else match.slips(text, wanted)
-    notebook = "A notebook is JSON on disk: old_string must match that. " if path.suffix == ".ipynb" else ""
+    notebook = "A notebook is JSON on disk: old_string must match that. " if shown.endswith(".ipynb") else ""
     advice = hint or "No line is like it. Read the file again and copy the text exactly."
-    said = f"{which}old_string is not in {label(ctx.workspace, path)}; nothing was changed. {notebook}{slip}"
+    said = f"old_string is not in {shown}; nothing was changed. {notebook}{slip}"
     return ToolError("NOT_FOUND", f"{said.rstrip()}\n{advice}", nearest_line=line or None)
-
-
-def _gone(ctx: ToolContext, path: Path) -> ToolError:
-    if str(path) not in ctx.state.seen:
-        return missing(ctx, path)
-    return ToolError("NOT_FOUND", f"{label(ctx.workspace, path)} was there when you read it and is gone. Look with LS.")
-
-
-def _encoded(ctx: ToolContext, path: Path, content: Content) -> bytes:
-    try:
-        return content.encode()
-    except UnicodeEncodeError as error:
-        char = content.text[error.start]
-        raise ToolError(
-            "INVALID_PARAM",
-            f"{label(ctx.workspace, path)} is in {content.encoding}, which has no {char!r} (U+{ord(char):04X}). Use "
-            "other characters, or Write the whole file to turn it into UTF-8.",
-        ) from error
-
-
-def _which(number: int, total: int) -> str:
-    return f"Edit {number} of {total}: " if total > 1 else ""
