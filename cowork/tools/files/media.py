@@ -9,7 +9,7 @@ import re
 import struct
 from typing import Any
 
-from cowork.core.blocks import Image
+from cowork.core.blocks import Image, as_object
 from cowork.core.frozen import frozen
 
 MAX_IMAGE = 3_750_000  # bytes; base64 makes 5 MB of it, which is what the services take
@@ -140,9 +140,7 @@ def _cell(number: int, cell: dict[str, Any]) -> tuple[str, list[Image]]:
     parts = [f"# cell {number}: {kind}{ran}", _source(cell.get("source"))]
     images: list[Image] = []
     outputs = cell.get("outputs")
-    for output in outputs if isinstance(outputs, list) else ():
-        if not isinstance(output, dict):
-            continue
+    for output in map(as_object, outputs if isinstance(outputs, list) else ()):
         said = _ANSI.sub("", _output(output)).strip("\n")
         if len(said) > MAX_OUTPUT:
             said = f"{said[:MAX_OUTPUT]}\n… {len(said) - MAX_OUTPUT} more characters of output"
@@ -162,16 +160,12 @@ def _output(output: dict[str, Any]) -> str:
             trace = output.get("traceback")
             lines = [line for line in trace if isinstance(line, str)] if isinstance(trace, list) else []
             return "\n".join(lines) or f"{output.get('ename')}: {output.get('evalue')}"
-    data = output.get("data")
-    if not isinstance(data, dict):
-        return ""
+    data = as_object(output.get("data"))
     return next((_source(data[kind]) for kind in ("text/markdown", "text/plain", "text/html") if kind in data), "")
 
 
 def _image(output: dict[str, Any]) -> Image | None:
-    data = output.get("data")
-    if not isinstance(data, dict):
-        return None
+    data = as_object(output.get("data"))
     encoded = next((_source(data[kind]) for kind in ("image/png", "image/jpeg") if kind in data), "")
     try:
         raw = base64.b64decode(encoded)

@@ -150,7 +150,7 @@ def _text(ctx: ToolContext, path: Path, data: bytes, offset: int, limit: int) ->
         return ok(f"{shown} is empty ({only}).", display=_display("empty"), path=shown, lines=0, total_lines=0)
     book = media.cells(content.text) if path.suffix == ".ipynb" else None
     if book is not None:
-        return _parts(shown, "cells", [c[0] for c in book], offset, limit, images=[c[1] for c in book])
+        return _parts(shown, "cells", book[offset - 1 :], offset, limit, len(book))
     pieces = (data[at : at + CHUNK] for at in range(len(content.bom), len(data), CHUNK))
     taken = window(pieces, content.encoding, offset, limit, budget=len(data) + 1)
     name = content.encoding_name
@@ -214,16 +214,9 @@ def _image(shown: str, file: _File) -> ToolRecord:
         )
     kind = found.media_type.removeprefix("image/").upper()
     said = f"{kind}, {found.width}×{found.height}, {len(data) / 1000:.1f} KB"
-    return ok(
-        f"{shown}: {said}. The image is attached.",
-        display=_display(said),
-        images=[found.block(data)],
-        path=shown,
-        media_type=found.media_type,
-        width=found.width,
-        height=found.height,
-        bytes=len(data),
-    )
+    facts = {"media_type": found.media_type, "width": found.width, "height": found.height, "bytes": len(data)}
+    text = f"{shown}: {said}. The image is attached."
+    return ok(text, display=_display(said), images=[found.block(data)], path=shown, **facts)
 
 
 async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
@@ -232,28 +225,19 @@ async def _pdf(shown: str, file: _File, offset: int, limit: int) -> ToolRecord:
             "INVALID_PARAM", f"{shown} is a PDF over {converter.MAX_PDF // 1_000_000} MB. Use pdftotext in Bash."
         )
     texts, total = await converter.pdf_pages(file.data, offset, limit, room=PAGE_BYTES - 2000)
-    titled = [f"# page {offset + i}\n{t.strip() or '(no text on this page)'}" for i, t in enumerate(texts)]
-    return _parts(shown, "pages", titled, offset, limit, total=total)
+    titled = [(f"# page {offset + i}\n{t.strip() or '(no text on this page)'}", ()) for i, t in enumerate(texts)]
+    return _parts(shown, "pages", titled, offset, limit, total)
 
 
 def _parts(
-    shown: str,
-    noun: str,
-    parts: Sequence[str],
-    offset: int,
-    limit: int,
-    *,
-    total: int | None = None,
-    images: Sequence[Sequence[Image]] = (),
+    shown: str, noun: str, parts: Sequence[tuple[str, Sequence[Image]]], offset: int, limit: int, total: int
 ) -> ToolRecord:
-    """Cells of a notebook or pages of a PDF: `offset` and `limit` count those. With `total` the parts start there."""
-    start = 0 if total is not None else offset - 1
-    total = len(parts) if total is None else total
+    """Cells of a notebook or pages of a PDF, from `offset` on: `offset` and `limit` count those."""
     if offset > max(total, 1):
         raise ToolError("INVALID_PARAM", f"`offset` {offset} is past the end: {shown} has {total} {noun}.", total=total)
     fitting: list[str] = []
     room = PAGE_BYTES
-    for part in parts[start : start + limit]:
+    for part, _ in parts[:limit]:
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0 and fitting:
             break
@@ -263,7 +247,7 @@ def _parts(
     if last < total:
         text += f"\n\n[{noun.capitalize()} {offset}-{last} of {total}. Go on with offset={last + 1}.]"
     cut = last < total and len(fitting) < limit
-    pictures = [image for group in images[start : start + len(fitting)] for image in group][:8]
+    pictures = [image for _, images in parts[: len(fitting)] for image in images][:8]
     data = {"path": shown, "offset": offset, noun: len(fitting), f"total_{noun}": total, "truncated": cut}
     return (partial if cut else ok)(text, display=_display(f"{len(fitting)} {noun}"), images=pictures, **data)
 
