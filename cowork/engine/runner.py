@@ -25,8 +25,7 @@ from cowork.engine.budget import SlotPool
 from cowork.engine.clip import clip, file_name
 from cowork.engine.hook_points import HookPoints, weighed
 from cowork.tools.arguments import check
-from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState
-from cowork.tools.call_lines import call_line, flat
+from cowork.tools.base import AgentState, Consult, Interrupted, Spawn, Tool, ToolContext, TreeState, call_line, flat
 from cowork.tools.toolset import ToolSet
 
 with later(__name__):

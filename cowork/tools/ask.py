@@ -7,8 +7,7 @@ from typing import Annotated, TypedDict
 from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.ports import Ask, Question, ToolRecord, ok
-from cowork.tools.base import ToolContext, tool, touches_nothing
-from cowork.tools.call_lines import flat
+from cowork.tools.base import ToolContext, flat, tool, touches_nothing
 
 MOST_QUESTIONS = 4
 MOST_OPTIONS = 8

@@ -9,8 +9,8 @@ from cowork.core.blocks import Json
 from cowork.core.events import ToolStarted
 from cowork.core.frozen import frozen
 from cowork.core.ports import Family
+from cowork.tools.base import call_line
 from cowork.tools.builtin import builtin_tools
-from cowork.tools.call_lines import call_line
 
 TOOLS = builtin_tools(prompts.text_of)
 

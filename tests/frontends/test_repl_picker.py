@@ -14,7 +14,7 @@ from cowork.frontends.repl.input.picker import Picker, Picking, matching, picker
 from cowork.frontends.repl.turns import Turns
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.styled import Theme, line_width, plain
-from cowork.tools.call_lines import short_glob, short_pattern
+from cowork.tools.base import short_glob, short_pattern
 from tests.fakes.repl_host import FakeHost
 
 ROWS = [

@@ -16,8 +16,7 @@ from cowork.mcp.content import Said, cut_text, one_liner, said_by_resource, said
 from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import Elicit, LoginNeeded, McpError
 from cowork.mcp.servers import Server
-from cowork.tools.base import Tool, ToolContext, tool
-from cowork.tools.call_lines import flat
+from cowork.tools.base import Tool, ToolContext, flat, tool
 
 _MOST_FIELDS = 12  # of a form
 _SKIP = "(leave empty)"

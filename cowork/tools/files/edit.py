@@ -14,8 +14,7 @@ from cowork.core.blocks import Json
 from cowork.core.errors import ToolError
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok
-from cowork.tools.base import ToolContext, tool, touches
-from cowork.tools.call_lines import path_line
+from cowork.tools.base import ToolContext, path_line, tool, touches
 from cowork.tools.files.access import MAX_TEXT, Content, FileSnapshot, decode, label, missing, printable
 
 with later(__name__):

@@ -20,8 +20,7 @@ from cowork.core.frozen import frozen
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
 from cowork.core.workspace import Workspace
-from cowork.tools.base import Param, ToolContext, tool, touches
-from cowork.tools.call_lines import path_line
+from cowork.tools.base import Param, ToolContext, path_line, tool, touches
 from cowork.tools.files import access
 
 with later(__name__):

@@ -13,8 +13,7 @@ from cowork.core.errors import ToolError
 from cowork.core.format import plural
 from cowork.core.later import later
 from cowork.core.ports import Effect, ToolRecord, ok, partial
-from cowork.tools.base import ToolContext, tool
-from cowork.tools.call_lines import short_glob
+from cowork.tools.base import ToolContext, short_glob, tool
 
 with later(__name__):
     from cowork.tools.search import ripgrep as rg

@@ -15,8 +15,7 @@ from cowork.core.errors import ToolError
 from cowork.core.format import plural
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
-from cowork.tools.base import Param, ToolContext, tool, touches
-from cowork.tools.call_lines import short_glob, short_path, short_pattern
+from cowork.tools.base import Param, ToolContext, short_glob, short_path, short_pattern, tool, touches
 
 with later(__name__):
     from cowork.tools.search import ripgrep as rg

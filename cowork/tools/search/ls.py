@@ -15,8 +15,7 @@ from cowork.core.errors import ToolError
 from cowork.core.format import plural
 from cowork.core.later import later
 from cowork.core.ports import ToolRecord, ok, partial
-from cowork.tools.base import ToolContext, tool, touches
-from cowork.tools.call_lines import path_line
+from cowork.tools.base import ToolContext, path_line, tool, touches
 
 with later(__name__):
     from cowork.tools.search import ripgrep as rg
