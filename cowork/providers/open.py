@@ -67,12 +67,12 @@ def _open_wire(spec: ModelSpec, idle_timeout: float, on_request: Callable[[bytes
 
         transport: Any = SdkTransport(spec, host=host, proxy=proxy_for(base_url), tls=default_tls())
     else:
-        from cowork.providers.transports.direct import Address, DirectTransport
+        from cowork.providers.transports.direct import DirectTransport
 
         if not base_url.endswith(path):
             base_url += path.removeprefix("/v1") if base_url.endswith("/v1") else path
-        address = Address(base_url, host, _headers(spec), spec.api_key, proxy_for(base_url))
-        transport = DirectTransport(address, tls=default_tls)
+        proxy, headers = proxy_for(base_url), _headers(spec)
+        transport = DirectTransport(base_url, headers, host=host, secret=spec.api_key, proxy=proxy, tls=default_tls)
     limit = spec.max_output_tokens or default_output(spec.model)
     return WireProvider(
         spec,

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from types import TracebackType
-from typing import ParamSpec, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from cowork.core.blocks import Usage
 from cowork.core.errors import ProviderError
@@ -16,7 +16,6 @@ from cowork.http.errors import broken_stream
 from cowork.providers.codecs.base import Codec, Decoder
 from cowork.providers.prices import fill_usage
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 _CUT = "the stream ended before the answer was complete"
@@ -68,7 +67,7 @@ class WireProvider:
                 async with contextlib.aclosing(self._deltas(self._codec.encode(request), decoder)) as deltas:
                     async for delta in deltas:
                         yield delta
-                reply = self._checked(decoder.reply)
+                reply = decoder.reply()
                 if reply is None:
                     raise broken_stream(self._transport.host, _CUT if decoder.beats else _NO_ANSWER)
                 break
@@ -93,7 +92,7 @@ class WireProvider:
                     payloads = await watch.wait(anext(reads, None))
                     if payloads is None:
                         return
-                    deltas = self._checked(decoder.feed, payloads)
+                    deltas = decoder.feed(payloads)
                     if decoder.beats != beats:
                         beats = decoder.beats
                         watch.touch(_AFTERWORD if decoder.settled else None)
@@ -116,13 +115,6 @@ class WireProvider:
                 raise
         finally:
             await reads.aclose()
-
-    def _checked(self, decode: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
-        """Decode, where readable JSON of a shape no service sends is a broken stream too."""
-        try:
-            return decode(*args, **named)
-        except (KeyError, TypeError, AttributeError):
-            raise broken_stream(self._transport.host, "a piece of the stream is not as agreed") from None
 
 
 class Silence(Exception):

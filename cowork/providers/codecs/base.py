@@ -107,7 +107,10 @@ class Decoder(ABC):
         """The whole answer; None as long as no stop event has come."""
         if not self.settled:
             return None
-        content = self._content()
+        try:
+            content = self._content()
+        except _ODD_SHAPES:
+            raise broken_stream(self._host, _NOT_AS_AGREED) from None
         stop = self.stops.get(self._stop, "end_turn")
         if stop == "end_turn" and any(isinstance(block, ToolUse) for block in content):
             stop = "tool_use"
@@ -120,18 +123,18 @@ class Decoder(ABC):
     def feed(self, payloads: Sequence[bytes]) -> list[Delta]:
         """Take in the payloads of one read; gives what they add to the answer."""
         pieces: Pieces = []
-        for payload in payloads:
-            if payload[:6] == b"[DONE]":
-                self._end_of_stream()
-                continue
-            try:
-                event = _decoder.decode(payload.decode())
-            except (ValueError, RecursionError):
-                raise broken_stream(self._host, "a piece of the stream is not readable") from None
-            if isinstance(event, dict):
-                self._event(event, pieces)
-        runs = ((kind, "".join(text for _, text in run)) for kind, run in groupby(pieces, itemgetter(0)))
-        return [Delta(kind, text) for kind, text in runs if text]
+        try:
+            for payload in payloads:
+                if payload[:6] == b"[DONE]":
+                    self._end_of_stream()
+                elif isinstance(event := _decoder.decode(payload.decode()), dict):
+                    self._event(event, pieces)
+            runs = ((kind, "".join(text for _, text in run)) for kind, run in groupby(pieces, itemgetter(0)))
+            return [Delta(kind, text) for kind, text in runs if text]
+        except (ValueError, RecursionError):
+            raise broken_stream(self._host, "a piece of the stream is not readable") from None
+        except _ODD_SHAPES:
+            raise broken_stream(self._host, _NOT_AS_AGREED) from None
 
     @abstractmethod
     def _event(self, event: Json, pieces: Pieces) -> None:
@@ -157,6 +160,8 @@ class Decoder(ABC):
         return event_error(error, host=self._host, secret=self._secret)
 
 
+_ODD_SHAPES = (KeyError, TypeError, AttributeError)  # readable JSON of a shape no service sends
+_NOT_AS_AGREED = "a piece of the stream is not as agreed"
 CUT_OFF = "the answer was cut off at its length limit"
 NO_OUTPUT = "(no output)"  # of a call: no format takes an empty result
 
