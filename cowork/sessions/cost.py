@@ -106,9 +106,15 @@ class Meter:
                 return self._charge(event, str(model), Spending(1, Usage.from_dict(usage), cost, cost or 0.0))
             case AgentEnded():
                 known, charge = self.agents.get(event.agent, {}), None
-                if not known.get("kept") and (reported := _reported(event)):
-                    model = str(_record_data(event).get("model_id") or known.get("model") or "")
-                    charge = self._charge(event, model, _less(reported, Spending.from_dict(known.get("below") or {})))
+                tokens, cost = _reported(event)
+                if not known.get("kept") and (tokens.total or cost):
+                    data = _record_data(event)
+                    metadata = data.get("metadata")
+                    turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
+                    whole = Spending(int(turns) if turns.isdigit() else 1, tokens, cost, cost or 0.0)
+                    below = Spending.from_dict(known.get("below") or {})
+                    model = str(data.get("model_id") or known.get("model") or "")
+                    charge = self._charge(event, model, _less(whole, below))
                 self.agents.pop(event.agent, None)
                 return charge
         return None
@@ -168,18 +174,16 @@ class TaskRow:
 
     def ended(self, event: AgentEnded) -> TaskRow:
         """The same with what it came to."""
-        data = _record_data(event)
-        usage = data.get("usage")
-        usage = usage if isinstance(usage, dict) else {}
-        cost, took = data.get("total_cost_usd"), data.get("duration_ms")
+        data, (tokens, cost) = _record_data(event), _reported(event)
+        took = data.get("duration_ms")
         return replace(
             self,
             model=str(data.get("model_id") or self.model),
             status=event.status,
             duration_ms=int(took) if isinstance(took, int | float) else max(0, round(1000 * (event.at - self.started))),
-            prompt_tokens=int(usage.get("prompt_tokens") or 0),
-            completion_tokens=int(usage.get("completion_tokens") or 0),
-            cost_usd=float(cost) if isinstance(cost, int | float) else None,
+            prompt_tokens=tokens.input_tokens,
+            completion_tokens=tokens.output_tokens,
+            cost_usd=cost,
         )
 
 
@@ -250,16 +254,10 @@ def _record_data(event: AgentEnded) -> Mapping[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def _reported(event: AgentEnded) -> Spending | None:
+def _reported(event: AgentEnded) -> tuple[Usage, float | None]:
+    """The tokens and the price that a child's end states, with those of its own children."""
     data = _record_data(event)
-    usage = data.get("usage")
-    if not isinstance(usage, dict):
-        return None
+    usage, cost = data.get("usage"), data.get("total_cost_usd")
+    usage = usage if isinstance(usage, dict) else {}
     tokens = Usage(int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0))
-    cost = data.get("total_cost_usd")
-    if not tokens.total and not cost:
-        return None
-    cost = float(cost) if isinstance(cost, int | float) else None
-    metadata = data.get("metadata")
-    turns = str(metadata.get("turns_used", "")) if isinstance(metadata, dict) else ""
-    return Spending(int(turns) if turns.isdigit() else 1, tokens, cost, cost or 0.0)
+    return tokens, float(cost) if isinstance(cost, int | float) else None

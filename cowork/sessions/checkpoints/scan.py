@@ -11,6 +11,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -163,7 +164,7 @@ class Scanner:
         unread: dict[str, list[int]] = {}
         above = "" if root == self._workspace.root else f"{root}/"
         hidden: dict[str, set[str]] = {}
-        ignored = lambda folder: self.ignored(folder, control.check)  # noqa: E731
+        ignored = partial(self.ignored, check=control.check)
         for prefix, listing in walk(root, hidden, ignored=ignored, skip=self._skip):
             control.check()
             control.seen += len(listing)
