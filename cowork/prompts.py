@@ -69,10 +69,7 @@ def knowledge_files(
     """AGENTS.md (else CLAUDE.md) of the user, then of each folder from the project root down to cwd."""
     folders = [user_folder] if user_folder else []
     if trusted:
-        folders.append(root)
-        if cwd.is_relative_to(root):
-            parts = cwd.relative_to(root).parts
-            folders += [root.joinpath(*parts[: i + 1]) for i in range(len(parts))]
+        folders += [root, *(folder for folder in reversed((cwd, *cwd.parents)) if folder.is_relative_to(root))]
     found = (next((f / n for n in names if (f / n).is_file()), None) for f in dict.fromkeys(folders))
     return [path for path in found if path]
 

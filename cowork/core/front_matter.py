@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -99,19 +99,13 @@ def line_of(text: str, key: object, otherwise: int = 1) -> int:
 
 def files_below(folder: Path, pattern: str = "*.md") -> list[Path]:
     """The files below a folder that match, in a stable order, bounded; no link to a folder is followed."""
-    return [Path(name) for name in sorted(_walk(str(folder), pattern, MAX_DEPTH))[:MAX_FILES]]
-
-
-def _walk(folder: str, pattern: str, depth: int) -> Iterator[str]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    yield from _walk(entry.path, pattern, depth - 1) if depth else ()
-                elif fnmatchcase(entry.name, pattern) and entry.is_file():
-                    yield entry.path
-    except OSError:
-        return
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        if place.count(os.sep) - str(folder).count(os.sep) >= MAX_DEPTH:
+            folders.clear()
+        paths = (os.path.join(place, name) for name in names if fnmatchcase(name, pattern))
+        found += [path for path in paths if os.path.isfile(path)]
+    return [Path(name) for name in sorted(found)[:MAX_FILES]]
 
 
 def leads_out(path: Path, folder: Path) -> bool:

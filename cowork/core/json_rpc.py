@@ -112,7 +112,10 @@ class Peer:
         try:
             while line := await reader.readline():
                 if line.strip():
-                    self._take_line(line)
+                    try:
+                        self.take(decode(line))
+                    except RpcError as problem:
+                        self._fail(None, problem)
         except ValueError:  # longer than the reader's limit; there is no telling where the next message starts
             self._fail(None, RpcError(PARSE_ERROR, "The message is too long."))
         finally:
@@ -173,13 +176,6 @@ class Peer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-    def _take_line(self, line: bytes) -> None:
-        try:
-            message = decode(line)
-        except RpcError as problem:
-            return self._fail(None, problem)
-        return self.take(message)
 
     def _heard(self, method: str, params: Json) -> None:
         if method == self._cancel:

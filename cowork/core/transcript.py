@@ -13,15 +13,7 @@ from itertools import count, dropwhile
 from typing import Literal
 
 from cowork.core.blocks import Block, Image, Message, Text, Thinking, ToolResult, ToolUse
-from cowork.core.events import (
-    ContextCompacted,
-    Event,
-    PromptAdded,
-    ReplyAdded,
-    SessionRewound,
-    ToolEnded,
-    ToolStarted,
-)
+from cowork.core.events import ContextCompacted, Event, PromptAdded, ReplyAdded, SessionRewound, ToolEnded, ToolStarted
 from cowork.core.frozen import frozen
 
 Recall = Callable[[], Iterable[Event]]

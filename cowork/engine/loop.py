@@ -11,15 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from cowork.core.blocks import Block, Image, Json, ToolUse, Usage, add_cost, cost_since, outcome_of
 from cowork.core.errors import ProviderError
-from cowork.core.events import (
-    Notice,
-    PromptAdded,
-    ReplyAdded,
-    RetryScheduled,
-    TextDelta,
-    ThinkingDelta,
-    TurnEnded,
-)
+from cowork.core.events import Notice, PromptAdded, ReplyAdded, RetryScheduled, TextDelta, ThinkingDelta, TurnEnded
 from cowork.core.frozen import frozen
 from cowork.core.ports import Delta, Reply, Request, Retry, ToolSpec, Used
 from cowork.engine.budget import BudgetExceeded, Reservation, Slot, SlotPool
