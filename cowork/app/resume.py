@@ -114,7 +114,19 @@ def _take_up(run: Run, past: Sequence[Event], found: ResumeState) -> None:
 def _end(run: Run, child: InterruptedChild, open_calls: dict[str, ToolUse]) -> None:
     """What a child had when the process died, told as the result of the call that sent it out."""
     start = child.start
-    record, _ = record_of(_child_end(child), keep_in=run.tree.scratch / file_name(f"result-{start.subagent_id}"))
+    result = ChildResult(
+        start,
+        "aborted",
+        child.text,
+        turns=child.turns,
+        tally=child.tally,
+        files_changed=child.files_changed,
+        usage=child.spent.usage,
+        cost_usd=child.spent.cost_usd,
+        code="ABORTED",
+        reason="Subagent was aborted: the process ended. Task with `resume` goes on with it.",
+    )
+    record, _ = record_of(result, keep_in=run.tree.scratch / file_name(f"result-{start.subagent_id}"))
     run.emitter.publish(AgentEnded(start.subagent_id, "aborted", record.to_dict()), start.agent)
     if start.parent == "main" and (call := open_calls.get(start.tool_use_id)):
         context = {"cwd": run.permissions.workspace.show(run.root), "params_input": call.input}
@@ -137,18 +149,3 @@ def _undelivered(past: Sequence[Event]) -> list[Prompt]:
                 told = event.label.partition(" ended: ")[0]
                 waiting.pop(told, None)
     return [prompt for prompt in waiting.values() if prompt]
-
-
-def _child_end(child: InterruptedChild) -> ChildResult:
-    return ChildResult(
-        child.start,
-        "aborted",
-        child.text,
-        turns=child.turns,
-        tally=child.tally,
-        files_changed=child.files_changed,
-        usage=child.spent.usage,
-        cost_usd=child.spent.cost_usd,
-        code="ABORTED",
-        reason="Subagent was aborted: the process ended. Task with `resume` goes on with it.",
-    )

@@ -41,17 +41,17 @@ CAPABILITIES: Json = {
 
 def serve(options: RunOptions) -> int:
     """Answer an editor until it closes stdin; gives the exit code."""
-    return signals.run(_serve(options, os.environ))
 
+    async def work() -> int:
+        async with standard_streams(LONGEST_LINE) as (reader, send):
+            agent = AcpAgent(options, os.environ, send)
+            try:
+                await agent.peer.serve(reader)
+            finally:
+                await agent.close()
+        return 0
 
-async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
-    async with standard_streams(LONGEST_LINE) as (reader, send):
-        agent = AcpAgent(options, environ, send)
-        try:
-            await agent.peer.serve(reader)
-        finally:
-            await agent.close()
-    return 0
+    return signals.run(work())
 
 
 class AcpAgent:

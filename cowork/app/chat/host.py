@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from cowork import __version__, prompts
 from cowork.app.attachments import attach
@@ -27,6 +27,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import Event, Notice, PromptAdded, ReplyAdded
 from cowork.core.git import project_root
 from cowork.core.hooks import EndReason, Hooks
+from cowork.core.later import later
 from cowork.core.modes import MODES
 from cowork.core.ports import Answer, Ask, Emit, Question
 from cowork.engine.loop import Prompt
@@ -38,19 +39,15 @@ from cowork.tools.search import ripgrep as rg
 from cowork.tools.shell import jobs
 from cowork.tools.shell.bash import bash
 
+with later(__name__):
+    from cowork.frontends.repl.terminal import Terminal
+
 LOOK_EVERY_S = 2.0
 EVENTS_HELD = 5_000  # the log has them all
 CHANGED = (
     "What steers in this folder (settings, agents, commands, AGENTS.md) changed since you trusted it, and is not used. "
     "`cowork trust` trusts it as it is now; /clear then uses it."
 )
-
-
-class Screen(Protocol):
-    """The terminal, for programs that need it whole."""
-
-    async def lend(self, work: Callable[[], None]) -> None: ...
-    async def edit_file(self, path: Path) -> None: ...
 
 
 Open = Callable[[RunOptions, Mapping[str, str], "ChatHost"], Run]
@@ -67,7 +64,7 @@ class ChatHost:
         self._open = open_run
         self._sink: Emit = lambda event: None
         self._ask: Ask = nobody
-        self._screen: Screen | None = None
+        self._screen: Terminal | None = None  # for programs that need it whole
         self._task: asyncio.Task[Any] | None = None
         self._paid: float | None = 0.0  # what this session had cost when it was taken up
         self._commands: Sequence[Command] = ()
@@ -77,7 +74,7 @@ class ChatHost:
         self._told_mode = ""  # the mode in force when something was last said to the model
         self._use(open_run(options, environ, self), options)
 
-    def join(self, sink: Emit, ask: Ask, screen: Screen | None = None) -> None:
+    def join(self, sink: Emit, ask: Ask, screen: Terminal | None = None) -> None:
         """Connect the screen; what a resumed conversation holds is shown again."""
         self._screen = screen
         self._sink, self._ask = sink, ask

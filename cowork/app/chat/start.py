@@ -60,17 +60,15 @@ async def _chat(
 
         if question is None:
             join()
-            code = await repl.run()
-        else:
-            code = await repl.run(first=lambda: host.settle_trust(question, repl.ask, join))
+        code = await repl.run(first=(lambda: host.settle_trust(question, repl.ask, join)) if question else None)
         why = "other" if code else "prompt_input_exit"
         return code
     finally:
         if other is not None:
             other.cancel()
         await host.close(why)
-        if line := resume_line(host):
-            print(line)
+        if host.run.log and rewind_points(host.run.agent.transcript):
+            print(f"Go on with: cowork --resume {host.run.session_id}")
 
 
 def _warm_up(host: ChatHost) -> None:
@@ -78,9 +76,3 @@ def _warm_up(host: ChatHost) -> None:
     if host.run.checkpoints:
         host.run.checkpoints.warm()
     asyncio.get_running_loop().run_in_executor(None, lambda: [import_module(name) for name in _FIRST_CALLS])
-
-
-def resume_line(host: ChatHost) -> str:
-    """How to go on with what was said, once the chat is left."""
-    said = host.run.log is not None and bool(rewind_points(host.run.agent.transcript))
-    return f"Go on with: cowork --resume {host.run.session_id}" if said else ""

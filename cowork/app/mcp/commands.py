@@ -89,7 +89,18 @@ def log_in(options: RunOptions, environ: Mapping[str, str], name: str, *, browse
 
 def serve(options: RunOptions) -> int:
     """Answer on standard streams until the client leaves."""
-    return signals.run(_serve(options, os.environ))
+
+    async def work() -> int:
+        calls = _Calls(options, os.environ)
+        try:
+            begin(calls.run)
+            async with standard_streams(MOST_BYTES) as (reader, send):
+                await McpServer(calls.tools(), calls.call, send).serve(reader)
+        finally:
+            await calls.run.close()
+        return 0
+
+    return signals.run(work())
 
 
 class _Calls:
@@ -133,14 +144,3 @@ class _Calls:
             case AgentUpdated() | ToolStarted() if report := self._reports.get(self._owners.get(event.agent, "")):
                 what = event.action if isinstance(event, AgentUpdated) else f"{event.name} {event.line}"
                 report(f"{event.agent.removeprefix('main/')}: {what}")
-
-
-async def _serve(options: RunOptions, environ: Mapping[str, str]) -> int:
-    calls = _Calls(options, environ)
-    try:
-        begin(calls.run)
-        async with standard_streams(MOST_BYTES) as (reader, send):
-            await McpServer(calls.tools(), calls.call, send).serve(reader)
-    finally:
-        await calls.run.close()
-    return 0
