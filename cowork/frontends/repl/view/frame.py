@@ -164,7 +164,10 @@ def live_lines(
     if scene.stream is not None and left > 0:
         drawn = scene.stream.tail(min(columns - 1, tail_columns or columns), min(_TAIL_ROWS, left), theme)
         tail = [clip_line(line, columns) for line in drawn]
-    todo = _todo_lines(scene, columns)
+    todo: list[Line] = []
+    if scene.working_since is not None and any(t.get("status") != "completed" for t in scene.todos):
+        whole = notes.todo_lines(scene.todos, columns, limit=_TODO_ROWS)
+        todo = whole if scene.todos_changed else [notes.todo_folded(scene.todos, columns)]  # of an earlier turn
     todo = todo if len(todo) <= left - len(tail) else []
     while tail and not tail[0]:  # the gap above the live part is enough
         tail = tail[1:]
@@ -200,15 +203,6 @@ def _state_lines(scene: Scene, columns: int, activity: str) -> list[Line]:
     if scene.thinking.strip():
         line.append(("dim", f" · {clip_start(one_line(scene.thinking), max(10, columns - 26))}"))
     return [clip_line(line, columns)]
-
-
-def _todo_lines(scene: Scene, columns: int) -> list[Line]:
-    """The checklist, while there is something left to do; one that an earlier turn left is folded until it changes."""
-    if scene.working_since is None or all(t.get("status") == "completed" for t in scene.todos):
-        return []
-    if not scene.todos_changed:
-        return [notes.todo_folded(scene.todos, columns)]
-    return notes.todo_lines(scene.todos, columns, limit=_TODO_ROWS)
 
 
 def _queue_lines(queue: Sequence[str], steering: Sequence[str], columns: int) -> list[Line]:

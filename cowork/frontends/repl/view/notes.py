@@ -242,10 +242,7 @@ def _facts(status: Status, queued: int, children: int, asking: int) -> dict[str,
 
 
 def _join(facts: Iterable[Line]) -> Line:
-    line: Line = []
-    for fact in facts:
-        line += [("", "   " if line else " "), *fact]
-    return line
+    return [span for place, fact in enumerate(facts) for span in (("", "   " if place else " "), *fact)]
 
 
 def _wrapped_facts(facts: list[str], columns: int) -> list[Line]:

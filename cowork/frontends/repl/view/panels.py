@@ -9,7 +9,6 @@ from typing import Any
 from rich.style import Style
 
 from cowork.core import format
-from cowork.core.blocks import Json
 from cowork.core.events import AgentEnded
 from cowork.core.format import one_line
 from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
@@ -210,10 +209,20 @@ def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme)
     error, data = event.record.get("error") or {}, event.record.get("data") or {}
     failed = clip(one_line(str(error.get("message") or data.get("short_result") or "failed")), 60)
     style, glyph, trouble = _ENDS.get(event.status, ("bad", "✗", failed))
+    usage, turns = data.get("usage") or {}, (data.get("metadata") or {}).get("turns_used")
+    tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or child.tool_calls
+    used = int(usage.get("prompt_tokens") or 0) + int(usage.get("completion_tokens") or 0) or child.usage.total
+    duration, changed = data.get("duration_ms"), len(data.get("files_changed") or ())
+    facts = (
+        trouble, format.plural(int(turns or child.turns), "turn"), format.plural(tools, "tool"),
+        f"{format.tokens(used)} tok", format.money(data.get("total_cost_usd", child.cost_usd)),
+        "" if duration is None else format.duration(float(duration) / 1000),
+        f"{format.plural(changed, 'file')} changed" if changed else "",
+    )  # fmt: skip
+    tail = " · ".join(filter(None, facts))
     indent = "  " * child.depth
     name = pad(child.name, max(10, width(child.name)))
     head: list[Span] = [("", indent), (style, f"{glyph} "), (theme.agent(child.color), name), ("", " ")]
-    tail = " · ".join(filter(None, [trouble, *_receipt_facts(child, data)]))
     wanted = max(_ENDED_TITLE - width(name), width(child.description))  # so that the facts of all stand in a column
     title_room = min(wanted, max(10, columns - line_width(head) - width(tail) - 2))
     line: Line = [*head, ("", pad(child.description, title_room)), ("dim", f"  {tail}")]
@@ -221,20 +230,6 @@ def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme)
         return [line]
     rest: list[Line] = [[("dim", f"  {indent}{row}")] for row in wrap(tail, columns - 2 - len(indent))]
     return [clip_line([*head, ("", child.description)], columns), *rest]
-
-
-def _receipt_facts(child: ChildState, data: Json) -> list[str]:
-    usage = data.get("usage") or {}
-    turns = int((data.get("metadata") or {}).get("turns_used") or child.turns or 0)
-    tools = sum(int(t.get("count") or 0) for t in data.get("tool_summary") or ()) or child.tool_calls
-    used = int(usage.get("prompt_tokens") or 0) + int(usage.get("completion_tokens") or 0) or child.usage.total
-    facts = [format.plural(turns, "turn"), format.plural(tools, "tool"), f"{format.tokens(used)} tok",
-             format.money(data.get("total_cost_usd", child.cost_usd))]  # fmt: skip
-    if data.get("duration_ms") is not None:
-        facts.append(format.duration(float(data["duration_ms"]) / 1000))
-    if changed := data.get("files_changed"):
-        facts.append(format.plural(len(changed), "file") + " changed")
-    return facts
 
 
 def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expanded: bool) -> list[int]:
@@ -261,12 +256,10 @@ def _heights(children: Sequence[ChildState], rows: int, selected: str, *, expand
         if spare >= 2:
             heights[at] = 3
             spare -= 2
-    growing = [at for at in order if 1 < heights[at] < wanted[at]]
-    while growing and spare > 0:
+    while spare > 0 and (growing := [at for at in order if 1 < heights[at] < wanted[at]]):
         for at in growing[:spare]:
             heights[at] += 1
-        spare -= len(growing[:spare])
-        growing = [at for at in growing if heights[at] < wanted[at]]
+            spare -= 1
     return heights
 
 
