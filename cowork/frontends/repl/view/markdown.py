@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import ClassVar
 
@@ -10,7 +10,6 @@ from markdown_it.token import Token
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.segment import Segment
-from rich.style import Style
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -24,7 +23,11 @@ _LONGEST_COLOURED = 4_000  # characters: colours in longer lines help nobody and
 def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
     """The blocks as lines of at most `columns`; lines of code keep their length, so that they can be copied whole."""
     out: list[Line] = []
-    for group in _groups(tokens):
+    group: list[Token] = []
+    for token in tokens:
+        group.append(token)
+        if token.level > 0 or token.nesting > 0:  # in the middle of a block
+            continue
         if out:
             out.append([])
         if group[0].type in ("fence", "code_block"):
@@ -36,6 +39,7 @@ def render(tokens: Sequence[Token], columns: int, theme: Theme) -> list[Line]:
             lines = [_spans(segments) for segments in drawn]
             filled = [place for place, line in enumerate(lines) if line]
             out.extend(lines[filled[0] : filled[-1] + 1] if filled else [])
+        group = []
     return out
 
 
@@ -43,9 +47,8 @@ def code_lines(code: str, language: str, theme: Theme) -> list[Line]:
     """Source code with its colours, one line a line."""
     code = code.rstrip("\n").expandtabs(4)
     plainly = not language or max(map(len, code.split("\n"))) > _LONGEST_COLOURED
-    text = (
-        Text(code, style=theme.definition("code")) if plainly else _syntax(language, theme.code_style).highlight(code)
-    )
+    plain = Text(code, style=theme.definition("code"))
+    text = plain if plainly else _syntax(language, theme.code_style).highlight(code)
     console = _console(80, theme.kind)
     return [_spans(piece.render(console)) for piece in text.split("\n", allow_blank=True)][: code.count("\n") + 1]
 
@@ -94,27 +97,13 @@ class _Markdown(Markdown):
         self.parsed = list(tokens)
 
 
-def _groups(tokens: Sequence[Token]) -> Iterator[list[Token]]:
-    """The tokens of each top-level block."""
-    group: list[Token] = []
-    for token in tokens:
-        group.append(token)
-        if token.level == 0 and token.nesting <= 0:
-            yield group
-            group = []
-
-
 def _spans(segments: Iterable[Segment]) -> Line:
     line: Line = [(segment.style or "", text) for segment in segments if (text := segment.text.rstrip("\n"))]
-    while line and not _has_background(line[-1][0]):
+    while line:  # without the blanks at its end
         style, text = line.pop()
         if text.rstrip():
             return [*line, (style, text.rstrip())]
     return line
-
-
-def _has_background(style: str | Style) -> bool:
-    return isinstance(style, Style) and (style.bgcolor is not None and not style.bgcolor.is_default)
 
 
 @cache

@@ -42,7 +42,7 @@ class RunningTool:
 
 @dataclass(slots=True)
 class Scene:
-    """The state behind the screen. `apply` is cheap; drawing happens in `take` and in `live.live_lines`."""
+    """The state behind the screen. `apply` is cheap; drawing happens in `take` and in `frame.live_lines`."""
 
     clock: Callable[[], float] = time.monotonic
     tools: dict[str, RunningTool] = field(default_factory=dict)
