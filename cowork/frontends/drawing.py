@@ -10,8 +10,7 @@ from typing import TextIO
 
 from cowork.core.events import AgentEnded, AgentStarted, Event, Notice
 from cowork.core.format import one_line
-from cowork.frontends.repl.view.child_state import ChildState, new_child
-from cowork.frontends.repl.view.panels import ended_line, panels_lines
+from cowork.frontends.repl.view.panels import ChildState, ended_line, new_child, panels_lines
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.tool_lines import diff_lines
 from cowork.frontends.styled import WIDEST, Line, Theme, color_depth, guess_kind

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from functools import cache
+from typing import Any, Literal
 
 from rich.cells import cell_len
 from rich.color import ColorSystem
@@ -22,7 +23,8 @@ _JOINERS = re.compile("[\u200c\u200d]")
 
 DOT = " · "
 SPIN_S = 0.1  # how long a spinner's picture lasts
-BAR_MARGIN = 2
+BAR_MARGIN, BOX_MARGIN = 2, 4  # columns that are not for what a bar or a box holds
+_HEAD = 10  # columns a title needs beside its facts
 WIDEST = 120  # columns of panels, dialogs and lists: longer rows are hard to read
 Kind = Literal["dark", "light"]
 _ONE_ROW = str.maketrans("\t\n", "  ")  # a line is one row, each of these was counted as one column
@@ -305,3 +307,40 @@ def kind_of_reply(data: str) -> tuple[Kind | None, str]:
     red, green, blue = (int(value, 16) / (16 ** len(value) - 1) for value in found.groups())
     is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
     return "light" if is_light else "dark", data[: found.start()] + data[found.end() :]
+
+
+def box(
+    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: Style, theme: Theme
+) -> list[Line]:
+    """A frame of exactly `columns`, drawn by rich; the facts stand at the right end of the title."""
+    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
+    from rich.text import Text
+
+    def text(spans: Iterable[Span]) -> Text:
+        # What has no style of its own is named, or a title would take on the colour of the frame.
+        styled = [(piece, theme.definition(name or "text") if isinstance(name, str) else name) for name, piece in spans]
+        return Text.assemble(*styled, no_wrap=True, overflow="ignore", end="")
+
+    room = max(1, columns - BOX_MARGIN - 2)  # the edge, a piece of rule and a space at either end
+    facts = facts if room - width(facts) >= _HEAD else ""
+    title = clip_line(head, room - width(facts) - 2 if facts else room)
+    if facts:
+        title += [(style, f" {'─' * (room - line_width(title) - width(facts) - 2)} "), ("dim", facts)]
+    drawn = Panel(
+        text(span for row in rows for span in (*clip_line(row, columns - BOX_MARGIN), ("", "\n"))),
+        title=text(title),
+        title_align="left",
+        subtitle=text([("dim", clip_facts(foot, room))]) if foot else None,
+        subtitle_align="left",
+        width=columns,
+        border_style=style,
+    )
+    lines = _console().render_lines(drawn, _console().options.update(width=columns))
+    return [[(style or "", piece) for piece, style, _ in segments] for segments in lines]
+
+
+@cache
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)

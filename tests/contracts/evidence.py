@@ -20,7 +20,7 @@ from cowork.core.errors import UserError
 from cowork.core.events import AgentEnded, AgentStarted, AgentUpdated, Event, ToolEnded
 from cowork.core.ports import Request, ToolSpec
 from cowork.engine.loop import Outcome, Prompt
-from cowork.frontends.repl.view.child_state import new_child
+from cowork.frontends.repl.view.panels import new_child
 from cowork.prompts import data_root
 from cowork.providers.scripted import Scripted
 from tests.fakes.live import live

@@ -30,7 +30,7 @@ from cowork.frontends import repl
 from cowork.frontends.host import Choose, CommandResult, ContextUse, FileChange, Row, Status
 from cowork.frontends.repl.input import completion, dialogs, picker
 from cowork.frontends.repl.input.composer import input_lines
-from cowork.frontends.repl.view import child_state, frame, notes, panels, scene, tool_lines
+from cowork.frontends.repl.view import frame, notes, panels, scene, tool_lines
 from cowork.frontends.repl.view.stream import MarkdownStream, markdown_lines
 from cowork.frontends.repl.view.viewer import Viewer, tree
 from cowork.frontends.styled import Kind, Line, Theme
@@ -160,7 +160,7 @@ def _panels(text: str, rows: int) -> list[Line]:
 
 
 def _ended(text: str) -> list[Line]:
-    panel = child_state.new_child(AgentStarted("s", "main", "t", text, text, text, text, text), 0.0)
+    panel = panels.new_child(AgentStarted("s", "main", "t", text, text, text, text, text), 0.0)
     return [
         line
         for width in (40, 400)
@@ -227,7 +227,7 @@ CASES: dict[str, Callable[[str], Iterable[Line]]] = {
 # These put lines together that others drew, or are drawn by one that has a case.
 JOINS = {
     "panels._Roster.panel", "panels._Roster.row",
-    "panels.box", "frame.compose", "markdown.code_lines", "markdown.render", "repl.Repl.compose",
+    "frame.compose", "markdown.code_lines", "markdown.render", "repl.Repl.compose",
     "stream.MarkdownStream.end", "stream.MarkdownStream.tail", "stream.MarkdownStream.take",
     "tool_lines.running_line",
 }  # fmt: skip

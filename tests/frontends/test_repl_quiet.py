@@ -14,10 +14,9 @@ from cowork.frontends.host import Status
 from cowork.frontends.repl.input.dialogs import what_lines
 from cowork.frontends.repl.view.frame import live_lines
 from cowork.frontends.repl.view.notes import banner_lines, note_lines, status_line, todo_change
-from cowork.frontends.repl.view.panels import box
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.tool_lines import finished_lines
-from cowork.frontends.styled import Line, Theme, bar, plain
+from cowork.frontends.styled import Line, Theme, bar, box, plain
 from tests.fakes.calls import started
 
 ASKED = Question(

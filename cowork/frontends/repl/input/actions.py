@@ -11,7 +11,7 @@ from cowork.core.format import one_line
 from cowork.frontends.host import Choose, Command, CommandResult, Host, Row
 from cowork.frontends.repl.input.dialogs import Dialog, what_lines
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.child_state import ChildState, in_tree_order
+from cowork.frontends.repl.view.panels import ChildState, in_tree_order
 from cowork.frontends.repl.view.scene import Scene
 from cowork.frontends.repl.view.stream import markdown_lines
 from cowork.frontends.repl.view.viewer import AgentNode, Viewer, tree

@@ -1,26 +1,31 @@
-"""Children at work: a row each, any of which opens into a panel; one line with receipts when they are done."""
+"""Children at work: what is known of each, its row or panel on the screen, and one line with receipts at its end."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
-from functools import cache
-from typing import Any
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from rich.style import Style
 
-from cowork.core import format
-from cowork.core.events import AgentEnded
+from cowork.core import events, format
+from cowork.core.blocks import Usage
+from cowork.core.events import AgentEnded, Event, ToolEnded, ToolStarted
 from cowork.core.format import one_line
-from cowork.frontends.repl.view.child_state import ACTIONS_KEPT, ChildAction, ChildState, action_text, in_tree_order
+from cowork.core.hygiene import visible
+from cowork.core.ports import Question
+from cowork.frontends.repl.view.tool_lines import summary
 from cowork.frontends.styled import (  # fmt: skip
     BAR_MARGIN,
+    BOX_MARGIN,
     Line,
     Span,
     Theme,
     bar,
+    box,
     clip,
     clip_call,
-    clip_facts,
     clip_line,
     clip_middle,
     clip_start,
@@ -31,7 +36,10 @@ from cowork.frontends.styled import (  # fmt: skip
     window,
     wrap,
 )
+from cowork.frontends.text import call_line
 
+ACTIONS_KEPT = 10
+_WORDS = 160  # characters kept of what a child writes
 FEW = 2  # so many are open panels by default, more of them rows
 OPEN_ACTIONS = 3  # actions an open panel shows when it was not asked for more
 _LOW = 10  # rows: with less room than this nothing opens by itself
@@ -39,13 +47,127 @@ _WIDE, _ROOMY = 96, 72  # columns from which facts have dots between them, and n
 _TASK, _ACTION = 24, 16  # columns that a task and what is being done should have; facts give way to them
 _BOTH = 32  # columns below which the task has them alone
 _FACTS = ("model", "time", "tokens", "cost")
-_MARGIN = 4  # columns of the two edges of a frame
-_HEAD = 10  # columns a title needs beside its facts
 _MARKS = {"success": ("good", "✓"), "partial": ("warn", "◐"), "error": ("bad", "✗")}
 _ENDED_TITLE = 36  # columns of a finished child's name and task
 _ENDS = {"completed": ("good", "✓", ""), "incomplete": ("warn", "◐", "incomplete"), "aborted": ("bad", "⊘", "stopped")}
 _WAITS = "waits for you"
 _ROOM_TO_ASK = 26  # columns to say for what as well
+
+
+@dataclass(slots=True)
+class ChildAction:
+    """A tool call of the child."""
+
+    call: ToolStarted
+    result: str = ""
+    status: str = ""  # empty while it runs, else the record's
+
+    @property
+    def text(self) -> str:
+        """`Read shop/a.py`, `$ pytest -q`."""
+        return action_text(self.call.name, call_line(self.call))
+
+
+@dataclass(slots=True)
+class ChildState:
+    """One child: who it is, what it does, what it has used, and whether its panel is open."""
+
+    subagent_id: str
+    path: str
+    description: str
+    model: str
+    color: str
+    max_turns: int
+    started: float  # on the chat's clock
+    status: str = "active"
+    row: str | None = None  # as a program of the person's wants it; empty: not at all
+    turns: int = 0
+    tool_calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost_usd: float | None = 0.0
+    doing: str = ""
+    words: str = ""  # the last it wrote or thought
+    stopping: bool = False
+    open: bool | None = None  # the person's choice; None: as the screen allows
+    shown_open: bool = False  # as it was drawn last
+    in_roster: bool = False  # it was a row among many, and stays one when the others have ended: nothing jumps
+    asking: list[Question] = field(default_factory=list)  # what waits for the person's answer
+    actions: deque[ChildAction] = field(default_factory=lambda: deque(maxlen=ACTIONS_KEPT))
+
+    @property
+    def name(self) -> str:
+        """`explore-2`: its agent and number."""
+        return one_line(self.path.rpartition("/")[2])
+
+    @property
+    def depth(self) -> int:
+        """0 for a child of main, 1 for a child of a child."""
+        return max(0, self.path.count("/") - 1)
+
+    def apply(self, event: Event, now: float) -> None:
+        """Follow the child's own events."""
+        match event:
+            case events.AgentUpdated():
+                if self.status == "waiting" and event.status == "active":
+                    self.started = now
+                self.status = event.status
+                self.turns, self.tool_calls = event.turns, event.tool_calls
+                self.usage, self.cost_usd = event.usage, event.cost_usd
+                if not self.actions:  # afterwards the calls themselves tell what it does
+                    self.doing = one_line(event.action)
+            case ToolStarted():
+                self.actions.append(ChildAction(event))
+            case events.ToolOutput():
+                rows = [row.strip() for row in visible(event.text).split("\n") if row.strip()]
+                for action in self._of_call(event.tool_use_id) if rows else ():
+                    action.result = rows[-1]
+            case ToolEnded():
+                for action in self._of_call(event.tool_use_id):
+                    action.status = str(event.record.get("status") or "success")
+                    action.result = summary(event.record, event.display)
+                self.doing, self.words = "thinking", ""
+            case events.ThinkingDelta():
+                self._speak("thinking", event.text)
+            case events.TextDelta():
+                self._speak("writing", event.text)
+            case events.RetryScheduled():
+                what = one_line(event.kind).replace("_", " ")
+                self.doing = f"{what}, trying again ({event.attempt} of {event.max_attempts})"
+
+    def asks_for(self, action: ChildAction) -> bool:
+        """Whether the action waits for the person's answer."""
+        given = action.call.name, action.call.input
+        return not action.status and any((question.tool, question.input) == given for question in self.asking)
+
+    def _speak(self, how: str, text: str) -> None:
+        self.words = (self.words + text)[-_WORDS:] if self.doing == how else text[-_WORDS:]
+        self.doing = how
+
+    def _of_call(self, tool_use_id: str) -> list[ChildAction]:
+        return [action for action in self.actions if action.call.tool_use_id == tool_use_id]
+
+
+def new_child(event: events.AgentStarted, now: float) -> ChildState:
+    """The state of a child that was sent out."""
+    described, model = one_line(event.description), one_line(event.model or event.model_id)
+    known = (event.subagent_id, event.agent, described, model, event.color, event.max_turns, now)
+    return ChildState(*known, status=event.status)
+
+
+def action_text(name: str, line: str) -> str:
+    """A call with its tool's name, which a command line does without."""
+    return line if line.startswith("$ ") else f"{one_line(name)} {line}".rstrip()
+
+
+def in_tree_order(children: Iterable[ChildState]) -> list[ChildState]:
+    """Each child right after its parent; siblings in the order in which they were sent out."""
+    children = list(children)
+    order = {child.path: place for place, child in enumerate(children)}
+
+    def place(child: ChildState) -> list[int]:
+        return [order[path] for path in accumulate(child.path.split("/"), "{}/{}".format) if path in order]
+
+    return sorted(children, key=place)
 
 
 def panels_lines(
@@ -131,14 +253,14 @@ class _Roster:
         columns = self.columns - indent
         facts = _facts(child, self.now)
         used = " · ".join(filter(None, facts)) if columns >= 50 else f"{facts[1]} {facts[3]}"
-        name = clip_middle(child.name, max(9, columns - _MARGIN - width(used) - 6))
+        name = clip_middle(child.name, max(9, columns - BOX_MARGIN - width(used) - 6))
         head: Line = [self._glyph(child), (self.theme.agent(child.color), name), ("", f"  {child.description}")]
         turn = _turns(child).replace("/", " of ")
         foot = [f"turn {turn}"] if turn else []
         foot += ["stopping, x again ends it"] if child.stopping else []
         if chosen:
             foot += ["Enter opens", "m message", *([] if child.stopping else ["x stops"]), "← folds"]
-        inner = columns - (_MARGIN if self.framed else BAR_MARGIN)
+        inner = columns - (BOX_MARGIN if self.framed else BAR_MARGIN)
         rows = [self._action_row(child, action, inner) for action in _rows_of(child)[-actions:]]
         style = Style.parse(self.theme.definition("accent" if chosen else "warn" if child.asking else "faint"))
         parts = (head, used, rows, " · ".join(foot), columns, style)
@@ -165,43 +287,6 @@ class _Roster:
         if child.status == "waiting":
             return ("dim", "· ")
         return ("warn", "? ") if child.asking else ("accent", f"{spinner(self.now)} ")
-
-
-def box(
-    head: Sequence[Span], facts: str, rows: Iterable[Line], foot: str, columns: int, style: Style, theme: Theme
-) -> list[Line]:
-    """A frame of exactly `columns`, drawn by rich; the facts stand at the right end of the title."""
-    from rich.panel import Panel  # with rich's console it is heavy, and most turns draw no box
-    from rich.text import Text
-
-    def text(spans: Iterable[Span]) -> Text:
-        # What has no style of its own is named, or a title would take on the colour of the frame.
-        styled = [(piece, theme.definition(name or "text") if isinstance(name, str) else name) for name, piece in spans]
-        return Text.assemble(*styled, no_wrap=True, overflow="ignore", end="")
-
-    room = max(1, columns - _MARGIN - 2)  # the edge, a piece of rule and a space at either end
-    facts = facts if room - width(facts) >= _HEAD else ""
-    title = clip_line(head, room - width(facts) - 2 if facts else room)
-    if facts:
-        title += [(style, f" {'─' * (room - line_width(title) - width(facts) - 2)} "), ("dim", facts)]
-    drawn = Panel(
-        text(span for row in rows for span in (*clip_line(row, columns - _MARGIN), ("", "\n"))),
-        title=text(title),
-        title_align="left",
-        subtitle=text([("dim", clip_facts(foot, room))]) if foot else None,
-        subtitle_align="left",
-        width=columns,
-        border_style=style,
-    )
-    lines = _console().render_lines(drawn, _console().options.update(width=columns))
-    return [[(style or "", piece) for piece, style, _ in segments] for segments in lines]
-
-
-@cache
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(width=80, force_terminal=True, color_system=None, legacy_windows=False)
 
 
 def ended_line(child: ChildState, event: AgentEnded, columns: int, theme: Theme) -> list[Line]:

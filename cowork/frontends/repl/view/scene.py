@@ -13,8 +13,7 @@ from cowork.core.events import Event, ToolEnded, ToolStarted
 from cowork.core.ports import Question
 from cowork.frontends.host import StatusLines
 from cowork.frontends.repl.view import notes
-from cowork.frontends.repl.view.child_state import ChildState, new_child
-from cowork.frontends.repl.view.panels import ended_line
+from cowork.frontends.repl.view.panels import ChildState, ended_line, new_child
 from cowork.frontends.repl.view.stream import MarkdownStream
 from cowork.frontends.repl.view.tool_lines import finished_lines, looks_line
 from cowork.frontends.styled import Line, Theme
