@@ -42,11 +42,12 @@ class SseParser:
 
     def data_of(self, event: bytes) -> bytes:
         """The payload of one event; no field begins with a brace, so what does is the object."""
-        event = event.removeprefix(_BOM)
-        if event.lstrip()[:1] == b"{":
-            return event
         lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
-        return lines[0] if len(lines) == 1 else b"\n".join(lines)
+        if lines:
+            return lines[0] if len(lines) == 1 else b"\n".join(lines)
+        if event.startswith(_BOM):
+            return self.data_of(event.removeprefix(_BOM))
+        return event if event.lstrip()[:1] == b"{" else b""
 
     def _with_plain_newlines(self, chunk: bytes) -> bytes:
         if self._after_cr and chunk:
