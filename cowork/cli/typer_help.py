@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cowork.cli.quick_parser import CONVERT
-from cowork.config.options import Option, RunOptions, options_of
+from cowork.config.options import Option, RunOptions, options_of, split_words
 from cowork.core.errors import UserError
 
 Cwd = Annotated[Path | None, typer.Option("--cwd", "-C", metavar="DIR", help="Folder of the project.")]
@@ -22,8 +22,7 @@ JsonArray = Annotated[bool, typer.Option("--json", help="One JSON array.")]
 
 def option(default: Any, words: str, help: str, **rest: Any) -> Any:
     """Declare an option of one command by `--flag -f METAVAR`, as the table of `RunOptions` does."""
-    flags = [word for word in words.split() if word.startswith("-")]
-    metavar = " ".join(word for word in words.split() if not word.startswith("-"))
+    flags, metavar = split_words(words)
     return typer.Option(default, *flags, help=help, metavar=metavar or None, **rest)
 
 

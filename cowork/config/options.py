@@ -27,9 +27,13 @@ class Option(NamedTuple):
 
 def option(default: Any, words: str, help: str, group: str, *choices: str) -> Any:
     """Declare a field that the command line can set by `--flag -f METAVAR`; the annotation is its type."""
+    return field(default=default, metadata={"option": Option(*split_words(words), help, group, choices)})
+
+
+def split_words(words: str) -> tuple[tuple[str, ...], str]:
+    """(flags, metavar) of `--flag -f METAVAR`."""
     flags = tuple(word for word in words.split() if word.startswith("-"))
-    metavar = "".join(word for word in words.split() if not word.startswith("-"))
-    return field(default=default, metadata={"option": Option(flags, metavar, help, group, choices)})
+    return flags, " ".join(word for word in words.split() if word not in flags)
 
 
 _RUN, _MODEL, _ALLOWED, _LIMITS, _SESSION, _FILES = "Run", "Model", "What is allowed", "Limits", "Session", "Files"

@@ -21,7 +21,7 @@ from cowork.mcp.entries import ServerEntry
 from cowork.mcp.protocol import MODERN, Background, Channel, Elicit, LoginNeeded, McpError, ServerGone, SessionEnded
 
 with later(__name__):
-    from cowork.mcp.client import McpClient, Progress, ServerFacts
+    from cowork.mcp.client import McpClient, Progress
 
 State = Literal["idle", "starting", "ready", "lost", "failed", "login", "off"]
 _BACK_OFF = (1, 2, 4, 8, 16)  # seconds before each try to bring a server back
@@ -149,9 +149,9 @@ class Server:
             silence_s=self.entry.timeout or 0.0,
         )
         era = "" if self.known is None else "modern" if self.known.version == MODERN else "legacy"
-        facts = await client.connect(era)
+        await client.connect(era)
         try:
-            await self._learn(client, facts)
+            await self._learn(client)
         except BaseException:
             await client.aclose()
             raise
@@ -160,8 +160,8 @@ class Server:
         await client.follow()
         return client
 
-    async def _learn(self, client: McpClient, facts: ServerFacts) -> None:
-        tools, prompts = await client.tools(), await client.prompts()
+    async def _learn(self, client: McpClient) -> None:
+        facts, tools, prompts = client.facts, await client.tools(), await client.prompts()
         found = ServerLists(facts.version, facts.release, facts.instructions, tools, prompts, facts.can("resources"))
         before, self.known = self.known, found
         if before != found:
@@ -174,7 +174,7 @@ class Server:
     def _changed(self, what: str) -> None:
         async def learn(client: McpClient) -> None:
             with contextlib.suppress(McpError):  # the next call tells what is wrong
-                await self._learn(client, client.facts)
+                await self._learn(client)
 
         self._resources = None
         if what in ("tools", "prompts") and self._client:
